@@ -107,19 +107,6 @@ def requests(*names, **params):
     return [{"custom_id": name, "params": body} for name in names]
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (requests("a", "b:c"), r"requests.1.custom_id: String should match"),
-        (requests("a", "a"), "custom_id must be unique"),
-        ([], "between 1 and 100000"),
-    ],
-)
-def test_a_batch_with_bad_names_fails_whole(client, rows, message):
-    with pytest.raises(anthropic.BadRequestError, match=message):
-        client.messages.batches.create(requests=rows)
-
-
 def test_a_batch_goes_through_its_states_and_returns_out_of_order():
     fates = {"n3": "expired", "n5": "errored", "n7": "refusal"}
     with FakeAnthropic(batch_polls=2, batch_faults=lambda name: fates.get(name, "ok")) as server:

@@ -100,13 +100,6 @@ def test_each_skill_and_each_condition_has_its_own_warm_up():
     assert sum(reply.cached_tokens > 0 for reply in replies) == 8
 
 
-def test_a_failed_warm_up_lets_the_next_one_try():
-    with FakeAnthropic(["400"], latency=0.01) as server:
-        replies = ask_together(server, *[LONG] * 6)
-    assert sorted(reply.status for reply in replies) == ["error"] + ["ok"] * 5
-    assert sum((reply.cache_write_tokens or 0) > 0 for reply in replies) == 1
-
-
 def test_a_prefix_too_short_to_cache_does_not_hold_the_others_back():
     with FakeAnthropic(latency=0.1) as server:
         replies = ask_together(server, *[Skill(slug="s", text="short")] * 10)

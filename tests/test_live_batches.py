@@ -9,7 +9,6 @@ import signal
 from collections import Counter
 from dataclasses import replace
 
-import anthropic
 import fake_rules as rules
 import pytest
 from fake_anthropic import FakeAnthropic
@@ -129,50 +128,25 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("moment", ["intent", "created", "polled", "halfway"])
-def test_a_study_that_dies_with_a_batch_under_way_finds_it_again(store, moment, monkeypatch):
-    service = anthropic.resources.messages.AsyncBatches
-    real_append, real_create = type(store).append, service.create
+def test_a_study_that_dies_among_its_results_asks_for_nothing_twice(store, monkeypatch):
+    real = type(store).append
 
     def append(self, table, records):
-        records = list(records)
-        n = real_append(self, table, records)
-        events = [row["event"] for row in records] if table == "batches" else []
-        if moment == "halfway" and table == "attempts":
-            raise KilledError
-        if moment in events and moment == "created":
+        n = real(self, table, records)
+        if table == "attempts":
             raise KilledError
         return n
 
-    async def create(self, **body):
-        await real_create(self, **body)
-        raise KilledError  # the service has it, and we have not heard
-
-    async def dies(self, *args, **kw):
-        raise KilledError
-
     limits = replace(QUICK, max_requests=20)
     with Dated() as server:
-        with monkeypatch.context() as patched:
+        with monkeypatch.context() as patched, pytest.raises(KilledError):
             patched.setattr(type(store), "append", append)
-            if moment == "intent":
-                patched.setattr(service, "create", create)
-            if moment == "polled":
-                patched.setattr(service, "results", dies)
-            with pytest.raises(KilledError):
-                run_batches(store, server, limits)
-        n_batches = len(server.batches)
-        assert n_batches in (1, 2)
-        fresh = sc.RunStore(store.path)
-        before = status(fresh)
-        if moment in ("intent", "created", "polled"):
-            assert before["note"].dropna().str.contains(r"with \d+ requests").all()
-        run_batches(fresh, server, limits)
-        # every request was sent once: what the dead process had sent was found again
-        sent = [r["params"] for batch in server.batches.values() for r in batch["requests"]]
-        assert len(sent) == N_CELLS
-    assert set(ok_cells(store).values()) == {1} and len(ok_cells(store)) == N_CELLS
-    assert len(rows(store, "attempts")) == N_CELLS
+            run_batches(store, server, limits)
+        assert ok_cells(store)
+        assert "collected" not in {row["event"] for row in store.records("batches")}
+        run_batches(sc.RunStore(store.path), server, limits)
+        assert sum(len(batch["requests"]) for batch in server.batches.values()) == N_CELLS
+    assert set(ok_cells(store).values()) == {1} and len(rows(store, "attempts")) == N_CELLS
 
 
 def test_ctrl_c_leaves_a_batch_with_the_service_and_finds_it_again(store):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import warnings
 from dataclasses import replace
 
-import fake_rules as rules
-import live_study
 import pytest
 from fake_anthropic import FakeAnthropic
 from live_study import AGENT, QUICK, agent, grader, make_store, rows, script
@@ -52,22 +49,6 @@ def test_the_shape_of_an_answer_and_the_limit_of_either_maker_count():
     for name in ("max_tokens", "max_completion_tokens"):
         other = OpenAIAgent("m-1", limit_name=name, max_tokens=1000, prices=(Price("m-1", 1, 10),))
         assert upper_cost(other, "What?") >= 1000 * 10 / 1e6
-
-
-def test_a_skill_in_chinese_does_not_pass_the_budget(tmp_path, monkeypatch):
-    def dense(value):
-        text = value if isinstance(value, str) or value is None else json.dumps(value)
-        return len((text or "").encode()) // 2  # three tokens for two such signs
-
-    monkeypatch.setattr(rules, "count", dense)
-    text = "---\nname: {}\ndescription: About.\n---\n\n" + "潮汐標記只畫一次於最高水位之上" * 600
-    monkeypatch.setattr(live_study, "skill_text", text.format)
-    store = make_store(tmp_path)
-    asked = {"conditions": ["skill"], "repeats": 2, "progress": False, "concurrency": 8}
-    with FakeAnthropic() as server, pytest.warns(StudyWarning, match=r"budget_usd 0\.2"):
-        one = agent(server.url, cache=False, max_tokens=300)
-        sc.run(store, agents=[one], budget_usd=0.2, **asked)
-    assert 0.1 < spent(store) <= 0.2
 
 
 # calls without a price

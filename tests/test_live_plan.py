@@ -14,11 +14,9 @@ import skillcomp as sc
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent
-from skillcomp.live.agents.agent import agent_version
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
-from skillcomp.live.plan import settled_agents
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 SENTENCE = "Verdicts of two settings are two graders: give this one another name="
@@ -146,25 +144,6 @@ def test_a_study_of_an_earlier_release_goes_on_at_the_endpoint_of_the_environmen
         # from then on the study has its endpoint
         with pytest.raises(StudyError, match=r'begun with .*"endpoint": "127\.0\.0\.1"'):
             sc.run(store, agents=[environments_agent()], repeats=2, **asked)
-
-
-def test_a_study_begun_at_the_usual_endpoint_is_refused_at_another(store, monkeypatch):
-    asked = {"conditions": ["baseline"], "progress": False, "repeats": 1}
-    for name in ("with a line that tells", "of an earlier release, once gone on with"):
-        agent = environments_agent(name=name)
-        line = {"agent": name, "model": agent.model, "family": agent.family}
-        line |= {"settings": agent.settings, "prompt_version": agent_version()}
-        if "tells" in name:
-            line["tells_endpoint"] = True
-        store.append("agents", [line])
-        if "once" in name:
-            store.append("agents", settled_agents(store, [agent]))
-    with FakeAnthropic() as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        for name in ("with a line that tells", "of an earlier release, once gone on with"):
-            with pytest.raises(StudyError, match=r'settings is now .*"endpoint"'):
-                sc.run(store, agents=[environments_agent(name=name)], **asked)
-        assert not server.log
 
 
 @pytest.mark.parametrize("kind", ["suites", "skills"])

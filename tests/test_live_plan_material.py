@@ -14,7 +14,6 @@ from skillcomp.io import skills as io_skills
 from skillcomp.io.store import RunStore
 from skillcomp.live import CliAgent
 from skillcomp.live.agents.agent import StudyWarning
-from skillcomp.records import Case, Check, Suite
 
 LIST = (
     "roots = (os.path.join(os.environ['HOME'], '.claude', 'skills'), '.')\n"
@@ -128,14 +127,3 @@ def test_input_that_leads_elsewhere_or_is_not_there_is_refused(tmp_path, name):
     text = r"case 'tides/1': files: (there is no|'.*leads elsewhere)"
     with pytest.raises(SuiteError, match=text):
         RunStore(tmp_path / "study").add_suite(tmp_path / "tides.json")
-
-
-def test_a_private_copy_goes_by_whole_words():
-    def changes(prompt, **replacements):
-        case = Case(case_id="tide/1", prompt=prompt, checks=(Check(check_id="c"),))
-        suite = Suite(slug="tide", skill="tide", cases=(case,))
-        copy = sc.perturb_suite(suite, replacements=replacements)
-        return [found for _, found, _ in copy.extra["perturbation"]["changes"]]
-
-    assert changes("May Anna go to Annapolis?", Annapolis="Boston") == ["Annapolis", "Anna"]
-    assert changes("Is it art? Artists know.", art="craft") == ["art"]

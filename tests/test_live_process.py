@@ -7,12 +7,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
-from live_study import ask, lines, make_store, rows, script
+from live_study import ask, lines, make_store, rows, script, until
 
 import skillcomp as sc
 from skillcomp.errors import AgentError, StudyError
@@ -33,16 +32,9 @@ def is_alive(pid):
         return False
 
 
-def wait_for(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    return condition()
-
-
-def has_ended(file):
-    """Whether the process whose id a program wrote ends soon."""
-    return wait_for(lambda: not is_alive(int(file.read_text())), 5.0)
+def wait_for_end(file):
+    """Wait for the end of the process with the id that a program wrote."""
+    until(lambda: not is_alive(int(file.read_text())), 5)
 
 
 SPAWN = """
@@ -60,7 +52,7 @@ def test_a_timeout_ends_the_whole_group_and_keeps_what_was_written(tmp_path):
     reply = ask(CliAgent(script(tmp_path, body), timeout=1.5))
     assert reply.status == "timeout" and reply.error == "no end after 1.5 seconds"
     assert reply.answer == "begun" and reply.seconds < 20
-    assert has_ended(file)
+    wait_for_end(file)
 
 
 @needs_proc
@@ -68,7 +60,7 @@ def test_a_child_left_behind_neither_delays_the_answer_nor_lives_on(tmp_path):
     file = tmp_path / "pid"
     reply = ask(CliAgent(script(tmp_path, SPAWN.format(file=str(file))), timeout=30))
     assert reply.status == "ok" and reply.seconds < 20
-    assert has_ended(file)
+    wait_for_end(file)
 
 
 @needs_proc
@@ -85,7 +77,7 @@ def test_cancelling_the_question_ends_the_program(tmp_path):
             await task
 
     asyncio.run(main())
-    assert has_ended(file)
+    wait_for_end(file)
 
 
 @needs_proc
@@ -99,13 +91,13 @@ def test_a_killed_runner_leaves_no_program_and_no_folder_behind(tmp_path):
     code += "asyncio.run(CliAgent(sys.argv[1:]).ask('Hello?'))"
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
     runner = subprocess.Popen([sys.executable, "-c", code, *command], env=environment)
-    assert wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     mine = [int(pid) for pid in pids.read_text().split()]
     assert all(map(is_alive, mine)) and list((tmp_path / "tmp").glob("skillcomp-*"))
     runner.kill()
     runner.wait()
-    assert wait_for(lambda: not any(map(is_alive, mine)))
-    assert wait_for(lambda: not list((tmp_path / "tmp").glob("skillcomp-*")))
+    until(lambda: not any(map(is_alive, mine)))
+    until(lambda: not list((tmp_path / "tmp").glob("skillcomp-*")))
 
 
 def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):

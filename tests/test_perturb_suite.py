@@ -42,6 +42,13 @@ def changed(*texts, **options):
     return {found: new for _, found, new in copy.extra["perturbation"]["changes"]}
 
 
+def test_replacements_go_by_whole_words():
+    names = changed("May Anna go to Annapolis?", replacements={"Annapolis": "Boston"})
+    assert list(names) == ["Annapolis", "Anna"]
+    words = changed("Is it art? Artists know.", replacements={"art": "craft"})
+    assert list(words) == ["art"]
+
+
 def test_one_mapping_is_applied_to_prompt_reasoning_and_behaviours():
     case = case_of(
         1,
