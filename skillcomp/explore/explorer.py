@@ -88,7 +88,7 @@ class Control:
 
 
 def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Control:
-    """Return a dropdown of distinct values; with `every`, its first option chooses all of them."""
+    """Return a dropdown of distinct values; with `every`, its first option is all of them."""
     options = list(dict.fromkeys(values))
     captions = [str(option) for option in options]
     if every:
@@ -102,7 +102,7 @@ def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> d
 
 
 def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
-    """Return the buttons Previous and Next at a position among n; None is before the first."""
+    """Return the buttons Previous and Next; `at` is the position among n, None before the first."""
     here = -1 if at is None else at
     return [
         button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),

@@ -210,7 +210,7 @@ def label_editor(
     store: RunStore | str | PathLike[str] | None,
     labeller: str | None,
 ) -> LabelEditor:
-    """Return the editor of :func:`skillcomp.explore.verdicts`; the frames are checked."""
+    """Build the editor of :func:`skillcomp.explore.verdicts` from checked frames."""
     if not isinstance(labeller, str) or not labeller.strip():
         raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
     if store is None:

@@ -119,22 +119,14 @@ class Answers:
             checks = list(dict.fromkeys(row["check"] for row in verdicts))
         used = {row["grader"] for row in verdicts}
         columns = [name for name in graders or self.graders if name in used]
-        rows, previous = [], None
+        rows = []
         for name in checks:
             about, kind = self._descriptions.get((skill, case, name), (None, None))
-            check = {"text": ui.text(about) or name, "kind": ui.text(kind)}
+            check: Any = {"text": ui.text(about) or name, "kind": ui.text(kind)}
             for attempt in attempts:
-                key = attempt["id"], name
-                mine = [row for row in verdicts if (row["id"], row["check"]) == key]
-                cells = [
-                    [_verdict_cell(row, lit) for row in mine if row["grader"] == grader]
-                    for grader in columns
-                ]
-                if self._labels:
-                    cells.append(self._gold_cells(*key))
-                head = check if name != previous else None
-                rows.append({"check": head, "answer": attempt["name"], "cells": cells})
-                previous = name
+                cells = self._verdict_cells(attempt["id"], name, verdicts, columns, lit)
+                rows.append({"check": check, "answer": attempt["name"], "cells": cells})
+                check = None  # named in its first row only
         several = len(checks) > 1
         answers = [self._answer_panel(a, verdicts, skill, case, several, lit) for a in attempts]
         pieces = [piece for attempt in answers for piece in attempt["pieces"]]
@@ -152,6 +144,19 @@ class Answers:
             any_copy=any(copy for _, _, copy in pieces),
             n=self._ngram,
         )
+
+    def _verdict_cells(
+        self,
+        attempt: str,
+        name: str,
+        verdicts: Sequence[Mapping[str, Any]],
+        graders: Sequence[str],
+        lit: Collection[tuple[str, str, str]],
+    ) -> list[list[dict[str, Any]]]:
+        """Return the verdicts on a check of an attempt, a cell per grader, and its gold labels."""
+        mine = [row for row in verdicts if (row["id"], row["check"]) == (attempt, name)]
+        cells = [[_verdict_cell(row, lit) for row in mine if row["grader"] == g] for g in graders]
+        return [*cells, self._gold_cells(attempt, name)] if self._labels else cells
 
     def _attempts_of_case(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
         """Return the attempts of a case and repeat, baseline first."""

@@ -17,8 +17,8 @@ from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
-PREFIX = "gold/"  # of their attempt ids; no attempt of a study has it
-_DIGITS = 8  # of the sha256 of the text
+PREFIX = "gold/"  # starts the attempt id of every gold answer and of no other attempt
+_DIGITS = 8  # hex digits of the sha256 of the text
 
 
 class GoldAnswer(Record):

@@ -15,7 +15,7 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
 
 _T = TypeVar("_T")
-ASKED_AGAIN = 2  # times after a reply that breaks a rule (report 7.10: re-run, no silent pass)
+ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10)
 ITEM_LENGTH = 8  # hex digits of a blind name
 
 

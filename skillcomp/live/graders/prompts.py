@@ -19,7 +19,7 @@ import jinja2
 
 from skillcomp.errors import GraderError, require_known
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
-from skillcomp.records import Case, Record, Skill
+from skillcomp.records import Case, Check, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
@@ -262,27 +262,22 @@ def grader_prompt(
     this package. It becomes empty if the case has no such text or the part is left out.
     """
     impression = _checked_style(style) == "impression"
+
+    def unless_left_out(part: Without, text: str | None) -> str:
+        return "" if impression or part in without else text or ""
+
     concept = skill.concept.get(case.concept_field or "")
     data: dict[str, Any] = {
         "item": Attribute(item),
         "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),
-        "concept_field": "" if impression or "concept_field" in without else concept or "",
+        "concept_field": unless_left_out("concept_field", concept),
         "question": case.prompt,
         "answer": answer,
-        "expected_reasoning": (
-            "" if impression or "expected_reasoning" in without else case.expected_reasoning or ""
-        ),
+        "expected_reasoning": unless_left_out("expected_reasoning", case.expected_reasoning),
         "overlap": None if impression else list(overlap),
         "overlap_n": Attribute(ngram),
-        "checks": [
-            {
-                "id": Attribute(check.check_id),
-                "kind": Attribute(check.check_kind),
-                "description": check.description,
-            }
-            for check in case.checks
-        ],
+        "checks": [_check_data(check) for check in case.checks],
         "with_evidence": not impression,
         "reply": reply,
         "problems": list(problems),
@@ -298,6 +293,11 @@ def grader_prompt(
     return GraderPrompt(
         system=system.render(skill_body=skill.body, without=without, n_rules=n_rules), user=text
     )
+
+
+def _check_data(check: Check) -> dict[str, Any]:
+    kind = Attribute(check.check_kind)
+    return {"id": Attribute(check.check_id), "kind": kind, "description": check.description}
 
 
 @dataclass(frozen=True)

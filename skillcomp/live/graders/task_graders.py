@@ -34,7 +34,7 @@ from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # seconds for one test file
-_RULES = "1"  # of this module; part of the version of every judge
+_RULES = "1"  # version of the rules below, hashed into that of every judge
 _MAX_REASON = 1000  # characters
 
 Source = RunStore | str | Path
@@ -57,7 +57,7 @@ class Judgement:
 class _TaskGrader(BaseGrader):
     """Base of the judges: they grade the checks of their kind."""
 
-    kinds: tuple[str, ...] = ()  # of judges; if empty, only the kind of the grader
+    kinds: tuple[str, ...] = ()  # kinds of judges that it runs; if empty, its own kind
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Judge an answer to a task."""

@@ -31,7 +31,7 @@ from skillcomp.live.graders.grader import (
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
-RULES = "1"  # of the checks below; part of the version
+RULES = "1"  # version of the rules below, hashed into that of the grader
 SECONDS = 2.0  # limit of one pattern on one text
 _SLOW = "'{}' took longer than {:g} seconds"
 _Result = tuple[bool | None, str]
