@@ -12,47 +12,33 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillcomp.errors import SkillError, StoreError, SuiteError
+from skillcomp.errors import StoreError, SuiteError
 from skillcomp.io import RunStore
 from skillcomp.io.json_lines import RECORDS, read_table, schema
 from skillcomp.io.store import StoreWarning
 from skillcomp.records import Attempt, GoldLabel, Verdict
 
 SKILL = "---\nname: tide\ndescription: Tides.\n---\n# Tide\n"
-SUITE = {
-    "skill_name": "tide",
-    "evals": [
-        {
-            "id": 1,
-            "prompt": "What?",
-            "dimension": "definition",
-            "substance": "domain",
-            "calibration": "semantic",
-            "truth_mode": "code_verification",
-            "skill_type": "concept",
-            "criticality": "high",
-            "truth_sources": [],
-            "expected_behaviors": [{"id": "b", "kind": "positive", "description": "Says it."}],
-        }
-    ],
+CASE = {
+    **{"id": 1, "prompt": "What?", "dimension": "definition", "substance": "domain"},
+    **{"calibration": "semantic", "truth_mode": "code_verification", "skill_type": "concept"},
+    **{"criticality": "high", "truth_sources": []},
+    "expected_behaviors": [{"id": "b", "kind": "positive", "description": "Says it."}],
 }
+SUITE = {"skill_name": "tide", "evals": [CASE]}
 
 
 def attempt(i: int = 1, **changes) -> Attempt:
-    values = {
-        "attempt_id": f"tide/1/skill/{i}",
-        "skill": "tide",
-        "case_id": "tide/1",
-        "condition": "skill",
-        "repeat": i,
-        "answer": f"Answer {i}",
-    }
+    values = {"attempt_id": f"tide/1/skill/{i}", "skill": "tide", "case_id": "tide/1"}
+    values |= {"condition": "skill", "repeat": i, "answer": f"Answer {i}"}
     return Attempt(**{**values, **changes})
+
+
+LABEL = GoldLabel(attempt_id="a", check_id="c", labeller="me", passed=True)
 
 
 @pytest.fixture
@@ -102,13 +88,13 @@ def test_records_come_back_as_they_were_written(store):
 
 
 def test_a_sound_table_is_not_gone_through_line_by_line(store):
-    """As it was where a number stood in no line at all: `status` took twice its time."""
+    """A column of nulls once led to a check of every line, which took twice the time."""
     store.append("attempts", [attempt(i) for i in range(300)])
     calls = 0
 
     def count(frame, event, _):
         nonlocal calls
-        calls += event == "call" and frame.f_code.co_filename.endswith("tables.py")
+        calls += event == "call" and frame.f_code.co_filename.endswith("json_lines.py")
 
     sys.setprofile(count)
     try:
@@ -116,7 +102,7 @@ def test_a_sound_table_is_not_gone_through_line_by_line(store):
     finally:
         sys.setprofile(None)
     assert table["cost_usd"].null_count == table.num_rows == 300
-    assert calls < 300
+    assert 0 < calls < 300
 
 
 def test_mappings_are_validated_and_given_the_defaults(store):
@@ -137,35 +123,22 @@ def test_one_bad_record_keeps_all_of_them_out_and_every_fault_is_told(store):
     assert not (store.path / "verdicts.jsonl").exists()
 
 
-def test_text_is_never_taken_for_a_truth_value_or_a_number(store):
-    row = {"attempt_id": "a", "check_id": "c", "labeller": "me"}
-    with pytest.raises(StoreError, match="'passed' is 'yes'"):
-        store.append("gold", [{**row, "passed": "yes"}])
-    with pytest.raises(StoreError, match="'repeat' is '2'"):
-        store.append("attempts", [{**attempt().model_dump(exclude_none=True), "repeat": "2"}])
-
-
-def test_a_copy_with_changed_fields_is_validated_again(store):
-    broken = attempt().model_copy(update={"status": "fine"})
-    with pytest.raises(StoreError, match="attempts, record 1: 'status' is 'fine'"):
-        store.append("attempts", [broken])
-
-
-def test_a_record_of_another_kind_is_refused(store):
-    with pytest.raises(StoreError, match="record 1: found Attempt; this table takes Verdict"):
-        store.append("verdicts", [attempt()])
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("table", "record", "message"),
     [
-        ({"seconds": float("inf")}, "'seconds' is infinite"),
-        ({"output_tokens": 2**63}, "'output_tokens' is beyond 64 bits"),
+        ("gold", {**LABEL.model_dump(exclude_none=True), "passed": "yes"}, "'passed' is 'yes'"),
+        ("gold", {"attempt_id": "", "check_id": "c", "labeller": "me"}, "'attempt_id' is empty"),
+        ("attempts", attempt().model_dump(exclude_none=True) | {"repeat": "2"}, "'repeat' is '2'"),
+        ("attempts", attempt().model_copy(update={"status": "fine"}), "1: 'status' is 'fine'"),
+        ("attempts", attempt(seconds=float("inf")), "'seconds' is infinite"),
+        ("attempts", attempt(output_tokens=2**63), "'output_tokens' is beyond 64 bits"),
+        ("verdicts", attempt(), "record 1: found Attempt; this table takes Verdict"),
+        ("notes", {"text": "a\ud800"}, "UTF-8|surrogate"),
     ],
 )
-def test_numbers_that_json_would_change_are_refused(store, changes, message):
+def test_a_record_that_would_not_come_back_equal_is_refused(store, table, record, message):
     with pytest.raises(StoreError, match=message):
-        store.append("attempts", [attempt(**changes)])
+        store.append(table, [record])
 
 
 def test_tables_of_ones_own_take_any_mapping_and_infer_their_types(store):
@@ -192,13 +165,14 @@ def test_what_a_caller_does_to_the_skills_of_a_store_stays_with_the_caller(pilot
     assert pilot.skills == skills and pilot.suites == suites
 
 
-def test_what_is_no_place_is_told():
+def test_what_is_no_place_is_told(tmp_path):
     with pytest.raises(StoreError, match=r"RunStore: expected a path \(str or Path\), found int 3"):
         RunStore(3)
-    with pytest.raises(
-        SuiteError, match=r"add_suite: expected a path \(str or Path\), found NoneType"
-    ):
+    with pytest.raises(SuiteError, match=r"add_suite: expected a path .*, found NoneType"):
         RunStore("nowhere").add_suite(None)
+    for name in ("a\ud800", "a\0b"):
+        with pytest.raises(StoreError):
+            RunStore(tmp_path / name).append("gold", [LABEL])
 
 
 def test_a_folder_that_cannot_be_locked_is_told(tmp_path):
@@ -216,21 +190,6 @@ def test_a_folder_with_other_things_does_not_become_a_store(tmp_path):
         RunStore(tmp_path).append("attempts", [attempt()])
     with pytest.raises(StoreError, match="is a file; a store is a folder"):
         RunStore(tmp_path / "thesis.tex")
-
-
-def test_a_full_disk_leaves_the_file_as_it_was(store, monkeypatch):
-    store.append("attempts", [attempt(1)])
-    before = (store.path / "attempts.jsonl").read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with store.writer():
-        monkeypatch.setattr("skillcomp.io.journal.os.fsync", full)
-        with pytest.raises(StoreError, match=r"1 records could not be written \(No space left"):
-            store.append("attempts", [attempt(2)])
-        monkeypatch.undo()
-    assert (store.path / "attempts.jsonl").read_bytes() == before
 
 
 # Skills and suites
@@ -253,14 +212,12 @@ def test_adding_the_same_again_changes_nothing_and_another_text_is_refused(store
     before = store.fingerprint
     store.add_skill(sources / "tide" / "SKILL.md")
     assert store.fingerprint == before
-    (sources / "tide" / "SKILL.md").write_text(SKILL + "More.\n")
+    (sources / "tide" / "SKILL.md").write_text("---\nname: tide-2\n---\n")
     with pytest.raises(StoreError, match="skill 'tide' is recorded with another text"):
         store.add_skill(sources / "tide")
     assert store.add_skill(sources / "tide", slug="tide-2").slug == "tide-2"
     assert store.skills["tide"].text == SKILL
-
-
-def test_a_suite_under_another_slug_has_other_case_ids(store, sources):
+    assert store.problems == ("skills/tide-2/SKILL.md: front matter: 'description' is missing.",)
     assert store.add_suite(sources / "tide.json", slug="ebb").cases[0].case_id == "ebb/1"
 
 
@@ -296,33 +253,7 @@ def test_links_out_of_the_store_are_not_followed(store, sources):
         RunStore(store.path)
 
 
-def test_an_unreadable_skill_is_not_added(store, tmp_path):
-    with pytest.raises(SkillError, match=r"there is no SKILL\.md here"):
-        store.add_skill(tmp_path / "nowhere")
-    assert not store.path.exists()
-
-
-def test_problems_inside_skills_and_suites_are_passed_on(store, sources):
-    (sources / "tide" / "SKILL.md").write_text("---\nname: tide\n---\n")
-    store.add_skill(sources / "tide")
-    assert store.problems == ("skills/tide/SKILL.md: front matter: 'description' is missing.",)
-
-
 # Manifest and fingerprint
-
-
-def test_the_manifest_of_a_newer_format_or_a_broken_one_is_refused(store):
-    store.append("attempts", [attempt()])
-    file = store.path / "manifest.json"
-    file.write_text('{"format": "skillcomp-store", "version": 2}')
-    with pytest.raises(StoreError, match="format version 2; this skillcomp reads up to 1"):
-        RunStore(store.path)
-    file.write_text('{\n"format": ')
-    with pytest.raises(StoreError, match=r"manifest\.json, line 2: not JSON"):
-        RunStore(store.path)
-    file.write_text("{}")
-    with pytest.raises(StoreError, match="not the manifest of a store"):
-        RunStore(store.path)
 
 
 def test_notes_stand_in_the_manifest_and_the_stores_own_entries_are_safe(store):
@@ -362,14 +293,6 @@ def test_a_torn_last_line_is_moved_aside_and_reported_with_its_line(store):
     later = RunStore(store.path)
     assert len(later.problems) == 1
     assert f"line 3: the last line was torn off after {len(torn)} bytes" in later.problems[0]
-
-
-def test_a_torn_line_that_comes_up_while_the_store_is_open_is_found_on_reading(store):
-    store.append("gold", [GoldLabel(attempt_id="a", check_id="c", labeller="me")])
-    with (store.path / "gold.jsonl").open("ab") as stream:
-        stream.write(b'{"attempt_id":')
-    with pytest.warns(StoreWarning, match=r"gold\.jsonl, line 2"):
-        assert store.table("gold").num_rows == 1
 
 
 def test_zeros_that_a_power_cut_left_at_the_end_count_as_torn(store):
@@ -450,17 +373,6 @@ def test_a_table_has_the_columns_of_its_record_even_when_empty(tmp_path, name):
         file.write_bytes(content)
         assert read_table(file, name).schema == schema(name)
         assert read_table(file, name).num_rows == 0
-
-
-def test_types_follow_the_record_and_not_the_values(store):
-    store.append("attempts", [attempt(1)])
-    kinds = {field.name: field.type for field in store.table("attempts").schema}
-    assert kinds["answer"] == pa.string()
-    assert kinds["status"] == pa.string()
-    assert kinds["repeat"] == kinds["input_tokens"] == pa.int64()
-    assert kinds["cost_usd"] == pa.float64()
-    assert kinds["triggered"] == pa.bool_()
-    assert kinds["started_at"] == pa.timestamp("us", tz="UTC")
 
 
 def test_a_line_that_lacks_a_key_has_the_records_default(tmp_path):
@@ -559,16 +471,6 @@ def test_a_file_cut_at_any_byte_loses_at_most_the_record_that_was_cut(tmp_path_f
 # More than one process
 
 
-def test_a_second_writer_is_refused_and_told_who_is_first(store):
-    with store.writer(), pytest.raises(StoreError) as caught:
-        RunStore(store.path).append("attempts", [attempt()])
-    message = str(caught.value)
-    assert f"is being written by process {os.getpid()} on " in message
-    assert "since 20" in message
-    assert "(command: " in message
-    RunStore(store.path).append("attempts", [attempt()])
-
-
 HOLD = """
     import sys, time
     from skillcomp.io import RunStore
@@ -581,25 +483,14 @@ HOLD = """
 
 def test_a_writer_in_another_process_is_named_and_its_death_frees_the_place(store):
     store.append("attempts", [attempt(1)])
-    other = run_python(HOLD, store.path)
-    try:
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(StoreError, match=f"is being written by process {other.pid} on"):
-            store.append("attempts", [attempt(2)])
-        assert store.table("attempts").num_rows == 1
-    finally:
-        other.kill()
-        other.communicate()
-    store.append("attempts", [attempt(2)])
-    assert store.table("attempts").num_rows == 2
-
-
-def test_a_torn_line_is_left_alone_while_a_writer_is_at_work(store):
-    store.append("attempts", [attempt(1)])
-    other = run_python(HOLD, store.path)
     file = store.path / "attempts.jsonl"
+    other = run_python(HOLD, store.path)
     try:
         assert other.stdout.readline() == "held\n"
+        with pytest.raises(
+            StoreError, match=rf"written by process {other.pid} on .* since 20.* \(command: "
+        ):
+            store.append("attempts", [attempt(2)])
         with file.open("ab") as stream:
             stream.write(b'{"attempt_id": "half')
         damaged = file.read_bytes()
@@ -616,6 +507,8 @@ def test_a_torn_line_is_left_alone_while_a_writer_is_at_work(store):
     with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 2"):
         assert reader.table("attempts").num_rows == 1
     assert "left out" not in "\n".join(reader.problems)
+    store.append("attempts", [attempt(2)])
+    assert store.table("attempts").num_rows == 2
 
 
 WRITE = """
@@ -691,8 +584,6 @@ def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):
 
 # What no writer of ours leaves behind
 
-LABEL = GoldLabel(attempt_id="a", check_id="c", labeller="me", passed=True)
-
 
 @pytest.mark.parametrize(
     "data",
@@ -756,29 +647,37 @@ def test_odd_values_in_the_manifest_are_told_with_their_key(store, key, value):
         RunStore(store.path)
 
 
-def test_names_that_no_file_can_have_are_told(tmp_path, sources):
-    for name in ("a\ud800", "a\0b"):
-        with pytest.raises(StoreError):
-            RunStore(tmp_path / name).append("gold", [LABEL])
-    with pytest.raises(StoreError, match=r"UTF-8|surrogate"):
-        RunStore(tmp_path / "study").append("notes", [{"text": "a\ud800"}])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"format": "skillcomp-store", "version": 2}', "version 2; this skillcomp reads up to 1"),
+        ('{\n"format": ', r"manifest\.json, line 2: not JSON"),
+        ("{}", "not the manifest of a store"),
+    ],
+)
+def test_the_manifest_of_a_newer_format_or_a_broken_one_is_refused(store, text, message):
+    store.append("gold", [LABEL])
+    (store.path / "manifest.json").write_text(text)
+    with pytest.raises(StoreError, match=message):
+        RunStore(store.path)
 
 
-def test_a_full_disk_leaves_manifest_skills_and_suites_as_they_were(store, sources, monkeypatch):
-    store.annotate(created="today")
-    before = {f: f.read_bytes() for f in store.path.rglob("*") if f.is_file()}
-
+def test_a_full_disk_leaves_every_file_as_it_was(store, sources, monkeypatch):
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("skillcomp.io.journal.os.fsync", full)
-    for act in (
-        lambda: store.annotate(created="tomorrow"),
-        lambda: store.add_skill(sources / "tide"),
-        lambda: store.add_suite(sources / "tide.json"),
-    ):
-        with pytest.raises(StoreError, match="No space left on device"):
-            act()
-    monkeypatch.undo()
+    store.append("attempts", [attempt(1)])
+    before = {f: f.read_bytes() for f in store.path.rglob("*") if f.is_file()}
+    with store.writer():
+        monkeypatch.setattr("skillcomp.io.journal.os.fsync", full)
+        for act in (
+            lambda: store.append("attempts", [attempt(2)]),
+            lambda: store.annotate(created="tomorrow"),
+            lambda: store.add_skill(sources / "tide"),
+            lambda: store.add_suite(sources / "tide.json"),
+        ):
+            with pytest.raises(StoreError, match="No space left on device"):
+                act()
+        monkeypatch.undo()
     assert {f: f.read_bytes() for f in store.path.rglob("*") if f.is_file()} == before
     store.add_skill(sources / "tide")
