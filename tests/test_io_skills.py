@@ -52,18 +52,15 @@ def make(tmp_path):
 def test_a_good_file_gives_all_its_parts_and_no_problems(make):
     file = make()
     skill = read_skill(file, strict=True)
-    assert (skill.slug, skill.name, skill.description) == (
-        "tide-tables",
-        "tide-tables",
-        "Reading tide tables.",
-    )
+    assert (skill.slug, skill.name) == ("tide-tables", "tide-tables")
+    assert skill.description == "Reading tide tables."
     assert tuple(skill.concept) == CONCEPT_FIELDS
     assert skill.concept["purpose"] == "What purpose says."
     assert skill.metadata == {"license": "Apache-2.0"}
     assert skill.text == GOOD
     assert skill.body == GOOD.split("---\n", 2)[2]
     assert skill.sha256 == sha256(file.read_bytes()).hexdigest()
-    assert skill.problems == ()
+    assert read_skill(file.parent) == read_skill(str(file)) == skill
 
 
 def test_sections_know_their_line_level_anchor_and_text(make):
@@ -85,27 +82,18 @@ def test_only_what_opens_a_fence_hides_headings_and_only_a_bare_fence_closes_it(
     assert [one.title for one in sections_of(text)] == ["A", "B", "C"]
 
 
-def test_the_folder_and_the_file_give_the_same_skill(make):
-    file = make()
-    assert read_skill(file.parent) == read_skill(str(file))
-
-
 def test_windows_line_ends_and_a_byte_order_mark_change_no_line_number(make):
     plain = read_skill(make())
     other = read_skill(make(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode()))
-    assert other.problems == ()
-    assert other.concept == plain.concept
-    assert [(s.anchor, s.line) for s in other.sections] == [
-        (s.anchor, s.line) for s in plain.sections
-    ]
+    assert other.problems == () and other.concept == plain.concept
+    places = [[(s.anchor, s.line) for s in skill.sections] for skill in (plain, other)]
+    assert places[0] == places[1]
 
 
 def test_blank_lines_after_the_fence_do_not_shift_lines(make):
     skill = read_skill(make("---\n\n\nname: a\nname: b\n---\n\n\n# T\n", folder="b"))
     assert skill.sections[0].line == 9
-    assert (
-        "line 5: the key 'name' stands already in line 4; the later one counts." in skill.problems
-    )
+    assert any(p.startswith("line 5: the key 'name' stands already") for p in skill.problems)
 
 
 def test_every_problem_is_listed_at_once_when_strict(make):
@@ -127,18 +115,23 @@ def test_every_problem_is_listed_at_once_when_strict(make):
     assert "the folder is called 'tide-tables'" in message
 
 
-def test_what_does_not_belong_into_the_concept_block_is_kept(make):
-    skill = read_skill(make("---\nname: a\ndescription: b\nconcept:\n  extra: [1]\n---\n", "a"))
-    assert skill.metadata == {"concept": {"extra": [1]}}
-    assert skill.concept == {}
-
-
-def test_a_skill_without_concept_block_is_fine_unless_it_says_it_has_one(make):
-    assert read_skill(make("---\nname: a\ndescription: b\n---\nText\n", "a")).problems == ()
-    present = "---\nname: a\ndescription: b\ncomprehension_state: present\n---\n"
-    assert read_skill(make(present, "a")).problems == (
-        f"concept: missing {', '.join(CONCEPT_FIELDS)}.",
-    )
+@pytest.mark.parametrize(
+    ("lines", "metadata", "problems"),
+    [
+        ("", {}, ()),
+        ("purpose: Sailing.", {"purpose": "Sailing."}, ()),
+        (
+            "comprehension_state: present",
+            {"comprehension_state": "present"},
+            (f"concept: missing {', '.join(CONCEPT_FIELDS)}.",),
+        ),
+    ],
+)
+def test_a_concept_is_only_expected_of_a_skill_that_says_it_has_one(
+    make, lines, metadata, problems
+):
+    skill = read_skill(make(f"---\nname: a\ndescription: b\n{lines}\n---\nText\n", "a"))
+    assert (skill.concept, skill.metadata, skill.problems) == ({}, metadata, problems)
 
 
 @pytest.mark.parametrize(
@@ -172,60 +165,42 @@ def test_broken_yaml_gives_an_error_with_the_line(make, text, line):
         read_skill(make(text))
 
 
-def test_an_alias_bomb_is_refused_without_being_expanded(make):
-    levels = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 10))
-    with pytest.raises(SkillError, match="more than 20,000 values once aliases are followed"):
-        read_skill(make(f"---\nl0: &l0 [x]\n{levels}\n---\n"))
+_LISTS = "\n".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 10))
+_MERGES = "\n".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}" for k in range(1, 26))
 
 
-def test_a_list_that_holds_itself_is_refused(make):
-    with pytest.raises(SkillError, match="more than 20,000 values"):
-        read_skill(make("---\na: &a [*a]\n---\n"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"---\nl0: &l0 [x]\n{_LISTS}\n---\n", "more than 20,000 values once aliases are followed"),
+        (f"---\na0: &a0 {{x: 1}}\n{_MERGES}\n---\n", "more than 20,000 values"),
+        ("---\na: &a [*a]\n---\n", "more than 20,000 values"),
+        ("---\na: " + "[" * 3_000 + "\n---\n", "the front matter cannot be taken"),
+        ("---\n" + "k: v\n" * 30_000 + "---\n", "of front matter; allowed: at most 131,072"),
+        (b"x" * (MAX_BYTES + 1), r"1,048,577 bytes; a SKILL\.md may have at most"),
+        (b"---\nname: \xff\n---\n", "line 2: byte 0xff is not UTF-8"),
+        ('---\nname: tea\ndescription: "a\\ud800b"\n---\n', "line 3: half of a surrogate pair"),
+    ],
+    ids=["aliases", "merges", "circle", "nesting", "long", "large", "bytes", "surrogate"],
+)
+def test_what_cannot_be_read_safely_is_refused(make, text, message):
+    with pytest.raises(SkillError, match=message):
+        read_skill(make(text))
 
 
-def test_bottomless_nesting_is_refused(make):
-    with pytest.raises(SkillError, match="the front matter cannot be taken"):
-        read_skill(make("---\na: " + "[" * 20_000 + "\n---\n"))
-
-
-def test_a_file_that_is_too_large_is_refused(make):
-    with pytest.raises(SkillError, match=r"1,048,577 bytes; a SKILL\.md may have at most"):
-        read_skill(make(b"x" * (MAX_BYTES + 1)))
-
-
-def test_a_front_matter_that_would_take_long_to_read_is_refused(make):
-    keys = "\n".join(f"k{i}: v" for i in range(20_000))
-    with pytest.raises(SkillError, match=r"characters of front matter; allowed: at most 131,072"):
-        read_skill(make(f"---\n{keys}\n---\n"))
-
-
-def test_bytes_that_are_not_utf8_are_named_with_their_line(make):
-    with pytest.raises(SkillError, match="line 2: byte 0xff is not UTF-8"):
-        read_skill(make(b"---\nname: \xff\n---\n"))
-
-
-def test_a_missing_file_and_a_folder_in_its_place_are_told(make, tmp_path):
+def test_what_is_no_file_of_the_folder_is_refused(tmp_path):
     with pytest.raises(SkillError, match=r"there is no SKILL\.md here"):
         read_skill(tmp_path / "nowhere")
-    (tmp_path / "odd" / "SKILL.md").mkdir(parents=True)
-    with pytest.raises(SkillError, match="not a regular file"):
-        read_skill(tmp_path / "odd")
-
-
-def test_a_link_out_of_the_folder_is_not_followed(make, tmp_path):
-    secret = tmp_path / "secret.txt"
-    secret.write_text("---\nname: x\n---\n")
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / "SKILL.md").symlink_to(secret)
-    with pytest.raises(SkillError, match="the link leads out of its folder"):
-        read_skill(tmp_path / "linked")
-
-
-def test_a_named_pipe_is_refused_and_not_waited_for(tmp_path):
-    (tmp_path / "pipe").mkdir()
-    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
-    with pytest.raises(SkillError, match="not a regular file"):
-        read_skill(tmp_path / "pipe")
+    (tmp_path / "secret.txt").write_text("---\nname: x\n---\n")
+    for folder, make, message in (
+        ("folder", lambda file: file.mkdir(), "not a regular file"),
+        ("pipe", os.mkfifo, "not a regular file"),
+        ("link", lambda file: file.symlink_to(tmp_path / "secret.txt"), "leads out of its folder"),
+    ):
+        (tmp_path / folder).mkdir()
+        make(tmp_path / folder / "SKILL.md")
+        with pytest.raises(SkillError, match=message):
+            read_skill(tmp_path / folder)
 
 
 def test_a_file_of_another_name_lends_its_stem(tmp_path):
@@ -248,23 +223,6 @@ def test_any_text_is_read_or_refused_with_a_skill_error(tmp_path_factory, text):
         assert skill.text.endswith(skill.body)
 
 
-def test_merge_keys_that_double_at_each_level_are_refused_at_once(make):
-    levels = ["a0: &a0 {x: 1}"]
-    levels += [f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}" for k in range(1, 26)]
-    front = "\n".join(["name: tea", "description: Tea.", *levels])
-    assert len(front) < 1024
-    with pytest.raises(SkillError, match="more than 20,000 values"):
-        read_skill(make(f"---\n{front}\n---\n# Tea\n"))
-
-
-@pytest.mark.parametrize("key", ["name", "description"])
-def test_half_a_surrogate_pair_in_the_front_matter_is_told_with_its_line(make, key):
-    text = {"name": "tea", "description": "Tea."} | {key: "a\\ud800b"}
-    front = "\n".join(f'{name}: "{value}"' for name, value in text.items())
-    with pytest.raises(SkillError, match=r"line \d: half of a surrogate pair"):
-        read_skill(make(f"---\n{front}\n---\n# Tea\n"))
-
-
 @pytest.mark.parametrize("under", ["", "metadata:\n"], ids=["at the top", "under metadata"])
 def test_concept_fields_that_stand_by_themselves_are_read(make, under):
     fields = {"mental_model": "Gauge: what it reads.", "purpose": "Knowing when to sail."}
@@ -276,10 +234,3 @@ def test_concept_fields_that_stand_by_themselves_are_read(make, under):
     expected = {"boundary" if key == "concept_boundary" else key: v for key, v in fields.items()}
     assert skill.concept == expected
     assert not any(key in skill.metadata for key in fields)
-
-
-def test_a_key_that_any_skill_may_have_is_no_concept(make):
-    text = "---\nname: tide\ndescription: Tides.\npurpose: Sailing.\n---\n# Tide\n"
-    skill = read_skill(make(text))
-    assert skill.concept == {} and skill.metadata == {"purpose": "Sailing."}
-    assert not any("concept" in problem for problem in skill.problems)
