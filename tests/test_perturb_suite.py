@@ -82,6 +82,11 @@ def test_the_copy_is_renamed_keeps_its_skill_and_records_where_it_comes_from():
     assert sc.perturb_suite(suite_of(cases[0]), slug="mine").cases[0].case_id == "mine/1"
 
 
+def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
+    copies = [changed("Ines, Tomas and Dana pack PT-3390.", seed=s) for s in (1, 1, 2, 3)]
+    assert copies[0] == copies[1] and copies[2] != copies[3]
+
+
 def test_prompts_that_stay_word_for_word_are_warned_about_with_what_could_be_changed():
     suite = suite_of(
         case_of(1, "Ines seals a cask."), case_of(2, "Who wrote the ledger?"), case_of(3, "Ines?")
@@ -96,19 +101,12 @@ def test_prompts_that_stay_word_for_word_are_warned_about_with_what_could_be_cha
     sc.perturb_suite(suite, replacements={"ledger": "letter"})  # every prompt: no warning
 
 
-def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
-    suite = suite_of(case_of(1, "Ines, Tomas and Dana pack PT-3390."))
-    assert sc.perturb_suite(suite, seed=1) == sc.perturb_suite(suite, seed=1)
-    assert len({sc.perturb_suite(suite, seed=s).cases[0].prompt for s in range(5)}) > 1
-
-
 def test_a_name_is_replaced_by_one_that_fits_its_pronoun_and_is_new_to_the_suite():
-
-    found = changed("Ines says she packs; Tomas says he waits; Clara and Otto watch.")
-    she, he = SHE.split(), HE.split()
-    assert {found["Ines"], found["Clara"]} <= set(she) - {"Ines", "Clara"}
-    assert {found["Tomas"], found["Otto"]} <= set(he) - {"Tomas", "Otto"}
-    assert len(set(found.values())) == 4
+    names = changed("Ines says she packs; Tomas says he waits; Clara and Otto watch.")
+    assert {names["Ines"], names["Clara"]} <= set(SHE.split()) - {"Ines", "Clara"}
+    assert {names["Tomas"], names["Otto"]} <= set(HE.split()) - {"Tomas", "Otto"}
+    assert len(set(names.values())) == 4
+    assert list(changed("Ines asks Dana.", keep=["Ines"])) == ["Dana"]
 
 
 @pytest.mark.parametrize(
@@ -132,12 +130,13 @@ def test_an_invented_name_is_known_by_the_word_beside_it(prompt):
         "Our Storage team uses the storage rack.",  # a word, not only a name
         "It failed at 14:10 after 35 minutes at 40%.",  # numbers
         "In March the books close; on 31 March they seal.",  # months without a year
+        "Sealed 2025-04-02, founded in 2019.",  # a year without a date
+        "Sealed 2025-04-02 with 2025 lines.",
     ],
 )
 def test_what_may_carry_the_answer_is_left_alone(prompt):
-    suite = suite_of(case_of(1, prompt))
     with pytest.raises(SuiteError, match="no name, code or date that a program can change"):
-        sc.perturb_suite(suite)
+        sc.perturb_suite(suite_of(case_of(1, prompt)))
 
 
 def test_types_and_functions_declared_in_code_get_a_mark_in_front():
@@ -156,26 +155,13 @@ def test_codes_keep_their_numbers_and_share_a_prefix():
 
 
 def test_dates_move_by_one_number_of_years_and_keep_their_distance():
-    found = changed("From 12 March 2025 to March 31, 2025; sealed 2025-04-02.")
-    years = {int(new[-4:]) if new[-4:].isdigit() else int(new[:4]) for new in found.values()}
-    assert len(years) == 1 and years != {2025}
-    year = years.pop()
-    assert found == {
+    dates = changed("From 12 March 2025 to March 31, 2025; sealed 2025-04-02.")
+    year = dates["2025-04-02"][:4]
+    assert year != "2025" and dates == {
         "12 March 2025": f"12 March {year}",
         "March 31, 2025": f"March 31, {year}",
         "2025-04-02": f"{year}-04-02",
     }
-
-
-@pytest.mark.parametrize(
-    "prompt", ["Sealed 2025-04-02, founded in 2019.", "Sealed 2025-04-02 with 2025 lines."]
-)
-def test_dates_stay_where_a_year_stands_alone(prompt):
-    with pytest.raises(SuiteError, match="no name, code or date"):
-        sc.perturb_suite(suite_of(case_of(1, prompt)))
-
-
-def test_dates_keep_their_day_of_the_week_where_one_is_named():
     new = changed("Closed on Wednesday, 2025-04-02.")["2025-04-02"]
     assert date.fromisoformat(new).weekday() == date(2025, 4, 2).weekday() == 2
 
@@ -202,25 +188,20 @@ def test_the_skills_own_words_are_never_touched():
         sc.perturb_suite(suite, skill=Skill(slug="other"))
 
 
-def test_words_to_keep_are_kept():
-    assert list(changed("Ines asks Dana.", keep=["Ines"])) == ["Dana"]
-
-
-def test_asked_replacements_come_first_and_carry_case_and_article():
-    suite = suite_of(
-        case_of(1, "An aquarium waits 35 minutes. Aquarium staff call an aquarium, the aquarium.")
-    )
-    copy = sc.perturb_suite(suite, replacements={"aquarium": "bakery", "35 minutes": "36 minutes"})
-    assert copy.cases[0].prompt == (
-        "A bakery waits 36 minutes. Bakery staff call a bakery, the bakery."
-    )
-
-
-def test_replacements_may_swap_two_words():
-    copy = sc.perturb_suite(
-        suite_of(case_of(1, "red before blue")), replacements={"red": "blue", "blue": "red"}
-    )
-    assert copy.cases[0].prompt == "blue before red"
+@pytest.mark.parametrize(
+    ("prompt", "replacements", "new"),
+    [
+        (
+            "An aquarium waits 35 minutes. Aquarium staff call an aquarium, the aquarium.",
+            {"aquarium": "bakery", "35 minutes": "36 minutes"},
+            "A bakery waits 36 minutes. Bakery staff call a bakery, the bakery.",
+        ),
+        ("red before blue", {"red": "blue", "blue": "red"}, "blue before red"),
+    ],
+)
+def test_asked_replacements_come_first_and_carry_case_and_article(prompt, replacements, new):
+    copy = sc.perturb_suite(suite_of(case_of(1, prompt)), replacements=replacements)
+    assert copy.cases[0].prompt == new
 
 
 @pytest.mark.parametrize(
@@ -251,19 +232,16 @@ def test_a_copy_that_breaks_a_rule_of_the_lint_is_refused():
 
 
 def test_the_table_names_every_place_and_the_prompts_without_a_change():
-    case = case_of(1, "Ines and Ines.", "Says Ines.")
-    suite = suite_of(case, case_of(2, "Nobody."))
+    suite = suite_of(case_of(1, "Ines and Ines.", "Says Ines."), case_of(2, "Nobody."))
     with pytest.warns(PerturbationWarning):
         copy = sc.perturb_suite(suite)
     table = perturbation_table(suite, copy)
-    assert table[["case_id", "n"]].values.tolist() == [
-        ["tide-perturbed-0/1", 2],
-        ["tide-perturbed-0/1", 1],
-        ["tide-perturbed-0/2", 0],
+    rows = table.drop(columns=["found", "replaced"]).fillna("").values.tolist()
+    assert rows == [
+        ["tide-perturbed-0/1", "prompt", "person", 2],
+        ["tide-perturbed-0/1", "b0", "person", 1],
+        ["tide-perturbed-0/2", "", "", 0],
     ]
-    assert table.loc[:1, "place"].tolist() == ["prompt", "b0"]
-    assert table.loc[:1, "kind"].tolist() == ["person", "person"]
-    assert table.loc[2].isna().sum() == 4
     with pytest.raises(SuiteError, match="is no copy of"):
         perturbation_table(copy, suite)
 
@@ -284,7 +262,6 @@ def test_the_pilots_suites_are_perturbed_without_a_new_finding_and_read_back(pil
     assert rules == lint_suite(suite.model_copy(update={"path": ""}), skill)["rule"].tolist()
     written = write_suite(copy, tmp_path)
     assert (written.cases, written.extra, written.problems) == (copy.cases, copy.extra, ())
-    assert read_suite(tmp_path / f"{copy.slug}.json") == written
     assert perturbation_table(suite, written).equals(perturbation_table(suite, copy))
 
 
@@ -292,13 +269,6 @@ def test_a_suite_without_names_says_what_could_be_replaced(pilot):
     suite, skill = pilot.suites["braid-provenance"], pilot.skills["braid-provenance"]
     with pytest.raises(SuiteError, match=r"Give replacements=; words .*: index, "):
         sc.perturb_suite(suite, skill=skill)
-
-
-def test_every_pilot_suite_is_written_and_read_back_the_same(pilot, tmp_path):
-    for suite in pilot.suites.values():
-        back = write_suite(suite, tmp_path)
-        only = {"path", "sha256"}
-        assert back.model_dump(exclude=only) == suite.model_dump(exclude=only)
 
 
 def test_writing_refuses_what_would_be_lost(tmp_path):

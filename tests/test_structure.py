@@ -72,8 +72,7 @@ def test_every_feature_is_counted_as_it_says() -> None:
     found = values(TEXT)
     assert found["sections"] == 2  # Brewing and Last; Tea and Empty have nothing of their own
     assert found["headings"] == 4  # not the comment in the code
-    assert found["list_items"] == 3
-    assert found["tables"] == 1
+    assert (found["list_items"], found["tables"]) == (3, 1)
     assert found["code"] == 2  # one block, one span
     assert found["links"] == 2  # a link and a picture
     assert found["bold"] == 2  # not the stars in the code
@@ -136,7 +135,7 @@ def test_a_broken_front_matter_and_a_long_text_are_refused() -> None:
 )
 def test_a_hostile_document_takes_seconds_at_most(part: str) -> None:
     start = time.perf_counter()
-    found = sc.structure.score({"a": part * (100_000 // len(part))})
+    found = sc.structure.score({"a": part * (20_000 // len(part))})
     assert time.perf_counter() - start < 20
     assert found["points"].between(0, 1).all()
 
@@ -148,9 +147,14 @@ def study(n: int, **options: float) -> sc.simulate.ScoredDocuments:
     return sc.simulate.scored_documents(n_skills=n, **{"r_squared": 0.3, "seed": 2, **options})
 
 
+def association(outcomes: pd.DataFrame, scores: pd.DataFrame, **options: object) -> pd.DataFrame:
+    rows = sc.structure.score_association(outcomes, scores=scores, **options)
+    return rows.set_index("measure")
+
+
 def test_r_squared_is_that_of_the_rates_of_documents() -> None:
     made = study(40)
-    found = sc.structure.score_association(made.outcomes, scores=made.scores).set_index("measure")
+    found = association(made.outcomes, made.scores)
     rate = made.outcomes.groupby("skill")["passed"].mean().astype(float)
     score = made.scores.set_index("document")["value"].reindex(rate.index)
     r = np.corrcoef(score, rate)[0, 1]
@@ -163,7 +167,7 @@ def test_r_squared_is_that_of_the_rates_of_documents() -> None:
 
 def test_six_skills_are_too_few_and_the_note_says_so() -> None:
     made = study(6)
-    found = sc.structure.score_association(made.outcomes, scores=made.scores).set_index("measure")
+    found = association(made.outcomes, made.scores)
     limits = found.loc[["r_squared", "spearman"], ["ci_low", "ci_high", "p_value"]]
     assert limits.isna().all(axis=None)
     assert found.loc["r_squared", "note"] == "6 clusters are too few for limits (at least 10)"
@@ -176,10 +180,8 @@ def test_a_delta_is_held_against_the_score_too() -> None:
         condition="baseline", passed=False, attempt_id="b" + made.outcomes["attempt_id"]
     )
     both = pd.concat([made.outcomes, base], ignore_index=True)
-    rate = sc.structure.score_association(both, scores=made.scores).set_index("measure")
-    delta = sc.structure.score_association(both, scores=made.scores, outcome="delta").set_index(
-        "measure"
-    )
+    rate = association(both, made.scores)
+    delta = association(both, made.scores, outcome="delta")
     same = ["r_squared", "spearman"]
     pd.testing.assert_series_equal(rate.loc[same, "estimate"], delta.loc[same, "estimate"])
 
@@ -193,12 +195,11 @@ def test_documents_loaded_under_other_conditions_are_known_by_their_attempts() -
     keys = ["attempt_id", "skill", "case_id", "condition"]
     flat = both["condition"].eq("flat")
     attempts = both[keys].assign(loaded_skill=both["skill"].where(~flat, both["skill"] + "-flat"))
-    scores = pd.concat(
-        [made.scores, made.scores.assign(document=made.scores["document"] + "-flat")]
-    )
+    flat_scores = made.scores.assign(document=made.scores["document"] + "-flat")
+    scores = pd.concat([made.scores, flat_scores])
     found = sc.structure.score_by_document(both, scores=scores, attempts=attempts)
     assert len(found) == 24 and found["document"].nunique() == 24
-    explained = sc.structure.score_association(both, scores=scores, attempts=attempts)
+    explained = association(both, scores, attempts=attempts)
     assert explained["n"].eq(24).all() and explained["n_clusters"].eq(12).all()
     alone = sc.structure.score_by_document(both, scores=scores)
     assert alone["condition"].eq("skill").all()
@@ -206,7 +207,7 @@ def test_documents_loaded_under_other_conditions_are_known_by_their_attempts() -
 
 def test_documents_without_a_score_are_dropped_and_counted() -> None:
     made = study(20)
-    found = sc.structure.score_association(made.outcomes, scores=made.scores.iloc[5:])
+    found = association(made.outcomes, made.scores.iloc[5:])
     assert found["n"].eq(15).all() and found["n_dropped"].eq(5).all()
 
 
@@ -215,10 +216,8 @@ def test_features_are_adjusted_for_each_other() -> None:
     rng = np.random.default_rng(0)
     noise = made.scores.assign(feature="noise", value=rng.normal(size=30))
     scores = pd.concat([made.scores.assign(feature="signal"), noise])
-    found = sc.structure.score_association(
-        made.outcomes, scores=scores, features=["signal", "noise"]
-    )
-    plain = found[found["measure"].eq("r_squared")].set_index("feature")
+    found = association(made.outcomes, scores, features=["signal", "noise"])
+    plain = found.loc["r_squared"].set_index("feature")
     lower = plain["p_value"].idxmin()
     assert plain.loc[lower, "p_adjusted"] == pytest.approx(2 * plain.loc[lower, "p_value"])
 
@@ -247,10 +246,10 @@ def test_a_fault_of_the_scores_is_named(change, options, message) -> None:
 
 def test_documents_all_alike_explain_nothing_and_say_why() -> None:
     made = study(12)
-    flat = sc.structure.score_association(made.outcomes, scores=made.scores.assign(value=50.0))
-    assert flat.loc[flat["measure"].eq("r_squared"), "note"].item() == "x is the same in all units"
-    passed = sc.structure.score_association(made.outcomes.assign(passed=True), scores=made.scores)
-    rows = passed[passed["measure"].ne("detectable_r_squared")]
+    flat = association(made.outcomes, made.scores.assign(value=50.0))
+    assert flat.loc["r_squared", "note"] == "x is the same in all units"
+    rows = association(made.outcomes.assign(passed=True), made.scores)
+    rows = rows.drop(index="detectable_r_squared")
     assert rows["estimate"].isna().all()
     assert rows["note"].eq("y is the same in all units").all()
 
@@ -272,12 +271,10 @@ def test_simulated_documents_are_what_they_say() -> None:
 
 
 def test_the_ceiling_is_what_perfect_knowledge_would_show() -> None:
-    made = study(2000, r_squared=1.0)
-    found = sc.structure.score_association(made.outcomes, scores=made.scores).set_index("measure")[
-        "estimate"
-    ]
-    assert found["ceiling_r_squared"] == pytest.approx(made.r_squared_observed, abs=0.03)
-    assert found["r_squared"] == pytest.approx(found["ceiling_r_squared"], abs=0.03)
+    made = study(500, r_squared=1.0)
+    found = association(made.outcomes, made.scores)["estimate"]
+    assert found["ceiling_r_squared"] == pytest.approx(made.r_squared_observed, abs=0.06)
+    assert found["r_squared"] == pytest.approx(found["ceiling_r_squared"], abs=0.06)
 
 
 @pytest.mark.slow
@@ -310,8 +307,8 @@ def experiment(
     return pd.DataFrame(rows)
 
 
-def by_effect(found: pd.DataFrame) -> pd.DataFrame:
-    return found.set_index(["effect", "at"])
+def factorial(outcomes: pd.DataFrame, design: object = DESIGN, **options: object) -> pd.DataFrame:
+    return sc.structure.factorial(outcomes, design, **options).set_index(["effect", "at"])
 
 
 def test_effects_worked_by_hand() -> None:
@@ -323,7 +320,7 @@ def test_effects_worked_by_hand() -> None:
         for name, pair in rates.items()
         for i, passed in enumerate(pair)
     ]
-    found = by_effect(sc.structure.factorial(pd.DataFrame(rows), DESIGN))["estimate"].to_dict()
+    found = factorial(pd.DataFrame(rows))["estimate"].to_dict()
     assert found == {
         ("total", ""): 0.5,  # (1 - 0 + 1 - 1) / 2
         ("any document", ""): -0.5,  # (0 - 0 + 0 - 1) / 2
@@ -339,7 +336,7 @@ def test_effects_worked_by_hand() -> None:
 
 def test_simple_effects_are_paired_deltas() -> None:
     outcomes = experiment()
-    found = by_effect(sc.structure.factorial(outcomes, DESIGN))
+    found = factorial(outcomes)
     pairs = {
         ("content", "structured"): (CELLS[0], CELLS[2]),
         ("form", "gutted"): (CELLS[2], CELLS[3]),
@@ -360,7 +357,7 @@ def test_effects_are_the_coefficients_of_a_regression_with_cases_held() -> None:
     cells["c"] = cells["content"].eq("full") - 0.5
     cells["f"] = cells["form"].eq("structured") - 0.5
     fit = smf.ols("y ~ c * f + C(case_id)", cells).fit().params
-    found = by_effect(sc.structure.factorial(outcomes, DESIGN, reference=None))["estimate"]
+    found = factorial(outcomes, reference=None)["estimate"]
     assert found["content", ""] == pytest.approx(fit["c"])
     assert found["form", ""] == pytest.approx(fit["f"])
     assert found["content x form", ""] == pytest.approx(fit["c:f"])
@@ -370,12 +367,12 @@ def test_effects_are_the_coefficients_of_a_regression_with_cases_held() -> None:
 @given(st.integers(0, 10**6), st.integers(2, 9))
 def test_the_total_is_the_sum_of_its_parts_and_levels_flip_signs(seed: int, n: int) -> None:
     outcomes = experiment(n, seed=seed)
-    found = by_effect(sc.structure.factorial(outcomes, DESIGN))
+    found = factorial(outcomes)
     parts = found["estimate"]
     whole = parts["any document", ""] + parts["content", ""] + parts["form", ""]
     assert parts["total", ""] == pytest.approx(whole)
     assert found["ci_low"].lt(found["ci_high"]).all()
-    turned = by_effect(sc.structure.factorial(outcomes, DESIGN[::-1], reference=None))
+    turned = factorial(outcomes, DESIGN[::-1], reference=None)
     for name in ("content", "form"):
         assert turned.loc[(name, ""), "estimate"] == pytest.approx(-parts[name, ""])
         assert turned.loc[(name, ""), "ci_low"] == pytest.approx(-found.loc[(name, ""), "ci_high"])
@@ -393,7 +390,7 @@ def test_repeating_every_attempt_changes_nothing() -> None:
 def test_a_case_without_all_conditions_is_dropped_and_counted() -> None:
     outcomes = experiment()
     gone = outcomes["case_id"].eq("s0/0") & outcomes["condition"].eq(CELLS[1])
-    found = by_effect(sc.structure.factorial(outcomes[~gone], DESIGN))
+    found = factorial(outcomes[~gone])
     assert found.loc[("content", ""), ["n", "n_dropped"]].tolist() == [23, 1]
     assert found.loc[("content", "structured"), ["n", "n_dropped"]].tolist() == [24, 0]
     assert "1 case dropped" in found.loc[("form", ""), "note"]
@@ -404,7 +401,7 @@ def test_attempts_without_an_outcome_are_counted_and_unequal_loss_is_told() -> N
     outcomes["passed"] = outcomes["passed"].astype("boolean")
     lost = outcomes["condition"].eq(CELLS[3]) & outcomes["repeat"].eq(1)
     outcomes.loc[lost, "passed"] = pd.NA
-    found = by_effect(sc.structure.factorial(outcomes, DESIGN))
+    found = factorial(outcomes)
     assert found.loc[("content", ""), "n_missing"] == 24
     assert "attempts missing: 0% to 50% by condition" in found.loc[("content", ""), "note"]
     assert found.loc[("content", "structured"), "n_missing"] == 0
@@ -483,8 +480,7 @@ def test_a_ceiling_does_not_take_cases_that_are_all_alike_for_measured_without_e
             for j in range(n_cases)
         ]
         scores = {"document": [f"s{i}" for i in range(len(passes))], "value": range(len(passes))}
-        found = sc.structure.score_association(pd.DataFrame(rows), scores=pd.DataFrame(scores))
-        return found.set_index("measure").loc["ceiling_r_squared"]
+        return association(pd.DataFrame(rows), pd.DataFrame(scores)).loc["ceiling_r_squared"]
 
     for passes, n_cases in (([0, 8, 0, 8, 0], 8), ([0, 1, 0, 1, 0], 1)):
         found = ceiling(passes, n_cases)
