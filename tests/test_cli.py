@@ -133,21 +133,20 @@ def test_check_reads_each_table_and_suite_of_a_study_once(run, monkeypatch):
     assert len(read) == len(set(read)) == 4 + 6 + 6
 
 
-def test_check_tells_errors_first_and_the_same_thing_once(run, tmp_path):
-    (tmp_path / "suites").mkdir()
-    shutil.copytree(PILOT / "skills" / "type-safety", tmp_path / "skills" / "type-safety")
-    content = json.loads((PILOT / "suites" / "type-safety.json").read_text())
+def test_check_tells_errors_first_and_the_same_thing_once(run, small, tmp_path):
+    shutil.copytree(small, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "suites" / "type-safety.json"
+    content = json.loads(file.read_text())
     for case in content["evals"][:3]:
         case["expected_behaviors"] = []
-    file = tmp_path / "suites" / "type-safety.json"
     file.write_text(json.dumps(content))
     status, out, _ = run("check", file, "--advice")
     *lines, _ = out.splitlines()
     severities = [line.split(":")[0] for line in lines if not line.startswith("  ")]
     assert status == 1 and set(severities) == {"error", "warning"}
     assert severities == sorted(severities)
-    (said,) = [line for line in lines if "expected_behaviors: found none" in line]
-    assert all(f"type-safety/{number}" in said for number in (1, 2, 3))
+    (line,) = [line for line in lines if "expected_behaviors: found none" in line]
+    assert all(f"type-safety/{number}" in line for number in (1, 2, 3))
     assert "warning:" not in run("check", file)[1]
 
 
@@ -168,32 +167,23 @@ def test_check_of_a_study_lints_its_suites_beside_the_skills_that_it_names(run, 
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("name", "data", "message"),
     [
-        (lambda at: at / "gone", "check: there is nothing at"),
-        (
-            lambda at: at,
-            "is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml with tasks)",
-        ),
-        (lambda at: at, "(a folder with manifest.json). --evals lints all skills below a folder."),
-        (lambda at: _write(at / "a.json", b"\xff\xfe"), "line 1: byte 0xff is not UTF-8"),
-        (lambda at: _write(at / "a.json", b'{"evals": [}'), "line 1, column 12: not JSON"),
-        (lambda at: _write(at / "a.json", b"{}"), "'evals' is missing"),
-        (lambda at: _write(at / "SKILL.md", b"---\na: [\n---\n"), "the front matter is not YAML"),
-        (lambda at: _write(at / "SKILL.md", b"x" * (1 << 20) + b"x"), "may have at most 1,048,576"),
-        (lambda at: _write(at / "manifest.json", b"{").parent, "manifest.json, line"),
-        (lambda at: _write(at / "manifest.json", b"{}").parent, "not the manifest of a store"),
+        ("gone", None, "check: there is nothing at"),
+        ("", None, "(a folder with manifest.json). --evals lints all skills below a folder."),
+        ("a.json", b"\xff\xfe", "line 1: byte 0xff is not UTF-8"),
+        ("SKILL.md", b"---\na: [\n---\n", "the front matter is not YAML"),
+        ("manifest.json", b"{}", "not the manifest of a store"),
     ],
 )
-def test_check_of_unusable_input_exits_2_with_one_line_on_stderr(run, tmp_path, make, said):
-    status, out, err = run("check", make(tmp_path))
+def test_check_of_unusable_input_exits_2_with_one_line_on_stderr(
+    run, tmp_path, name, data, message
+):
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    status, out, err = run("check", tmp_path / ("" if name == "manifest.json" else name))
     assert (status, out) == (2, "")
-    assert err.startswith("skillcomp: ") and said in err and err.count("\n") == 1
-
-
-def _write(file, data):
-    file.write_bytes(data)
-    return file
+    assert err.startswith("skillcomp: ") and message in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["report", "export"])
@@ -211,11 +201,10 @@ def test_report_and_export_refuse_what_is_no_study(run, tmp_path, monkeypatch, c
 
 @pytest.mark.parametrize("command", ["report", "export"])
 def test_a_folder_that_cannot_be_made_is_said(run, small, tmp_path, command):
-    blocked = _write(tmp_path / "file", b"") / "out"
-    args = (
-        ["--data", small, "--out", blocked, "--quiet"] if command == "report" else [small, blocked]
-    )
-    status, _, err = run(command, *args)
+    (tmp_path / "file").write_bytes(b"")
+    blocked = tmp_path / "file" / "out"
+    args = ["--data", small, "--out", blocked, "--quiet"]
+    status, _, err = run(command, *(args if command == "report" else [small, blocked]))
     assert status == 2 and err.startswith("skillcomp: ") and "Not a directory" in err
 
 
@@ -347,7 +336,7 @@ def test_notebooks_read_the_round_that_the_command_sets():
 # To begin with
 
 
-def test_version_is_told(run):
+def test_version_is_printed(run):
     assert run("--version") == (0, f"skillcomp {sc.__version__}\n", "")
 
 

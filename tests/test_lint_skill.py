@@ -22,33 +22,26 @@ from skillcomp.records import Case, Check, Skill, Suite
         ({"description": ""}, "front_matter", "'description' is missing or empty"),
         (
             {"concept": {k: v for k, v in CONCEPT.items() if k != "analogy"}},
-            "concept_missing",
-            "missing or empty: analogy",
+            *("concept_missing", "missing or empty: analogy"),
         ),
         (
             {"concept": {}, "metadata": {"comprehension_state": "present"}},
-            "concept_missing",
-            "definition, mental_model",
+            *("concept_missing", "definition, mental_model"),
         ),
-        ({"sections": sections_of(BODY[: BODY.index("## Do")])}, "section_missing", "## Do NOT"),
+        (BODY[: BODY.index("## Do")], "section_missing", "## Do NOT"),
+        (BODY.replace("Verification", "Verifications"), "section_missing", "mean 'Verifications'?"),
         (
-            {"sections": sections_of(BODY.replace("## Verification", "## Verifications"))},
-            "section_missing",
-            "Did you mean 'Verifications'?",
-        ),
-        (
-            {"sections": sections_of("## Verification\n\n## Do NOT Use When\n\nNever.\n")},
-            "section_missing",
-            "line 1: the section 'Verification' is empty",
+            "## Verification\n\n## Do NOT Use When\n\nNever.\n",
+            *("section_missing", "line 1: the section 'Verification' is empty"),
         ),
         (
-            {"sections": sections_of(BODY.replace("- [ ] Every open line has a reason.\n", ""))},
-            "verification_short",
-            "has 2 items; expected at least 3",
+            BODY.replace("- [ ] Every open line has a reason.\n", ""),
+            *("verification_short", "has 2 items; expected at least 3"),
         ),
     ],
 )
 def test_what_a_skill_lacks_is_named(changes, rule, message):
+    changes = {"sections": sections_of(changes)} if isinstance(changes, str) else changes
     (row,) = lint_skill(skill_of(**changes)).itertuples()
     assert (row.rule, row.severity) == (rule, RULES[rule][0])
     assert message in row.message

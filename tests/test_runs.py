@@ -30,15 +30,13 @@ def store_of(folder: Path, name: str, text: str, model: str = "m-1") -> sc.RunSt
     store = sc.RunStore(folder / name / "store")
     store.add_skill(skill)
     store.add_suite(suite)
+    common = {"skill": "tea", "condition": "skill", "offered": ("tea",)}
+    common |= {"agent": f"claude:{model}", "agent_model": model}
     for i, passed in enumerate(PASSED[name]):
-        about = {"attempt_id": str(i), "agent": f"claude:{model}", "agent_model": model}
-        about |= {"offered": ("tea",), "invoked": ("tea",) * passed}
-        one = Attempt(skill="tea", case_id=f"tea/{i}", condition="skill", **about)
-        store.append("attempts", [one])
-        verdict = Verdict(
-            attempt_id=str(i), check_id="trigger", grader="trace", passed=bool(passed)
-        )
-        store.append("verdicts", [verdict])
+        about = {"attempt_id": str(i), "case_id": f"tea/{i}", "invoked": ("tea",) * passed}
+        store.append("attempts", [Attempt(**common, **about)])
+        verdict = {"attempt_id": str(i), "check_id": "trigger", "grader": "trace"}
+        store.append("verdicts", [Verdict(**verdict, passed=bool(passed))])
     return store
 
 
@@ -86,31 +84,24 @@ def test_runs_stand_in_order_with_paired_tests_and_the_same_again_shows_no_diffe
     assert delta["changed"].tolist() == ["", ", ".join(CHANGED)]
 
 
-def test_runs_are_drawn_in_one_figure(stores: dict[str, sc.RunStore]) -> None:
-    found = sc.deltas.over_time(outcomes_of(stores), sc.frames.runs(stores))
-    _, (left, right) = sc.style.figure("page", ncols=2)
-    sc.plots.estimates(found[found["measure"].eq("rate_passed")], y="run", null=None, ax=left)
-    steps = found[found["measure"].eq("delta_passed")]
-    sc.plots.estimates(
-        steps.assign(step=steps["run"] + ": " + steps["changed"]), y="step", ax=right
-    )
-    assert len(left.get_yticklabels()) == 3 and len(right.get_yticklabels()) == 2
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda rows: rows.drop(columns="run"), {}, "no column 'run'"),
+        (
+            lambda rows: rows.assign(condition=["baseline", "skill"] * 9),
+            {},
+            "the conditions baseline, skill; select one",
+        ),
+        (lambda rows: rows, {"by": ["run"]}, "by= names 'run', which is compared"),
+        (lambda rows: rows.assign(agent=["a", "b"] * 9), {}, "of more than one agent: a, b"),
+    ],
+)
+def test_what_cannot_be_compared_over_time_is_refused(stores, change, options, message) -> None:
+    with pytest.raises(FrameError, match=message):
+        sc.deltas.over_time(change(outcomes_of(stores)), **options)
 
 
-def test_what_cannot_be_compared_over_time_is_refused(stores: dict[str, sc.RunStore]) -> None:
-    outcomes = outcomes_of(stores)
-    with pytest.raises(FrameError, match="no column 'run'"):
-        sc.deltas.over_time(outcomes.drop(columns="run"))
-    two = pd.concat([outcomes, outcomes.assign(condition="baseline", attempt_id="b")])
-    with pytest.raises(FrameError):
-        sc.deltas.over_time(two)
-    half = outcomes.assign(condition=["baseline", "skill"] * 9)
-    with pytest.raises(FrameError, match="the conditions baseline, skill; select one"):
-        sc.deltas.over_time(half)
-    with pytest.raises(FrameError, match="by= names 'run', which is compared"):
-        sc.deltas.over_time(outcomes, by=["run"])
-    mixed = outcomes.assign(agent=["a", "b"] * 9)
-    with pytest.raises(FrameError, match="answers of more than one agent: a, b"):
-        sc.deltas.over_time(mixed)
+def test_a_change_without_a_name_is_left_out(stores: dict[str, sc.RunStore]) -> None:
     unnamed = pd.DataFrame({"run": ["again"], "what": [None], "changed": [True]})
-    assert sc.deltas.over_time(outcomes, unnamed)["changed"].eq("").all()
+    assert sc.deltas.over_time(outcomes_of(stores), unnamed)["changed"].eq("").all()
