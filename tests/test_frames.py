@@ -3,27 +3,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from build import verdicts as judged
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StoreError
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.records import Attempt, GoldLabel, Verdict
-
-
-def rows(passed: list[bool | None], status: list[str] | None = None) -> pd.DataFrame:
-    n = len(passed)
-    return pd.DataFrame(
-        {
-            "attempt_id": "a",
-            "skill": "s",
-            "case_id": "s/1",
-            "condition": "skill",
-            "check_id": [f"c{i}" for i in range(n)],
-            "grader": "g",
-            "passed": pd.array(passed, dtype="boolean"),
-            "status": status or ["ok" if p is not None else "error" for p in passed],
-        }
-    )
 
 
 @pytest.mark.parametrize(
@@ -40,28 +25,34 @@ def rows(passed: list[bool | None], status: list[str] | None = None) -> pd.DataF
 def test_an_outcome_follows_from_its_verdicts(
     passed: list[bool | None], whole: object, share: float, missing: int
 ) -> None:
-    outcome = sc.frames.outcomes(rows(passed)).iloc[0]
+    rows = judged(passed, checks=len(passed))
+    # a failed grader's verdict does not count even if it has a value
+    rows["passed"] = rows["passed"].fillna(False)
+    outcome = sc.frames.outcomes(rows).iloc[0]
     assert outcome["passed"] is whole or outcome["passed"] == whole
     np.testing.assert_equal(outcome["share_passed"], share)
     assert outcome["n_missing"] == missing
 
 
-def test_a_verdict_of_a_failed_grader_does_not_count_even_if_it_carries_a_value() -> None:
-    outcome = sc.frames.outcomes(rows([True, False], ["ok", "malformed"])).iloc[0]
-    assert outcome["passed"] is pd.NA
-    assert outcome["n_missing"] == 1
-
-
 def test_checks_that_no_verdict_names_are_missing_when_the_cases_say_how_many_there_are() -> None:
-    cases = pd.DataFrame({"skill": ["s"], "case_id": ["s/1"], "n_checks": [3]})
-    outcome = sc.frames.outcomes(rows([True, True]), cases).iloc[0]
+    rows = judged([True, True], checks=2)
+    cases = pd.DataFrame({"skill": ["s"], "case_id": ["s/0"], "n_checks": [3]})
+    outcome = sc.frames.outcomes(rows, cases).iloc[0]
     assert outcome["passed"] is pd.NA
-    assert outcome["n_missing"] == 1
-    assert outcome["share_passed"] == 1.0
+    assert (outcome["n_missing"], outcome["share_passed"]) == (1, 1.0)
+    with pytest.raises(FrameError, match=r"'s/0'\. Did you mean 's/00'"):
+        sc.frames.outcomes(rows, cases.assign(case_id="s/00"))
+
+
+def test_outcomes_without_cases_count_the_checks_of_each_skill_alone() -> None:
+    rows = judged([True, True]).assign(skill=["s", "t"], case_id="1", check_id=["x", "y"])
+    outcomes = sc.frames.outcomes(rows)
+    assert outcomes["n_checks"].tolist() == [1, 1]
+    assert outcomes["passed"].tolist() == [True, True]
 
 
 def test_outcomes_keep_versions_and_rounds_apart() -> None:
-    both = pd.concat([rows([True]).assign(round=1), rows([False]).assign(round=2)])
+    both = pd.concat([judged([True]).assign(round=1), judged([False]).assign(round=2)])
     outcomes = sc.frames.outcomes(both)
     assert outcomes["round"].tolist() == [1, 2]
     assert outcomes["passed"].tolist() == [True, False]
@@ -88,26 +79,19 @@ def test_a_grader_without_verdicts_is_named_with_those_there_are(
     asked: object, message: str
 ) -> None:
     with pytest.raises(FrameError, match=message):
-        sc.frames.outcomes(rows([True]), grader=asked)
+        sc.frames.outcomes(judged([True]), grader=asked)
     with pytest.raises(FrameError, match=r"there: none\."):
         sc.frames.outcomes(sc.frames.empty("verdicts"), grader="g")
 
 
-def test_empty_verdicts_give_an_empty_outcomes_frame_of_stable_dtypes() -> None:
-    frame = sc.frames.outcomes(sc.frames.empty("verdicts"))
-    assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS["outcomes"].columns)
-
-
-def test_a_case_that_the_cases_frame_lacks_is_named() -> None:
-    cases = pd.DataFrame({"skill": ["s"], "case_id": ["s/11"]})
-    with pytest.raises(FrameError, match=r"'s/1'\. Did you mean 's/11'"):
-        sc.frames.outcomes(rows([True]), cases)
-
-
 def test_an_empty_store_gives_empty_frames_of_stable_dtypes(tmp_path: Path) -> None:
     store = sc.RunStore(tmp_path)
-    for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise"):
-        frame = getattr(sc.frames, kind)(store)
+    frames = {
+        kind: getattr(sc.frames, kind)(store)
+        for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise")
+    }
+    frames["outcomes"] = sc.frames.outcomes(frames["verdicts"])
+    for kind, frame in frames.items():
         assert frame.empty
         assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS[kind].columns), kind
 
@@ -178,19 +162,16 @@ def test_the_pilots_quotes_are_substrings_of_its_answers(pilot: sc.RunStore) -> 
     assert verdicts.loc[verdicts["grader"].eq("g0"), "evidence_found"].isna().all()
 
 
-def test_a_round_is_a_number_and_one_that_is_not_there_has_no_rows(pilot: sc.RunStore) -> None:
+def test_rounds_and_perturbations_that_are_not_there(pilot: sc.RunStore) -> None:
     assert len(sc.frames.verdicts(pilot, round=np.int64(2))) == 817
     assert sc.frames.verdicts(pilot, round=7).empty
     for odd in (True, "two", [1, 2.5]):
         with pytest.raises(FrameError, match=r"round: found .*; allowed: a number"):
             sc.frames.verdicts(pilot, round=odd)
-
-
-def test_an_unknown_perturbation_is_named(pilot: sc.RunStore) -> None:
-    with pytest.raises(
-        FrameError, match="perturbation 'pat' is not in the store; there: none, pad"
-    ):
+    with pytest.raises(FrameError, match="'pat' is not in the store; there: none, pad"):
         sc.frames.attempts(pilot, perturbation="pat")
+    with pytest.raises(FrameError, match="runs: expected a mapping of names to stores"):
+        sc.frames.runs(pilot)
 
 
 def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(
@@ -217,18 +198,15 @@ def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(
 def test_copies_kept_apart_leave_the_plain_study_as_it_is(pilot: sc.RunStore) -> None:
     every = sc.frames.verdicts(pilot, perturbation="all")
     g0, gold, cases = every[every["grader"].eq("g0")], sc.frames.gold(pilot), sc.frames.cases(pilot)
-    plain = g0[g0["perturbation"].isna()]
-    apart = sc.correction.delta(g0, gold, by=["perturbation"], cases=cases)
-    alone = sc.correction.delta(plain, gold, cases=cases)
-    columns = ["condition", "estimator", "estimate", "ci_low", "ci_high", "n", "recommended"]
-    found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
-    pd.testing.assert_frame_equal(found, alone[columns])
-    outcomes = sc.frames.outcomes(g0, cases)
-    apart = sc.deltas.paired(outcomes, by=["perturbation"])
-    alone = sc.deltas.paired(outcomes[outcomes["perturbation"].isna()])
     columns = ["estimate", "ci_low", "ci_high", "n"]
-    found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
-    pd.testing.assert_frame_equal(found, alone[columns])
+    for analysis in (
+        lambda rows, **by: sc.correction.delta(rows, gold, cases=cases, **by),
+        lambda rows, **by: sc.deltas.paired(sc.frames.outcomes(rows, cases), **by),
+    ):
+        apart = analysis(g0, by=["perturbation"])
+        found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
+        alone = analysis(g0[g0["perturbation"].isna()])
+        pd.testing.assert_frame_equal(found, alone[columns])
 
 
 @pytest.mark.parametrize(
@@ -240,11 +218,6 @@ def test_copies_kept_apart_leave_the_plain_study_as_it_is(pilot: sc.RunStore) ->
 def test_a_folder_in_the_place_of_a_store_is_told(read):
     with pytest.raises(StoreError, match=r"expected a RunStore .*, found str 'data/pilot'"):
         read("data/pilot")
-
-
-def test_runs_that_are_no_mapping_are_told(pilot):
-    with pytest.raises(FrameError, match="runs: expected a mapping of names to stores"):
-        sc.frames.runs(pilot)
 
 
 @pytest.mark.parametrize("made", [False, True])

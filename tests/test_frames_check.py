@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import check, empty
+from skillcomp.frames.check import check, empty, missing_values
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import group_codes
 
@@ -54,26 +54,15 @@ def test_zeros_ones_and_booleans_become_nullable_booleans(passed: list[object]) 
     assert len(frame) == 2
 
 
-def test_only_the_keys_are_required_and_missing_optional_columns_are_added_as_missing() -> None:
-    frame = check(_verdict_rows(), "verdicts")
-    assert list(frame.columns) == list(CONTRACTS["verdicts"].columns)
-    assert frame["rationale"].isna().all()
-    assert frame["round"].isna().all()
-
-
-def test_own_columns_are_kept_behind_those_of_the_contract_and_the_argument_is_untouched() -> None:
-    rows = _verdict_rows().assign(mood="calm")
+def test_missing_columns_are_added_own_ones_kept_and_the_argument_is_untouched() -> None:
+    rows = _verdict_rows().assign(mood="calm").astype({"condition": "category"})
+    rows = rows.set_index(pd.Index([7, 7]))
     before = rows.copy()
     frame = check(rows, "verdicts")
-    assert frame.columns[-1] == "mood"
+    assert list(frame.columns) == [*CONTRACTS["verdicts"].columns, "mood"]
+    assert frame[["rationale", "round"]].isna().all(axis=None)
+    assert str(frame["condition"].dtype) == "str" and list(frame.index) == [0, 1]
     pd.testing.assert_frame_equal(rows, before)
-
-
-def test_categories_and_odd_indexes_are_accepted() -> None:
-    rows = _verdict_rows().astype({"condition": "category"}).set_index(pd.Index([7, 7]))
-    frame = check(rows, "verdicts")
-    assert str(frame["condition"].dtype) == "str"
-    assert list(frame.index) == [0, 1]
 
 
 def test_an_unknown_kind_names_the_nearest() -> None:
@@ -89,9 +78,12 @@ def test_times_are_read_as_utc_and_bad_ones_named() -> None:
     assert str(good["graded_at"].iloc[0]) == "2026-11-21 08:00:00+00:00"
 
 
-def test_a_missing_value_in_a_key_is_counted() -> None:
-    rows = _verdict_rows().assign(condition=["skill", None])
-    with pytest.raises(FrameError, match="column 'condition': missing in 1 row; it is required"):
+@pytest.mark.parametrize(
+    ("condition", "problem"), [(None, "missing in 1 row"), ("", "empty in 1 row")]
+)
+def test_a_key_without_a_value_is_counted(condition: str | None, problem: str) -> None:
+    rows = _verdict_rows().assign(condition=["skill", condition])
+    with pytest.raises(FrameError, match=f"column 'condition': {problem}; it is required"):
         check(rows, "verdicts")
 
 
@@ -106,12 +98,6 @@ def _verdict_rows(**columns: object) -> pd.DataFrame:
         "passed": [True, False],
     }
     return pd.DataFrame(rows | columns)
-
-
-def test_an_empty_text_does_not_count_as_a_name() -> None:
-    own = pd.DataFrame({"skill": ["a", ""], "case_id": ["a/1", "a/2"]})
-    with pytest.raises(FrameError, match="column 'skill': empty in 1 row; it is required"):
-        check(own, "cases")
 
 
 @pytest.mark.parametrize(
@@ -150,3 +136,19 @@ def test_texts_that_python_keeps_are_taken_and_half_a_character_is_told() -> Non
     with pytest.raises(FrameError, match=r"column 'case_id': found .*ud800.*; expected text"):
         check(pd.DataFrame(own), "cases")
     assert group_codes(pd.DataFrame(own), ["case_id"])[0].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", ["str", "Int64", "boolean", "float64", "datetime64[us, UTC]"])
+def test_absent_columns_are_missing_at_their_dtype(dtype: str) -> None:
+    for n in (0, 3):
+        column = pd.Series(missing_values(dtype, n))
+        assert str(column.dtype) == dtype and len(column) == n and column.isna().all()
+
+
+def test_groups_are_numbered_in_order_of_appearance_and_a_missing_value_is_one_of_its_own() -> None:
+    frame = pd.DataFrame(
+        {"text": ["b", None, "b", "a", None], "level": pd.Categorical(["x", "x", None, "x", "x"])}
+    )
+    codes, first = group_codes(frame, ["text", "level"])
+    assert (codes.tolist(), first.tolist()) == ([0, 1, 2, 3, 1], [0, 1, 2, 3])
+    assert group_codes(frame, [])[0].tolist() == [0] * 5

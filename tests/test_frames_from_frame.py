@@ -16,8 +16,6 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.frames import FrameWarning
 
-GRADERS = ["g0", "g1", "g2"]
-
 
 def table(**columns: Any) -> pd.DataFrame:
     """Four cases under two conditions, twice each."""
@@ -110,31 +108,34 @@ def test_its_single_verdicts_and_gold_give_agreement_drift_and_correction_exactl
 
 
 @pytest.mark.parametrize("dtype", ["category", "string", "arrow", "object"])
-def test_it_does_not_matter_how_the_columns_are_stored(exported, dtype) -> None:
-    own = pd.read_csv(exported["outcomes"])
-    own = own[own["grader"].eq("g2")]
-    plain = sc.from_frame(own, **PILOT_NAMES)
+def test_it_does_not_matter_how_the_columns_are_stored(dtype) -> None:
+    own = table(transfer="near", check="c")
+    plain = sc.from_frame(own, repeat="repeat", transfer="transfer", check="check")
     if dtype == "arrow":
         stored = own.convert_dtypes(dtype_backend="pyarrow")
         assert all(isinstance(one, pd.ArrowDtype) for one in stored.dtypes)
     else:
-        texts = ["skill", "case_id", "condition", "grader", "transfer", "contrast_of"]
-        stored = own.astype(dict.fromkeys([*texts, "comprehension_dimension"], dtype))
-    for ours, theirs in zip(sc.from_frame(stored, **PILOT_NAMES), plain, strict=True):
+        texts = ["skill", "case", "condition", "transfer", "check"]
+        stored = own.astype(dict.fromkeys(texts, dtype))
+    made = sc.from_frame(stored, repeat="repeat", transfer="transfer", check="check")
+    for ours, theirs in zip(made, plain, strict=True):
         pd.testing.assert_frame_equal(ours, theirs)
 
 
-def test_the_report_takes_the_frames(checks_of_the_pilot, tmp_path) -> None:
-    said = sc.report.answer(checks_of_the_pilot)
-    assert {"skill", "transfer", "grader", "drift", "correction"} <= set(said.findings["topic"])
-    assert said.facts["cases"] == 84 and said.grader == "g2 (forced)"
-    page = sc.report.build(checks_of_the_pilot, tmp_path / "page", progress=False)
-    assert said.findings["sentence"].iloc[0].split(" %")[0] in page.read_text("utf-8")
+def test_the_report_takes_the_frames(tmp_path) -> None:
+    study = sc.simulate.study(n_skills=1, n_cases=10, delta=0.4, seed=5)
+    verdicts = study.verdicts[study.verdicts["round"].eq(1)]
+    own = verdicts.merge(study.cases[["skill", "case_id", "transfer"]], on=["skill", "case_id"])
+    names = {"attempt": "attempt_id", "check": "check_id", "labeller": "labeller"}
+    gold = study.gold[study.gold["labeller"].eq("adjudicated")]
+    made = sc.from_frame(own, **PILOT_NAMES | {"dimension": None, "contrast_of": None}, **names,
+                         gold=gold)  # fmt: skip
+    answer = sc.report.answer(made)
+    assert {"skill", "transfer", "correction"} <= set(answer.findings["topic"])
+    assert answer.facts["cases"] == 10
+    page = sc.report.build(made, tmp_path / "page", progress=False)
+    assert answer.findings["sentence"].iloc[0].split(" %")[0] in page.read_text("utf-8")
     assert (tmp_path / "page" / "00-answer.svg").is_file()
-
-
-def test_the_report_of_frames_has_no_chapters(tmp_path) -> None:
-    made = sc.from_frame(table(), repeat="repeat")
     with pytest.raises(sc.errors.StudyError, match="notebooks read a recorded study"):
         sc.report.build(made, tmp_path, notebooks=sc.report.find_notebooks(), progress=False)
 
@@ -143,38 +144,31 @@ def test_the_report_of_frames_has_no_chapters(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "with_", "told"),
+    ("column", "words", "change"),
     [
-        ("without skill", "with skill", "'without skill' as baseline (8 rows)"),
-        ("No_Skill", "With-Skill", "'With-Skill' as skill (8 rows)"),
-        ("w/o SKILL.md", "w/ SKILL.md", "'w/ SKILL.md' as skill (8 rows)"),
-        ("control", "treatment", "'control' as baseline (8 rows)"),
-        (False, True, "False as baseline (8 rows), True as skill (8 rows)"),
-        (0, 1, "0 as baseline (8 rows), 1 as skill (8 rows)"),
-        (0.0, 1.0, "0.0 as baseline"),
+        ("condition", ("without skill", "with skill"), "'without skill' as baseline (8 rows)"),
+        ("condition", ("No_Skill", "With-Skill"), "'With-Skill' as skill (8 rows)"),
+        ("condition", ("w/o SKILL.md", "w/ SKILL.md"), "'w/ SKILL.md' as skill (8 rows)"),
+        ("condition", ("control", "treatment"), "'control' as baseline (8 rows)"),
+        ("condition", (False, True), "False as baseline (8 rows), True as skill (8 rows)"),
+        ("condition", (0, 1), "0 as baseline (8 rows), 1 as skill (8 rows)"),
+        ("condition", (0.0, 1.0), "0.0 as baseline"),
+        ("passed", ("no", "yes"), "'yes' as True (6 rows)"),
+        ("passed", ("FAIL", "PASS"), "'PASS' as True (6 rows)"),
+        ("passed", (0, 1), "1 as True (6 rows)"),
+        ("passed", (0.0, 1.0), "1.0 as True (6 rows)"),
+        ("passed", ("false", "True"), "'True' as True (6 rows)"),
+        ("repeat", (0, 1), "(repeat=): counted from 0; 1 was added"),
+        ("repeat", ("seed-a", "seed-b"), "'seed-a' as 1, 'seed-b' as 2"),
     ],
 )
-def test_words_for_conditions_are_mapped_and_told(without, with_, told) -> None:
-    own = table()
-    own["condition"] = own["condition"].map({"baseline": without, "skill": with_})
-    with pytest.warns(FrameWarning, match=re.escape(told)) as caught:
+def test_words_are_mapped_with_one_warning(column, words, change) -> None:
+    own, plain = table(), sc.from_frame(table(), repeat="repeat")
+    own[column] = own[column].map(dict(zip(sorted(own[column].unique()), words, strict=True)))
+    with pytest.warns(FrameWarning, match=re.escape(change)) as caught:
         made = sc.from_frame(own, repeat="repeat")
     assert len(caught) == 1
-    assert made.outcomes["condition"].tolist() == table()["condition"].tolist()
-    expected = sc.deltas.paired(sc.from_frame(table(), repeat="repeat").outcomes)
-    pd.testing.assert_frame_equal(sc.deltas.paired(made.outcomes), expected)
-
-
-@pytest.mark.parametrize(
-    ("yes", "no"),
-    [("yes", "no"), ("PASS", "FAIL"), (1, 0), (1.0, 0.0), ("1", "0"), ("True", "false")],
-)
-def test_words_for_passed_are_mapped_and_told(yes, no) -> None:
-    own = table()
-    own["passed"] = own["passed"].map({True: yes, False: no})
-    with pytest.warns(FrameWarning, match=r"column 'passed' \(passed=\): .* as True \(6 rows\)"):
-        made = sc.from_frame(own, repeat="repeat")
-    assert made.outcomes["passed"].tolist() == table()["passed"].tolist()
+    pd.testing.assert_frame_equal(made.outcomes, plain.outcomes)
 
 
 @pytest.mark.parametrize("word", ["n/a", "", "NaN", "error", None, np.nan, pd.NA])
@@ -245,10 +239,8 @@ def test_conditions_of_ones_own_stay_and_a_missing_baseline_is_told() -> None:
     assert "conditions={'v1': 'baseline'}, or name it" in str(caught[0].message)
     with pytest.raises(FrameError, match=r"there: v1, v2\. Name one of them by reference="):
         sc.skillverdicts.decide(made.outcomes)
-    delta = sc.deltas.paired(made.outcomes, reference="v1")
-    assert delta["condition"].tolist() == ["v2"]
-    known = {"v1": "baseline", "v2": "skill"}
-    made = sc.from_frame(own, repeat="repeat", conditions=known)
+    assert sc.deltas.paired(made.outcomes, reference="v1")["condition"].tolist() == ["v2"]
+    made = sc.from_frame(own, repeat="repeat", conditions={"v1": "baseline", "v2": "skill"})
     assert set(made.outcomes["condition"]) == {"baseline", "skill"}
 
 
@@ -259,45 +251,34 @@ def test_conditions_of_ones_own_stay_and_a_missing_baseline_is_told() -> None:
     ("named", "said"),
     [
         ({"condition": "conditon"}, "there is no column 'conditon' (condition=)"),
-        ({"condition": "conditon"}, "Did you mean 'condition'?"),
         ({"condition": "Condition"}, "Did you mean 'condition'?"),
         ({"grader": "judge"}, "there is no column 'judge' (grader=); there: case, condition, rep"),
         ({"skill": "plugin", "answer": "text"}, "2 problems"),
         ({"case": None}, "case= is needed"),
         ({"labeller": "who"}, "there is no gold="),
+        ({"seconds": "words"}, "column 'words' (seconds=): found 'fast' (16 rows); expected num"),
+        ({"seconds": "minus"}, "column 'minus' (seconds=): found -1.0 (16 rows); allowed: at le"),
     ],
 )
-def test_a_column_that_is_not_there_is_named_with_the_nearest(named, said) -> None:
+def test_a_column_that_cannot_be_used_is_named_with_the_nearest(named, said) -> None:
     with pytest.raises(FrameError) as caught:
-        sc.from_frame(table(), **named)
-    assert said in str(caught.value)
+        sc.from_frame(table(words="fast", minus=-1.0), repeat="repeat", **named)
+    assert said in str(caught.value) and str(caught.value).count("; there: ") <= 1
 
 
-def test_the_columns_that_are_there_are_listed_once() -> None:
-    with pytest.raises(FrameError) as caught:
-        sc.from_frame(table(), case="a", condition="b", passed="c")
-    assert "3 problems" in str(caught.value) and str(caught.value).count("; there: ") == 1
-
-
-@pytest.mark.parametrize(
-    ("amount", "said"),
-    [
-        ("fast", "column 'took' (seconds=): found 'fast' (16 rows); expected numbers."),
-        (-1.0, "column 'took' (seconds=): found -1.0 (16 rows); allowed: at least 0."),
-    ],
-)
-def test_an_amount_that_is_none_is_told_by_the_column_of_the_table(amount, said) -> None:
-    with pytest.raises(FrameError) as caught:
-        sc.from_frame(table(took=amount), repeat="repeat", seconds="took")
-    assert str(caught.value).startswith("from_frame, 1 problem") and said in str(caught.value)
-
-
-def test_no_column_is_taken_that_was_not_named() -> None:
+def test_no_column_is_taken_that_was_not_named_and_the_table_stays_unchanged() -> None:
     own = table(grader="g", agent="a", transfer="near", answer="text", gold=True)
+    own = own.sample(frac=1, random_state=1)
+    before = own.copy(deep=True)
     made = sc.from_frame(own, repeat="repeat")
     assert made.outcomes["grader"].eq("own").all()
     assert made.outcomes[["agent", "transfer"]].isna().all(axis=None)
     assert made.attempts["answer"].isna().all() and made.gold.empty
+    pd.testing.assert_frame_equal(own, before)
+    for one, other in zip(
+        made, sc.from_frame(own.reset_index(drop=True), repeat="repeat"), strict=True
+    ):
+        pd.testing.assert_frame_equal(one, other)
 
 
 def test_one_skill_needs_no_column_and_columns_may_have_any_name() -> None:
@@ -307,32 +288,7 @@ def test_one_skill_needs_no_column_and_columns_may_have_any_name() -> None:
     assert made.cases["case_id"].tolist() == list("abcd")
 
 
-def test_the_table_is_not_changed_and_its_index_does_not_matter() -> None:
-    own = table().sample(frac=1, random_state=1)
-    before = own.copy(deep=True)
-    made = sc.from_frame(own, repeat="repeat")
-    pd.testing.assert_frame_equal(own, before)
-    again = sc.from_frame(own.reset_index(drop=True), repeat="repeat")
-    for one, other in zip(made, again, strict=True):
-        pd.testing.assert_frame_equal(one, other)
-
-
 # Repeats and ids
-
-
-def test_repeats_from_0_are_counted_from_1_and_told() -> None:
-    own = table()
-    with pytest.warns(FrameWarning, match=r"\(repeat=\): counted from 0; 1 was added"):
-        made = sc.from_frame(own.assign(repeat=own["repeat"] - 1), repeat="repeat")
-    pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(own, repeat="repeat").outcomes)
-
-
-def test_names_of_tries_are_numbered_and_told() -> None:
-    own = table()
-    own["repeat"] = own["repeat"].map({1: "seed-a", 2: "seed-b"})
-    with pytest.warns(FrameWarning, match="'seed-a' as 1, 'seed-b' as 2"):
-        made = sc.from_frame(own, repeat="repeat")
-    pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(table(), repeat="repeat").outcomes)
 
 
 def test_rows_alike_are_repeats_in_their_order_and_that_is_told() -> None:
@@ -342,9 +298,13 @@ def test_rows_alike_are_repeats_in_their_order_and_that_is_told() -> None:
 
 
 def test_with_checks_rows_alike_are_refused_and_the_columns_that_could_help_are_named() -> None:
-    own = table(check="states_rule")
+    own = table(check="states_rule", text=[f"answer {i}" for i in range(16)], seconds=range(16))
     with pytest.raises(FrameError, match=r"16 rows are verdicts.*Does a column say repeat=, grad"):
         sc.from_frame(own, check="check")
+    made = sc.from_frame(own, repeat="repeat", answer="text", seconds="seconds")
+    assert made.attempts["answer"].tolist() == own["text"].tolist()
+    found = sc.deltas.paired(made.attempts, value="seconds")
+    assert found["estimate"].dropna().iloc[0] == pytest.approx(2.0)
 
 
 def test_two_graders_in_a_column_that_is_not_named_are_never_pooled_into_one() -> None:
@@ -370,17 +330,14 @@ def test_ids_never_meet_whatever_the_names_hold() -> None:
     assert len(made.cases) == 2
 
 
-def test_an_id_of_ones_own_that_stands_for_two_answers_is_refused() -> None:
-    own = table(attempt=[f"id-{i // 3}" for i in range(16)])
-    with pytest.raises(FrameError, match="'id-0' stands for several cases or conditions"):
-        sc.from_frame(own, attempt="attempt")
-
-
 def test_ids_of_ones_own_number_the_repeats() -> None:
     own = table(attempt=[f"id-{i}" for i in range(16)])
     made = sc.from_frame(own, attempt="attempt")
     assert made.outcomes["repeat"].tolist() == table()["repeat"].tolist()
     assert made.outcomes["attempt_id"].tolist() == own["attempt"].tolist()
+    own["attempt"] = [f"id-{i // 3}" for i in range(16)]
+    with pytest.raises(FrameError, match="'id-0' stands for several cases or conditions"):
+        sc.from_frame(own, attempt="attempt")
 
 
 # Facts
@@ -397,30 +354,25 @@ def test_a_fact_that_differs_within_a_case_is_refused_and_a_gap_is_filled() -> N
         sc.from_frame(own, repeat="repeat", transfer="transfer")
 
 
-def test_rubric_dimensions_in_any_spelling_and_names_of_ones_own() -> None:
-    own = table(dimension=["c1"] * 8 + ["C2 "] * 8)
-    with pytest.warns(FrameWarning, match=r"'c1' as C1 \(8 rows\), 'C2 ' as C2"):
+@pytest.mark.parametrize(
+    ("first", "second", "message", "read"),
+    [
+        ("c1", "C2 ", r"'c1' as C1 \(8 rows\), 'C2 ' as C2", ["C1", "C2"]),
+        ("c1", None, r"'c1' as C1 \(8 rows\)\.", ["C1", None]),
+        ("recall", "C2", "not all are C1 to C9", [None, None]),
+    ],
+)
+def test_rubric_dimensions_in_any_spelling_and_names_of_ones_own(
+    first, second, message, read
+) -> None:
+    own = table(dimension=[first] * 8 + [second] * 8)
+    with pytest.warns(FrameWarning, match=message):
         made = sc.from_frame(own, repeat="repeat", dimension="dimension")
-    assert set(made.outcomes["comprehension_dimension"]) == {"C1", "C2"}
-    own = table(dimension=["c1"] * 8 + [None] * 8)
-    with pytest.warns(FrameWarning, match=r"'c1' as C1 \(8 rows\)\."):
-        made = sc.from_frame(own, repeat="repeat", dimension="dimension")
-    assert made.cases["comprehension_dimension"].tolist()[:2] == ["C1", "C1"]
-    assert made.cases["comprehension_dimension"].isna().sum() == 2
-    own = table(dimension=["recall"] * 8 + ["C2"] * 8)
-    with pytest.warns(FrameWarning, match="not all are C1 to C9"):
-        made = sc.from_frame(own, repeat="repeat", dimension="dimension")
-    assert made.outcomes["comprehension_dimension"].isna().all()
-    by = sc.deltas.paired(made.outcomes, by=["dimension"])
-    assert by["dimension"].tolist() == ["recall", "C2"]
-
-
-def test_answers_and_amounts_stand_with_their_attempts() -> None:
-    own = table(text=[f"answer {i}" for i in range(16)], seconds=[float(i) for i in range(16)])
-    made = sc.from_frame(own, repeat="repeat", answer="text", seconds="seconds")
-    assert made.attempts["answer"].tolist() == own["text"].tolist()
-    found = sc.deltas.paired(made.attempts, value="seconds")
-    assert found["estimate"].dropna().iloc[0] == pytest.approx(2.0)
+    dimensions = made.cases["comprehension_dimension"].astype("object")
+    assert dimensions.where(dimensions.notna(), None).tolist() == [read[0]] * 2 + [read[1]] * 2
+    if first == "recall":
+        by = sc.deltas.paired(made.outcomes, by=["dimension"])
+        assert by["dimension"].tolist() == ["recall", "C2"]
 
 
 # Gold
@@ -453,17 +405,11 @@ def test_gold_in_a_column_and_gold_in_a_frame_are_the_same() -> None:
 
 def test_gold_that_matches_nothing_is_a_warning_with_the_first_of_it() -> None:
     own = checks_table()
-    keys = ["skill", "case", "condition", "repeat", "check"]
-    labels = own[keys].assign(passed=True, case="z" + own["case"])
-    with pytest.warns(
-        FrameWarning, match=r"gold: 32 of 32 labels match nothing in the table.*/za/"
-    ):
+    labels = own[["skill", "case", "condition", "repeat", "check"]].assign(passed=True)
+    labels.loc[0, "case"] = "za"
+    with pytest.warns(FrameWarning, match=r"gold: 1 of 32 labels match nothing in the.*/za/"):
         made = sc.from_frame(own, repeat="repeat", check="check", gold=labels)
     assert len(made.gold) == 32
-    some = own[keys].assign(passed=True)
-    some.loc[0, "check"] = "states_rules"
-    with pytest.warns(FrameWarning, match="1 of 32 labels match nothing"):
-        sc.from_frame(own, repeat="repeat", check="check", gold=some)
 
 
 def test_gold_reads_conditions_and_repeats_as_the_table_does() -> None:
@@ -493,13 +439,10 @@ def test_gold_that_cannot_be_read_is_refused(change, said) -> None:
         sc.from_frame(own, repeat="repeat", check="check", gold=change(labels))
 
 
-def test_gold_for_repeats_that_only_their_order_tells_is_refused() -> None:
+def test_gold_that_contradicts_itself_or_names_no_repeat_is_refused() -> None:
     own = table().drop(columns="repeat")
     with pytest.raises(FrameError, match="which of several repeats"):
         quiet(own, gold=own.drop_duplicates(["case", "condition"]))
-
-
-def test_labels_that_contradict_each_other_inside_the_table_are_refused() -> None:
     own = pd.concat([table(grader=g, human=g == "g1") for g in ("g1", "g2")], ignore_index=True)
     with pytest.raises(FrameError, match=r"\(gold=\): differs between rows of one item"):
         sc.from_frame(own, repeat="repeat", grader="grader", gold="human")
@@ -528,7 +471,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 
 
 @given(tables())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None:
     made = quiet(own, repeat="repeat")
     keys = ["skill", "condition", "repeat"]
@@ -547,7 +490,7 @@ def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None
         lambda held: pd.DataFrame({name: pd.Series(values) for name, values in held.items()})
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_other_table_is_refused_in_our_own_words_or_read(own: pd.DataFrame) -> None:
     try:
         quiet(own, skill="a", case="b", condition="c", passed="d", repeat="e")

@@ -84,6 +84,8 @@ def test_labels_of_one_labeller_and_full_adjudication_stay_as_they_are() -> None
     pd.testing.assert_frame_equal(one_label(full, "test"), own)
     again = one_label(people(ann={"a": True}, ben={"a": True}, adjudicated={"b": True}), "test")
     pd.testing.assert_frame_equal(one_label(again, "test"), again)
+    with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\..* \(1 items\)"):
+        one_label(people(ann={"a": True, "b": True}, ben={"a": True, "b": False}), "test")
     # a part of a settled frame is settled, too
     assert len(one_label(again[again["labeller"].eq("agreed")], "test")) == 1
 
@@ -100,12 +102,6 @@ def test_people_who_labelled_different_items_or_agree_are_settled_item_by_item()
     assert said(crowd[:2].mask(crowd.eq("ben")), passed[:2]) == "gold: 1 label by ann, 1 by no name"
     disputed = pd.Series(["disputed"] * 2), pd.Series([pd.NA] * 2, dtype="boolean")
     assert said(*disputed) == "gold: 2 labels disputed and left out"
-
-
-def test_labellers_of_whom_nothing_was_adjudicated_are_not_taken_for_one() -> None:
-    gold = people(ann={"a": True, "b": True}, ben={"a": True, "b": False})
-    with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\..* \(1 items\)"):
-        one_label(gold, "test")
 
 
 def test_two_people_with_a_batch_each_can_be_analysed() -> None:
@@ -183,23 +179,6 @@ def test_the_reader_gives_one_label_an_item_when_disputes_were_adjudicated(tmp_p
     assert len(sc.frames.gold(store, labeller="all")) == 7
 
 
-def test_an_adjudicator_may_leave_the_agreed_rows_of_the_sheet_blank(
-    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
-) -> None:
-    verdicts = sc.frames.verdicts(pilot)
-    given = verdicts[verdicts["grader"].eq("g2")]
-    every = sc.frames.gold(pilot, labeller="all")
-    settled = disputes_adjudicated[disputes_adjudicated["labeller"].eq("adjudicated")]
-    keys = ["attempt_id", "check_id"]
-    index = pd.MultiIndex.from_frame
-    sheet = every["labeller"].eq("adjudicated")
-    blank = sheet & ~index(every[keys]).isin(index(settled[keys]))
-    filled = every.assign(passed=every["passed"].mask(blank))
-    assert blank.sum() == 810
-    for analysis in (sc.correction.delta, sc.correction.rate):
-        pd.testing.assert_frame_equal(
-            analysis(given, filled), analysis(given, disputes_adjudicated)
-        )
 
 
 def test_checks_to_leave_out_are_named_by_text() -> None:
@@ -209,34 +188,3 @@ def test_checks_to_leave_out_are_named_by_text() -> None:
     assert without_checks(frame, None, "drift").equals(frame)
 
 
-def test_how_gold_was_settled_is_told_for_each_group(
-    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
-) -> None:
-    verdicts = sc.frames.verdicts(pilot)
-    given = verdicts[verdicts["grader"].eq("g2") & verdicts["condition"].ne("placebo")]
-    settled = disputes_adjudicated[disputes_adjudicated["labeller"].eq("adjudicated")]
-    single = disputes_adjudicated[disputes_adjudicated["labeller"].ne("adjudicated")]
-    gold = pd.concat([single, settled.head(1)], ignore_index=True)
-    place = given.drop_duplicates("attempt_id").set_index("attempt_id")["skill"]
-    expected = single["attempt_id"].map(place).value_counts() // 2
-    disputed = settled["attempt_id"].map(place).value_counts()
-    where = place[settled["attempt_id"].iloc[0]]
-    skills = [where, *[skill for skill in expected.index if skill != where][-2:]]
-    given = given[given["skill"].isin(skills)]
-    delta = sc.correction.delta(given, gold, by=["skill"])
-    audit = sc.bias.audit(given, sc.frames.attempts(pilot), gold, by=["skill"])
-    for skill in skills:
-        n_settled, n_disputed = int(skill == where), int(disputed.get(skill, 0))
-        agreed, n_disputed = expected[skill] - n_disputed, n_disputed - n_settled
-        told_ = f"gold: 1 label adjudicated, {agreed} agreed" if n_settled else ""
-        if n_disputed:
-            told_ = (told_ or f"gold: {agreed} labels agreed") + (
-                f", {n_disputed} disputed and left out"
-            )
-        assert delta.loc[delta["skill"].eq(skill), "reason"].str.contains(told_).all()
-        known = audit["estimate"].notna()
-        own = audit.loc[audit["skill"].eq(skill), "note"]
-        assert own[known].str.endswith(told_).all()
-        if not told_:
-            assert not own.str.contains("gold:").any()
-    assert not audit.loc[audit["estimate"].isna(), "note"].str.contains("gold:").any()

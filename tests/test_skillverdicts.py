@@ -45,15 +45,6 @@ def test_a_skill_is_judged_by_the_interval_against_the_margin(
     assert row["verdict"] == verdict, row[["ci_low", "ci_high", "reference_low"]]
 
 
-def test_without_groups_the_whole_study_gets_one_verdict() -> None:
-    assert sc.skillverdicts.decide(study(60, 10, 50), by=[])["verdict"].tolist() == ["teaching"]
-
-
-def test_a_margin_outside_zero_and_one_is_refused() -> None:
-    with pytest.raises(FrameError, match="margin: found 10"):
-        sc.skillverdicts.decide(study(20, 1, 2), margin=10)
-
-
 def test_cases_are_taught_already_passing_not_taught_or_harmed() -> None:
     frame = study(4, 2, 2)
     skill = frame["condition"].eq("skill")
@@ -66,26 +57,16 @@ def test_cases_are_taught_already_passing_not_taught_or_harmed() -> None:
     assert rows["discriminates"].tolist() == [True, False, True, False]
 
 
-def test_a_tie_between_repeats_is_undetermined() -> None:
-    frame = study(1, 0, 1, repeats=2)
-    frame.loc[frame["attempt_id"].eq("skill/0/2"), "passed"] = False
-    assert sc.skillverdicts.cases(frame)["verdict"].tolist() == ["undetermined"]
-
-
 def test_a_dimension_passes_when_all_its_cases_pass_in_the_majority_and_ties_fail() -> None:
     frame = study(9, 0, 9, repeats=2)
     frame.loc[frame["attempt_id"].eq("skill/0/2"), "passed"] = False
     rows = sc.skillverdicts.dimensions(frame)
+    pd.testing.assert_frame_equal(
+        rows, sc.skillverdicts.dimensions(frame, by=["skill", "condition"])
+    )
     with_skill = rows[rows["condition"].eq("skill")].set_index("comprehension_dimension")
     assert with_skill["passed"].to_dict() == {f"C{i}": i > 1 for i in range(1, 10)}
     assert with_skill.loc["C1", "estimate"] == 0.5
-
-
-def test_dimensions_by_condition_are_those_that_they_are_anyway(forced: pd.DataFrame) -> None:
-    plain, named = (
-        sc.skillverdicts.dimensions(forced, by=by) for by in (["skill"], ["skill", "condition"])
-    )
-    pd.testing.assert_frame_equal(plain, named)
 
 
 def test_a_dimension_with_a_missing_outcome_is_unknown_unless_another_case_fails() -> None:
@@ -126,12 +107,25 @@ def test_missing_dimensions_leave_the_policy_open_only_where_they_could_decide()
     assert rows.loc["skill", "passed"] is pd.NA  # five of six, four unknown
 
 
-def test_unknown_policies_and_exceptions_are_named() -> None:
-    judged = sc.skillverdicts.dimensions(study(9, 0, 9))
-    with pytest.raises(FrameError, match=r"policy: found 'stict'.*Did you mean 'strict'"):
-        sc.skillverdicts.aggregate(judged, policy="stict")  # type: ignore[arg-type]
-    with pytest.raises(FrameError, match="exceptions: found 'C10'"):
-        sc.skillverdicts.aggregate(judged, exceptions=["C10"])
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"policy": "stict"}, r"policy: found 'stict'.*Did you mean 'strict'"),
+        ({"exceptions": ["C10"]}, "exceptions: found 'C10'"),
+        ({"policy": "weighted", "weights": {"c1": 1.0}}, "weights: found 'c1'; allowed: C1 to C9"),
+        ({"policy": "weighted", "weights": {}}, "add up to nothing"),
+    ],
+)
+def test_unknown_policies_exceptions_and_weights_are_named(how: dict, message: str) -> None:
+    with pytest.raises(FrameError, match=message):
+        sc.skillverdicts.aggregate(sc.skillverdicts.dimensions(study(9, 0, 9)), **how)
+
+
+def test_no_groups_give_one_verdict_and_an_empty_study_none() -> None:
+    assert sc.skillverdicts.decide(study(60, 10, 50), by=[])["verdict"].tolist() == ["teaching"]
+    assert sc.skillverdicts.decide(sc.frames.empty("outcomes"), by=[]).empty
+    with pytest.raises(FrameError, match="margin: found 10"):
+        sc.skillverdicts.decide(study(20, 1, 2), margin=10)
 
 
 def test_a_saturated_baseline_is_not_redundant_while_a_loss_is_not_excluded() -> None:
@@ -162,18 +156,6 @@ def test_shares_from_few_cases_are_judged_by_their_interval() -> None:
     assert row["ci_low"] > 0
     few = frame[frame["case_id"].isin(["s/1", "s/2"])]
     assert sc.skillverdicts.decide(few, value="share_passed")["verdict"].eq("undetermined").all()
-
-
-def test_an_empty_study_has_no_verdicts() -> None:
-    assert sc.skillverdicts.decide(sc.frames.empty("outcomes"), by=[]).empty
-
-
-def test_weights_are_checked() -> None:
-    judged = sc.skillverdicts.dimensions(study(9, 0, 9))
-    with pytest.raises(FrameError, match="weights: found 'c1'; allowed: C1 to C9"):
-        sc.skillverdicts.aggregate(judged, policy="weighted", weights={"c1": 1.0})
-    with pytest.raises(FrameError, match="add up to nothing"):
-        sc.skillverdicts.aggregate(judged, policy="weighted", weights={})
 
 
 def every_outcome(n: int) -> tuple[pd.DataFrame, list[tuple[int, int, int]]]:
