@@ -156,7 +156,7 @@ def _over_placebo(
     deltas = deltas.merge(over, on=[*names, "condition"], how="left")
     other = _other_cases(outcomes, names, how["value"], reference)
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
-    remarks = matched["said"].fillna("").where(deltas["over_placebo"].notna(), "")
+    remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
     notes = [join_notes(*both) for both in zip(deltas["note"], remarks, strict=True)]
     return deltas.assign(note=notes)
 
@@ -180,7 +180,7 @@ def _other_cases(
         f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
         for delta, over, differs in counts.itertuples(index=False)
     ]
-    return counts.assign(said=remarks)["said"].reset_index()
+    return counts.assign(remark=remarks)["remark"].reset_index()
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:

@@ -270,7 +270,7 @@ def compare(
         keys = list(dict.fromkeys(keys))
         table = table.assign(right=_share_right(table))
         wide = table.set_index([*keys, "condition"])["right"].unstack("condition")
-        wide = wide.reindex(columns=checked["condition"].unique())  # of some nothing may be known
+        wide = wide.reindex(columns=checked["condition"].unique())  # a condition may have no rows
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(checked["condition"].unique(), reference):
                 for name, kind, part in _prompt_slices(group, measure):

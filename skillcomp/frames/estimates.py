@@ -201,7 +201,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
 def ordered(
     names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
 ) -> list[Any]:
-    """Return the distinct names but the reference: those of ``order`` first, then the others."""
+    """Return the distinct names without the reference: those of ``order``, then the others."""
     distinct = names.unique() if isinstance(names, pd.Series) else dict.fromkeys(names)
     others = [name for name in distinct if reference is None or name != reference]
     return [name for name in order if name in others] + [
@@ -262,7 +262,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     # pandas gives combinations with missing values the last numbers
     code, numbers = pd.factorize(keys.ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]  # the last of several writes to a place stays
+    first[code[::-1]] = np.arange(len(code))[::-1]  # reversed, since the last of several writes to a place stays
     return code, first
 
 

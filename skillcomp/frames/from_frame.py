@@ -65,7 +65,7 @@ _KEYS = ["attempt_id", *_TRY]
 
 
 class FrameWarning(UserWarning):
-    """A list of the values of a table that were converted or mapped."""
+    """Warning that lists how the values of a table were converted or mapped."""
 
 
 class Frames(NamedTuple):
@@ -244,7 +244,7 @@ class _TableReader:
         self.conditions = conditions
         self.problems: list[str] = []
         self.changes: list[str] = []
-        # how repeats were numbered; the gold frame, reader afterwards, uses the same numbers
+        # how repeats were numbered; the gold frame uses the same numbers
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
