@@ -262,7 +262,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     # pandas gives combinations with missing values the last numbers
     code, numbers = pd.factorize(keys.ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]  # reversed, since the last of several writes to a place stays
+    first[code[::-1]] = np.arange(len(code))[::-1]  # reversed: the last of several writes stays
     return code, first
 
 
