@@ -19,16 +19,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    verdicts = sc.frames.verdicts(pilot, perturbation="all", round="all")
+    every = sc.frames.verdicts(pilot, perturbation="all", round="all")
+    verdicts = every.iloc[::9].reset_index(drop=True)
     outcomes = sc.frames.outcomes(verdicts, pilot_cases)
     forced = outcomes["grader"].eq("g2") & outcomes["round"].eq(1)
     triggers, process = sc.datasets.load("triggers"), sc.datasets.load("process")
     return {
         "cases": pilot_cases,
         "checks": sc.frames.checks(pilot),
-        "attempts": sc.frames.attempts(pilot, perturbation="all").iloc[::9],
-        "verdicts": verdicts.iloc[::9],
-        "outcomes": outcomes.iloc[::9],
+        "attempts": sc.frames.attempts(pilot, perturbation="all"),
+        "verdicts": verdicts,
+        "outcomes": outcomes,
         "gold": sc.frames.gold(pilot, labeller="all"),
         "pairwise": sc.frames.pairwise(pilot),
         "passages": sc.frames.passages(ROOT / "data" / "corpus" / "copies.jsonl"),

@@ -179,12 +179,8 @@ def test_the_reader_gives_one_label_an_item_when_disputes_were_adjudicated(tmp_p
     assert len(sc.frames.gold(store, labeller="all")) == 7
 
 
-
-
 def test_checks_to_leave_out_are_named_by_text() -> None:
     frame = pd.DataFrame({"check_id": ["a"]})
     with pytest.raises(FrameError, match="drift: exclude_checks: found 5; allowed: part of a"):
         without_checks(frame, 5, "drift")
     assert without_checks(frame, None, "drift").equals(frame)
-
-
