@@ -109,7 +109,7 @@ def custom_id(nonce: str, key: str) -> str:
 
 @dataclass
 class Sent:
-    """A batch that was begun.
+    """A batch that is recorded in the store, sent or about to be sent.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Sent:
     keys : list of str
         The jobs that it asks about.
     at : datetime
-        When it was begun, by this machine's clock.
+        When it was recorded, by this machine's clock.
     batch_id : str or None
         Its name at the service, once known.
     before : Before or None
@@ -169,7 +169,7 @@ class Sent:
 
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
-    """Yield purpose and batch for each that is neither collected nor given up."""
+    """Yield purpose and batch for every batch that is neither collected nor given up."""
     yield from _open_and_lost(store)[0].values()
 
 
@@ -227,7 +227,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
 
 
 def log_waiting(who: str, n: int) -> None:
-    """Log that open batches are awaited first, although this call did not ask for batches."""
+    """Log that open batches are collected first, although this call sends none."""
     what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
     _log.warning(
         "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
@@ -272,7 +272,7 @@ class Batches:
     # -- calls to the service -----------------------------------------------------------------
 
     async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a call, again after transient failures; begin no try after Ctrl-C."""
+        """Make a call and repeat it after transient failures, but not after Ctrl-C."""
 
         async def one_try() -> _T:
             self.stop.check()
@@ -362,8 +362,8 @@ class Batches:
 
         return await self._call_or_raise(first, f"results of batch {batch_id} cannot be read")
 
-    def _other_workspace(self, sent: Sent, what: str) -> AgentError:
-        """Return the error that the key is likely of another workspace than a batch."""
+    def _other_workspace_error(self, sent: Sent, what: str) -> AgentError:
+        """Return the error about a batch that is unknown in the workspace of the key."""
         return AgentError(
             f"agent '{self.agent.name}': {what}: {sent}. The key is likely of another workspace "
             "than the one it was sent from: start again with a key of that one, and nothing is "
@@ -413,7 +413,7 @@ class Batches:
             yield sent, requests
 
     async def _send_batch(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
-        """Send one batch; False if work is to stop before the service has confirmed it."""
+        """Send one batch; return whether the service confirmed it before an interruption."""
         try:
             sent.before = await self._newest_or_none()
             await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
@@ -481,7 +481,7 @@ class Batches:
             await self._store_event(sent, "created", batch_id=sent.batch_id)
 
     async def _find_batch(self, sent: Sent) -> str | None:
-        """Return the batch with the requests of an intent; None if the service has none."""
+        """Return the name of a recorded batch at the service; None if it never arrived."""
         newest = sent.before.newest if sent.before else None
         listed, has_newest = await self._call_or_raise(
             lambda: self._service.newer_than(newest), "batches cannot be listed"
@@ -506,7 +506,9 @@ class Batches:
                 if await self._has_result_named(state.batch_id, names):
                     return state.batch_id
         if not (has_newest or self.limits.resend or _was_empty_before(sent, listed)):
-            raise self._other_workspace(sent, "the service lists neither it nor the one before it")
+            raise self._other_workspace_error(
+                sent, "the service lists neither it nor the one before it"
+            )
         return None
 
     # -- collecting ---------------------------------------------------------------------------
@@ -529,7 +531,7 @@ class Batches:
             pass  # it stays with the service
         except MissingBatchError:
             if not (earlier and (self.limits.resend or sent.is_expired)):
-                raise self._other_workspace(sent, "the service does not know it") from None
+                raise self._other_workspace_error(sent, "the service does not know it") from None
             await self._give_up(sent, "the service does not know it any more", earlier)
         finally:
             await self._release_reserved(sent)
@@ -595,7 +597,7 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the list can be of a workspace without batches before this one."""
+    """Return whether the list can come from a workspace that had no earlier batches."""
     if sent.before is None:
         return True  # nothing is known about it
     if sent.before.newest is not None:
@@ -605,7 +607,7 @@ def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
 
 
 async def _await_all(work: Iterable[Awaitable[None]]) -> None:
-    """Do all of it, then raise the first error."""
+    """Await all, then raise the first error."""
     for error in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error

@@ -45,7 +45,7 @@ class AnthropicBatches:
         self._agent = agent
 
     def _batch_resource(self) -> Any:
-        # the store retries by itself, since it looks for a batch before it sends it again
+        # no retries of the SDK: `Batches` looks for a batch before it sends it again
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def request(
