@@ -76,13 +76,6 @@ def test_code_quotations_and_tables_stay_as_they_are(kind: str) -> None:
         assert block in answer
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_of_no_answers_there_are_no_copies(kind: str) -> None:
-    none = pd.DataFrame(columns=["attempt_id", "skill", "case_id", "condition", "answer"])
-    copies = sc.bias.perturb(none, kind=kind)
-    assert copies.empty and "perturbation" in copies.columns
-
-
 def test_padding_leaves_the_answer_whole_and_adds_no_hedge() -> None:
     answer = changed(ANSWER, "pad")
     assert ANSWER in answer
@@ -105,14 +98,6 @@ def test_every_other_sentence_is_marked_and_abbreviations_are_none() -> None:
     assert re.match(
         rf"One is, (?:{ADDED})\. Two are, e\.g\. Three\. Four sit, (?:{ADDED})\.", answer
     )
-
-
-def test_hedged_copies_hold_more_hedges_and_confident_ones_do_not() -> None:
-    rates = {
-        kind: sc.bias.features(attempts(changed(ANSWER, kind)))["hedges_per_100"].iloc[0]
-        for kind in ("hedge", "confident")
-    }
-    assert rates["hedge"] > 5 > rates["confident"] == 0
 
 
 def test_bullets_are_reversed_with_the_lines_under_them() -> None:
@@ -187,15 +172,3 @@ def test_features_of_an_answer_by_hand() -> None:
     # sentences: "In May it may rain.", "Perhaps not.", "sun here", "snow"
     assert row["words_per_sentence"] == pytest.approx(12 / 4)
     assert sc.bias.features(attempts(None)).iloc[0].drop("attempt_id").isna().all()
-
-
-def test_pilot_answers_can_all_be_padded_and_hedged(pilot: sc.RunStore) -> None:
-    plain = sc.frames.attempts(pilot)
-    for kind in ("pad", "hedge", "confident"):
-        assert len(sc.bias.perturb(plain, kind=kind)) == len(plain)
-    turned = sc.bias.perturb(plain, kind="reorder")
-    assert 0.5 < len(turned) / len(plain) < 1
-    original = plain.set_index("attempt_id")["answer"]
-    for row in turned.itertuples():
-        before = original[row.source_attempt_id].split("\n")
-        assert sorted(row.answer.split("\n")) == sorted(before)

@@ -219,14 +219,3 @@ def test_the_pilots_answers_share_six_tokens_as_often_as_counted_by_sets(
     # At n = 4, one of 168 baseline answers and 69 of 168 skill answers.
     four = found[found["n"].eq(4)].groupby("condition")["any_shared"].sum()
     assert four.to_dict() == {"baseline": 1, "placebo": 0, "skill": 69}
-
-
-def test_the_recorded_passages_share_six_tokens_by_their_level(pilot: sc.RunStore) -> None:
-    found = score(sc.frames.passages(CORPUS), skills=pilot.skills, ngram=6)
-    assert found.groupby("level")["any_shared"].sum().to_dict() == {
-        "fresh": 0,
-        "heavy_revision": 0,
-        "light_revision": 0,
-        "near_copy": 33,
-        "verbatim": 36,
-    }

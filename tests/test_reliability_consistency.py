@@ -87,20 +87,6 @@ def test_the_limits_of_a_flip_rate_are_those_of_the_case_means() -> None:
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("n_cases", "rate"), [(14, 0.02), (40, 0.01), (84, 0.005)])
-def test_a_flip_rate_near_zero_is_covered(n_cases: int, rate: float) -> None:
-    # ten verdicts a case; in one case in five all flips of the study happen
-    rng = np.random.default_rng(31)
-    case, hits, trials = np.repeat(np.arange(n_cases), 10), 0, 2000
-    for _ in range(trials):
-        each = np.where(rng.random(n_cases) < 0.2, 5 * rate, 0.0)
-        flips = rng.random(len(case)) < each[case]
-        interval = sc.stats.bounded_mean(flips, case)
-        hits += interval.low <= rate <= interval.high
-    assert hits / trials >= 0.935
-
-
 @pytest.mark.parametrize("n_resamples", [None, 0, 2.5, True, "99"])
 def test_an_unusable_number_of_resamples_is_refused(n_resamples: object) -> None:
     with pytest.raises(FrameError, match=r"n_resamples: found .*; allowed: a whole number"):

@@ -2,8 +2,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from build import gold, verdicts
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -137,18 +135,6 @@ def test_unequal_chances_of_being_labelled_are_noted() -> None:
     labels = gold([True, False] * 6).assign(inclusion_probability=[0.5] * 6 + [0.25] * 6)
     table = measures(verdicts([True, False] * 6), labels)
     assert "drawn with unequal probabilities" in table.loc["sensitivity", "note"]
-
-
-@settings(max_examples=4, deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=12), st.randoms())
-def test_the_order_of_the_rows_does_not_matter(pairs: list[tuple[bool, bool]], rnd: object) -> None:
-    rows, labels = verdicts([a for a, _ in pairs]), gold([b for _, b in pairs])
-    order = list(range(len(pairs)))
-    rnd.shuffle(order)  # type: ignore[attr-defined]
-    first = measures(rows, labels, n_resamples=49)["estimate"]
-    again = measures(rows.iloc[order], labels.iloc[order[::-1]], n_resamples=49)["estimate"]
-    np.testing.assert_allclose(first, again, atol=1e-12)
-    assert first.dropna().between(-1, 1).all()
 
 
 def test_the_pilot_graders_rank_as_recorded(pilot: sc.RunStore) -> None:

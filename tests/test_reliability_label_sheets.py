@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.reliability import agreement, join_labels, label_sheet, read_labels
+from skillcomp.reliability import join_labels, label_sheet, read_labels
 from skillcomp.reliability.label_sheets import as_cell, draw_cases, drawable, from_cell
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
@@ -111,19 +111,6 @@ def test_a_filled_sheet_comes_back_as_gold(tmp_path: Path) -> None:
     assert sc.frames.check(gold, "gold").equals(gold)
 
 
-def test_gold_read_back_goes_straight_into_the_analyses(tmp_path: Path) -> None:
-    made = sc.simulate.study(n_skills=2, n_cases=10, seed=1)
-    path = tmp_path / "s.csv"
-    label_sheet(made.attempts, made.cases, made.checks, path=path, n_cases=20)
-    key = pd.DataFrame(rows_of(tmp_path / "s.key.csv"))
-    truth = key.merge(made.labels, on=["attempt_id", "check_id"], how="left")["passed"]
-    filled = pd.DataFrame(rows_of(path)).assign(label=np.where(truth, "PASS", "FAIL"))
-    filled.to_csv(path, index=False)
-    found = agreement(made.verdicts, read_labels(path, labeller="me")).set_index("measure")
-    assert found.loc["raw_agreement", "n"] == len(key)
-    assert found.loc["sensitivity", "ci_low"] < 0.9 < found.loc["sensitivity", "ci_high"]
-
-
 def test_a_cell_is_never_a_formula(tmp_path: Path) -> None:
     for k, (answer, cell) in enumerate((("=1+1", "'=1+1"), ('A "b";\r\nd\x00', 'A "b";\nd'))):
         label_sheet(*study({"a": 1}, answer=answer), path=tmp_path / f"{k}.csv", n_cases=1)
@@ -219,22 +206,6 @@ def test_joined_batches_weigh_alike(tmp_path: Path) -> None:
     assert gold["inclusion_probability"].unique().tolist() == [pytest.approx(0.5 / 2)]
     # Horvitz and Thompson: the labels stand for all 30 cases x 2 conditions x 2 repeats x 2 checks
     assert (1 / gold["inclusion_probability"]).sum() == pytest.approx(240)
-
-
-def test_over_many_draws_a_joined_label_is_as_frequent_as_it_says() -> None:
-    attempts, cases, _ = study({"a": 8}, repeats=1)
-    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
-    rng, hits = np.random.default_rng(3), pd.Series(0, index=cases["case_id"])
-    for _ in range(60):
-        first = draw_cases(pool, set(), 2, rng)
-        second = draw_cases(pool, set(zip(first["skill"], first["case_id"], strict=True)), 3, rng)
-        hits[pd.concat([first, second])["case_id"].unique()] += 1
-    ids = pd.concat([first, second])["attempt_id"]
-    gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "labeller": "x", "passed": True})
-    joined = join_labels([gold], attempts, cases)["inclusion_probability"]
-    assert joined.unique().tolist() == [pytest.approx(5 / 8)]
-    # four standard errors of 60 draws: 4 sqrt(.625 .375 / 60) = 0.25
-    assert hits.div(60).sub(5 / 8).abs().max() < 0.25
 
 
 def test_batches_that_do_not_join_are_refused(tmp_path: Path) -> None:

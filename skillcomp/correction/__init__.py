@@ -1,7 +1,7 @@
 """Pass rates and deltas corrected for the errors of the grader.
 
-Several estimators side by side, one of them recommended, and whether the grader errs differently
-between conditions. Gold decides; without it nothing is corrected and nothing is recommended.
+``delta`` and ``rate`` return several estimators and recommend one; ``differential`` tests whether
+the error rates differ between conditions. Without gold labels nothing is corrected.
 """
 
 import lazy_loader as lazy

@@ -174,7 +174,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()
-    # one of several repeats was drawn: each attempt was a chance for the case to be drawn
+    # if one of several repeats is drawn, each of them is a chance for its case
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(

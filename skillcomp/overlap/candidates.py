@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, suggest
+from skillcomp.errors import FrameError, instead
 from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.results import NAN
 
@@ -160,8 +160,8 @@ def _require_names(settings: Settings, scored: pd.DataFrame) -> None:
         for name in names:
             if name not in allowed:
                 raise FrameError(
-                    f"overlap.calibrate: {what} names '{name}', which no text has; "
-                    f"there: {', '.join(allowed) or 'none'}." + suggest(name, allowed)
+                    f"overlap.calibrate: {what} names '{name}', which no text has"
+                    + instead(name, allowed, label="there")
                 )
     both = sorted(set(settings.positive) & set(settings.nulls))
     if both:

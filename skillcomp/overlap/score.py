@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import listed
@@ -192,7 +192,7 @@ def _skill_of_texts(
             rows = int((skill_column == slug).sum())
             raise FrameError(
                 f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
-                f"skills; there: {', '.join(skills)}.{suggest(slug, skills)}"
+                f"skills{instead(slug, skills, label='there')}"
             )
     return list(slugs), codes.astype(np.int64)
 
@@ -435,11 +435,7 @@ def roc(
     passages = shared[shared["kind"].eq("passage") & shared["any_shared"].notna()]
     there = sorted(passages["level"].dropna().unique())
     for name in (*copying, *clean):
-        if name not in there:
-            raise FrameError(
-                f"overlap.roc: no passage has the level '{name}'; there: {', '.join(there)}."
-                + suggest(name, there)
-            )
+        require_known("overlap.roc: no passage has the level", name, there, label="there")
     rows = passages[passages["level"].isin([*copying, *clean])]
     scored = sorted(rows["n"].unique())
     requested: Any = scored if ngram is None else ngram

@@ -1,4 +1,4 @@
-"""Can a grader be trusted: agreement with gold, drift between versions, integrity of verdicts."""
+"""Reliability of a grader: agreement with gold, consistency, drift, integrity of verdicts."""
 
 import lazy_loader as lazy
 

@@ -235,7 +235,7 @@ def _row_with_counts(
 
 
 def _cochran_row(part: pd.DataFrame, level: float, n_resamples: int, seed: int) -> dict[str, Any]:
-    """Test whether all versions pass alike on the items that every one of them decided."""
+    """Test whether all versions pass equally often on the items that all of them decided."""
     wide = part.pivot(index=["cluster", *ITEM], columns=VERSION, values="verdict")
     full = wide.dropna()
     graders = ", ".join(map(str, wide.columns.get_level_values(0)))

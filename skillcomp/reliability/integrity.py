@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
@@ -29,6 +30,7 @@ from skillcomp.grading_rules import (
     normalise_quote,
     undecided,
 )
+from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
 # rule -> the denominator of its rate
@@ -324,8 +326,6 @@ def integrity_rates(
     FrameError
         If columns are missing, or several graders, versions or rounds would be pooled.
     """
-    from skillcomp.stats.bounded import RATES, bounded_mean  # graders import this file without it
-
     names, what = listed(by), "reliability.integrity_rates"
     check_settings(what, ci_level)
     made = dict.fromkeys(RULES, "boolean")
@@ -360,8 +360,6 @@ def verdicts_with(
 
     ``made`` maps the columns that an analysis added to the verdicts to their dtypes.
     """
-    from skillcomp.frames.case_table import clusters_of  # graders import this file without it
-
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
     refuse_pooling(verdicts, by, what)
