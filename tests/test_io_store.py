@@ -334,6 +334,7 @@ def test_a_broken_line_in_the_middle_is_an_error_that_names_file_and_line(store)
         (b'{"triggered": 1}', "'triggered' is 1; expected true or false"),
         (b'{"seconds": "fast"}', "'seconds' is 'fast'; expected a number"),
         (b'{"started_at": "noon"}', r"'started_at' is 'noon'; expected a time \(ISO 8601\)"),
+        (b'{"attempt_id":"","skill":"s","case_id":"c","condition":"k"}', "'attempt_id' is empty"),
         (b"[1]", r"\[1\] is not a JSON object"),
         (b'{"answer": "\xff"}', "not a JSON object"),
         (b'{"answer": "a"}{"answer": "b"}', "not a JSON object"),
