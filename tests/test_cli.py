@@ -151,18 +151,15 @@ def test_check_tells_errors_first_and_the_same_thing_once(run, small, tmp_path):
 
 
 @pytest.mark.parametrize("place", ["texts/type-safety", "study/skills/type-safety"])
-def test_check_of_a_study_lints_its_suites_beside_the_skills_that_it_names(run, tmp_path, place):
+def test_check_of_a_study_lints_its_suites_with_the_skills_that_it_names(run, tmp_path, place):
     shutil.copytree(PILOT / "skills" / "type-safety", tmp_path / place)
-    cases = tmp_path / "cases"
-    cases.mkdir()
-    shutil.copy(PILOT / "suites" / "type-safety.json", cases)
+    shutil.copy(PILOT / "suites" / "type-safety.json", tmp_path / "cases.json")
     study = tmp_path / "study.yaml"
-    named = "" if place.startswith("study/") else f"skills: [{place}]\n"
-    study.write_text(f"store: study\n{named}suites: [cases/type-safety.json]\n")
+    skills = "" if place.startswith("study/") else f"skills: [{place}]\n"
+    study.write_text(f"store: study\n{skills}suites: [cases.json]\n")
     _, out, _ = run("check", study, "--advice")
-    assert "suite 'type-safety': 14 cases" in out and "not at hand" not in out
-    shutil.rmtree(tmp_path / place)
-    study.write_text("store: study\nsuites: [cases/type-safety.json]\n")
+    assert "suite 'cases': 14 cases" in out and "not at hand" not in out
+    study.write_text("store: gone\nsuites: [cases.json]\n")
     assert "not at hand" in run("check", study, "--advice")[1]
 
 

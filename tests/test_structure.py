@@ -20,7 +20,7 @@ DESIGN = [
     for content in ("full", "gutted")
     for form in ("structured", "flat")
 ]
-CELLS = [one["condition"] for one in DESIGN]
+CELLS = [row["condition"] for row in DESIGN]
 TEXT = """\
 ---
 name: tea
@@ -380,13 +380,6 @@ def test_the_total_is_the_sum_of_its_parts_and_levels_flip_signs(seed: int, n: i
     assert turned.loc[crossed, "estimate"] == pytest.approx(parts[crossed])
 
 
-def test_repeating_every_attempt_changes_nothing() -> None:
-    outcomes = experiment()
-    twice = pd.concat([outcomes, outcomes.assign(repeat=outcomes["repeat"] + 2)])
-    one = sc.structure.factorial(outcomes, DESIGN)
-    pd.testing.assert_frame_equal(one, sc.structure.factorial(twice, DESIGN))
-
-
 def test_a_case_without_all_conditions_is_dropped_and_counted() -> None:
     outcomes = experiment()
     gone = outcomes["case_id"].eq("s0/0") & outcomes["condition"].eq(CELLS[1])
@@ -430,10 +423,10 @@ def test_by_skill_and_an_interaction_with_its_own_bounds() -> None:
     "design",
     [
         *(None, 3, "text", [], [{"condition": "a"}], DESIGN[:3], [*DESIGN, DESIGN[0]]),
-        [one | {"size": 1} for one in DESIGN],
-        [one | {"form": "flat"} for one in DESIGN],
-        [one | {"form": None} for one in DESIGN],
-        [{**one, "condition": "full-flat"} for one in DESIGN],
+        [row | {"size": 1} for row in DESIGN],
+        [row | {"form": "flat"} for row in DESIGN],
+        [row | {"form": None} for row in DESIGN],
+        [{**row, "condition": "full-flat"} for row in DESIGN],
     ],
 )
 def test_a_design_that_is_none_is_told(design: object) -> None:

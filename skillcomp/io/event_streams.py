@@ -582,5 +582,5 @@ def _codex_error(events: list[Event]) -> str:
     # an "error" event may be transient (a reconnection), so it counts only without a completed turn
     ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
     messages = [_as_mapping(e.get("error")).get("message") or e.get("message") for e in ended]
-    found = [str(message) for message in messages if message]
-    return found[-1] if found else "the event stream ends without a completed turn"
+    texts = [str(message) for message in messages if message]
+    return texts[-1] if texts else "the event stream ends without a completed turn"

@@ -51,7 +51,7 @@ _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # around commands 
 
 
 def lint_skill(skill: Skill) -> pd.DataFrame:
-    """List what a skill lacks that its comprehension is graded against.
+    """List the missing parts of a skill that grading its comprehension requires.
 
     Parameters
     ----------
