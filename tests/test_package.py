@@ -112,7 +112,7 @@ for name in packages.split():
     assert printed(code) == []
 
 
-@pytest.mark.parametrize("package", ["frames", "stats"])
+@pytest.mark.parametrize("package", ["frames", "live", "simulate", "stats"])
 def test_a_catalogue_has_a_heading_for_each_file_with_its_public_names(package: str) -> None:
     stub = (PACKAGE / package / "__init__.pyi").read_text(encoding="utf-8")
     files: dict[str, set[str]] = {}
@@ -120,7 +120,8 @@ def test_a_catalogue_has_a_heading_for_each_file_with_its_public_names(package: 
         files.setdefault(file, set()).add(name)
     parts = re.split(r"(?m)^([\w.]+): .+$", getattr(sc, package).__doc__ or "")
     names = [set(re.findall(r"``(\w+)``", text)) for text in parts[2::2]]
-    assert dict(zip(parts[1::2], names, strict=True)) == files
+    listed = dict(zip(parts[1::2], names, strict=True))
+    assert {file: names for file, names in listed.items() if names} == files
 
 
 # Docstrings

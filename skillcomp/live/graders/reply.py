@@ -254,9 +254,11 @@ def read_reply(
     attempt, case, skill : Attempt, Case, Skill
         The graded answer; the ``case_id`` of the reply is that of the case, with or without suite.
     grader : str
-        Label in the frames; `model`, `family` and `version` describe it further.
+        Name of the grader in the frames.
+    model, family, version : str, optional
+        Model, model family and version of the grader.
     round : int, default 1
-        2 and up for a second grading.
+        Number of the round; 2 or more for a repeated grading.
 
     Returns
     -------
