@@ -249,19 +249,6 @@ def test_no_result_is_typed_into_the_prose(path: Path) -> None:
     assert not typed, f"{path.name}: say it without, or print it from the frame: {typed}"
 
 
-TYPED = (
-    "some 240 cases", "Fourteen cases a skill", "thirty points", "10 of 37", "(-0.1 to 8.8)",
-    "p of .041", "within two points", "three failures in four", "nearly half of the answers",
-)  # fmt: skip
-NAMED = ("a delta of 10 points", "95 % intervals", "`g0` and C1 to C9", "chapter 7", "4-grams")
-
-
-@pytest.mark.parametrize("words", [*TYPED, *NAMED])
-def test_a_typed_result_is_found_but_no_name_and_no_setting(words: str) -> None:
-    found = results_in(f"The study says {words}, as the table shows.", {10.0, 95.0})
-    assert bool(found) == (words in TYPED)
-
-
 LIVE_GUARD = "not LIVE and recorded.fingerprint == PILOT"
 GUARDS = ("store.fingerprint == PILOT", "recorded.fingerprint == PILOT", LIVE_GUARD)
 
