@@ -11,7 +11,6 @@ from typing import Any
 import anthropic
 import httpx2
 from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
-from pydantic import BaseModel
 
 from skillcomp.errors import SkillcompError
 from skillcomp.live.agents.agent import LONGEST_WAIT, Reply, redact
@@ -23,7 +22,6 @@ from skillcomp.live.agents.service import (
     is_fatal,
     retry_after,
 )
-from skillcomp.records import Skill
 
 _REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})  # nothing was created
 _PASSING = frozenset({408, 409, 429})  # and everything from 500 on
@@ -43,21 +41,11 @@ class AnthropicBatches:
 
     def __init__(self, agent: ServiceAgent) -> None:
         self._agent = agent
+        self.request = agent.request  # the body in a batch is that of a single call
 
     def _batch_resource(self) -> Any:
         # no retries of the SDK: `Batches` looks for a batch before it sends it again
         return self._agent.client().with_options(max_retries=0).messages.batches
-
-    def request(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of a request; the arguments are those of `Agent.ask`."""
-        return self._agent.request(prompt, skill=skill, system=system, schema=schema)
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
         """Return every text of a body, from which its highest cost is estimated."""
