@@ -218,7 +218,7 @@ def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
         ),
         ("store: s\nagents:\n- kind: cli\n  kind: cli\n", "line 4: 'kind' is given twice"),
         ("store: s\nagents: &all [*all]\n", "with its aliases written out it has more than"),
-        ("[" * 2000, "not YAML"),
+        ("[" * 1000, "not YAML"),
         (
             'store: "a\\0b"\nagents:\n- {kind: openai, model: m}\n',
             r"store: found 'a\\x00b'; a path holds no NUL",
