@@ -470,7 +470,8 @@ def _filter_levels(
 ) -> dict[str, NDArray[np.object_]]:
     """Return the level of every verdict, by filter."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
-    columns: dict[str, Any] = dict(table[["skill", "case_id", "condition", "check_id"]].items())
+    keys = ["skill", "case_id", "condition", "check_id"]
+    columns: dict[str, Any] = {name: table[name] for name in keys}
     columns |= {"grader": grader_names(table), "passed": passed}
     if gold is not None:
         columns["gold"] = _gold_agreement(table, gold)
