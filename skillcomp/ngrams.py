@@ -213,12 +213,7 @@ def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
 
 
 def shared_ngrams(
-    text: str,
-    source: str,
-    *,
-    n: int = 6,
-    exclude: str = "",
-    tokenizer: Tokenizer | None = None,
+    text: str, source: str, *, n: int = 6, exclude: str = "", tokenizer: Tokenizer | None = None
 ) -> list[str]:
     """List the distinct n-grams of a text that occur in a source.
 

@@ -157,11 +157,7 @@ class Cost:
 
 
 def price(
-    model: str,
-    *,
-    on: date | None = None,
-    prompt_tokens: float = 0,
-    prices: Sequence[Price] = (),
+    model: str, *, on: date | None = None, prompt_tokens: float = 0, prices: Sequence[Price] = ()
 ) -> Price | None:
     """Return the prices of a model on a day, None if unknown.
 

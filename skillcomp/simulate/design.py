@@ -394,12 +394,7 @@ class ScoredDocuments:
 
 
 def scored_documents(
-    *,
-    n_skills: int,
-    r_squared: float,
-    n_cases: int = 8,
-    n_repeats: int = 2,
-    seed: int = 0,
+    *, n_skills: int, r_squared: float, n_cases: int = 8, n_repeats: int = 2, seed: int = 0
 ) -> ScoredDocuments:
     """Simulate skills with a score that explains a known share of the variance of their pass rates.
 

@@ -17,15 +17,7 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
 from skillcomp.simulate.design import Floats, Layout, Spread, case_rates
-from skillcomp.simulate.graders import (
-    Grader,
-    Items,
-    Rate,
-    framed,
-    texts,
-    utc,
-    value_by_condition,
-)
+from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 
 Ints = NDArray[np.int64]
 
@@ -282,12 +274,7 @@ def simulated_pairwise(
 
 
 def _judgements(
-    grader: Grader,
-    order: int,
-    share: Floats,
-    index: Ints,
-    items: Items,
-    rng: np.random.Generator,
+    grader: Grader, order: int, share: Floats, index: Ints, items: Items, rng: np.random.Generator
 ) -> pd.DataFrame:
     pairs = index if order == 1 else index[:, ::-1]
     length = items.features["verbosity"][pairs]

@@ -285,11 +285,7 @@ def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
 
 
 def _solve_limits(
-    samples: _Samples,
-    quantity: Quantity,
-    null: float | None,
-    ci_level: float,
-    limits: bool = True,
+    samples: _Samples, quantity: Quantity, null: float | None, ci_level: float, limits: bool = True
 ) -> Floats:
     """Return lower limits, upper limits (both NaN without ``limits``) and p-values of ``null``."""
     tail = 0.5 * (1.0 - ci_level)

@@ -253,12 +253,7 @@ def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Float
 
 
 def cr2(
-    y: ArrayLike,
-    X: ArrayLike,
-    clusters: ArrayLike,
-    *,
-    kind: Kind = "CR2",
-    ci_level: float = 0.95,
+    y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, kind: Kind = "CR2", ci_level: float = 0.95
 ) -> ClusteredFit:
     """Fit least squares with bias-reduced cluster-robust standard errors and Satterthwaite df.
 
@@ -351,11 +346,7 @@ def cr2(
 
 
 def cr2_mean(
-    values: ArrayLike,
-    clusters: Any = None,
-    *,
-    ci_level: float = 0.95,
-    scale: float | None = None,
+    values: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95, scale: float | None = None
 ) -> Interval:
     """Estimate a mean over clustered cases with CR2 standard error and Satterthwaite t interval.
 

@@ -224,12 +224,7 @@ def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int)
 
 
 def bernoulli_cusum(
-    errors: ArrayLike,
-    *,
-    p0: float,
-    p1: float,
-    arl: float | None = None,
-    limit: int | None = None,
+    errors: ArrayLike, *, p0: float, p1: float, arl: float | None = None, limit: int | None = None
 ) -> BernoulliCusum:
     """When did the error rate of a stream of checks rise from ``p0`` towards ``p1``.
 

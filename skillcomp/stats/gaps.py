@@ -25,12 +25,7 @@ _XTOL = 1e-8  # precision of the logarithm of a p-value
 
 
 def independent_difference(
-    first: Sample,
-    second: Sample,
-    *,
-    quantity: Quantity,
-    ci_level: float = 0.95,
-    null: float = 0.0,
+    first: Sample, second: Sample, *, quantity: Quantity, ci_level: float = 0.95, null: float = 0.0
 ) -> Interval:
     """Estimate the difference of two means over different cases, second minus first.
 

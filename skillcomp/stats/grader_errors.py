@@ -110,11 +110,7 @@ def specificity(
 
 
 def _against_gold(
-    verdicts: ArrayLike,
-    gold: ArrayLike,
-    truth: float,
-    clusters: ArrayLike | None,
-    level: float,
+    verdicts: ArrayLike, gold: ArrayLike, truth: float, clusters: ArrayLike | None, level: float
 ) -> Interval:
     verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
     if verdict.shape != true.shape or verdict.ndim != 1:
