@@ -164,9 +164,8 @@ def _intern_default(docs: list[str]) -> Tokens:
     start, end = start[long_enough], end[long_enough]
     ids = _intern_bytes(data, start, end - start)
 
-    offset = 1 + np.concatenate(
-        [[0], np.cumsum(np.fromiter(map(len, plain), dtype=np.int64, count=len(plain)) + 1)]
-    )
+    size = np.fromiter(map(len, plain), dtype=np.int64, count=len(plain))
+    offset = 1 + np.concatenate([[0], np.cumsum(size + 1)])
     n_stop = int(np.searchsorted(start, offset[1]))
     stop = np.zeros(ids.max(initial=0) + 1, dtype=bool)
     stop[ids[:n_stop]] = True
@@ -180,12 +179,8 @@ def _intern_default(docs: list[str]) -> Tokens:
         mine = slice(bounds[d - 1] - d + 1, bounds[d] - d)
         origin = np.repeat(np.arange(len(docs[d])), [1 + (c == _DOTTED_I) for c in docs[d]])
         start[mine], end[mine] = origin[start[mine]], origin[end[mine] - 1] + 1
-    return Tokens(
-        _values_at_places(ids + 1, place, bounds),
-        bounds,
-        _values_at_places(start, place, bounds),
-        _values_at_places(end, place, bounds),
-    )
+    ids, start, end = (_values_at_places(v, place, bounds) for v in (ids + 1, start, end))
+    return Tokens(ids, bounds, start, end)
 
 
 def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
@@ -362,11 +357,8 @@ def match(
     ([[2, 1, 0]], ['unknown values'])
     """
     source_index = np.asarray(source_of, dtype=np.int64)
-    exclude_index = (
-        np.full(len(texts), -1, dtype=np.int64)
-        if exclude_of is None
-        else np.asarray(exclude_of, dtype=np.int64)
-    )
+    excluded = np.full(len(texts), -1) if exclude_of is None else exclude_of
+    exclude_index = np.asarray(excluded, dtype=np.int64)
     job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
     # Sort texts by source, so that a batch needs few sources.
     order = np.argsort(source_index, kind="stable")
@@ -403,6 +395,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     """Return the matches of some of the texts, in the order of `rows`."""
     used, source = np.unique(job.source_of[rows], return_inverse=True)
     banned, exclude = np.unique(job.exclude_of[rows], return_inverse=True)
+    exclude = exclude + len(used)
     docs = [job.sources[i] for i in used]
     docs += ["" if i < 0 else job.excludes[i] for i in banned]
     texts = [job.texts[i] for i in rows]
@@ -416,18 +409,15 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     excluded = np.zeros_like(shared)
     if job.excludes:
         some = np.flatnonzero(shared)
-        owner = exclude[text[some]] + len(used)
+        owner = exclude[text[some]]
         excluded[some] = _match_lengths(tokens, range(len(used), first), here[some], owner, top)
     repeated = _repeat_lengths(tokens, here, text, top)
 
     low = np.minimum(np.maximum(excluded, repeated), shared)
-    at_least = [
-        _at_least(text, x, len(rows), top)[:, np.minimum(job.n, top)]
-        for x in (repeated, shared, low)
-    ]
-    shared = _extend_to_true_lengths(
-        tokens, top, text, shared, excluded, (source, exclude + len(used))
-    )
+    n = np.minimum(job.n, top)
+    at_least = [_at_least(text, x, len(rows), top)[:, n] for x in (repeated, shared, low)]
+    owners = source, exclude
+    shared = _extend_to_true_lengths(tokens, top, text, shared, excluded, owners)
     at = np.flatnonzero(shared > excluded)
     run, begin = _first_longest(text[at], at, shared[at], len(rows))
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
+from typing import Any
 
 import pandas as pd
 
@@ -63,18 +64,11 @@ class Price:
 
 
 def _price_rows(
-    names: str,
-    prices: tuple[float, float, float, float, float],
-    *,
-    above: int = 0,
-    since: date | None = None,
-    source: str = _PAGES,
+    names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
     """Return a row per name; prices in the order input, output, write 5m, write 1h, read."""
-    return [
-        Price(f"claude-{name}", *prices, batch=0.5, above=above, since=since, source=source)
-        for name in names.split()
-    ]
+    about = {"batch": 0.5, "source": _PAGES} | about
+    return [Price(f"claude-{name}", *prices, **about) for name in names.split()]
 
 
 PRICES: tuple[Price, ...] = (

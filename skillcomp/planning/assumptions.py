@@ -129,13 +129,10 @@ class Assumptions:
 
     def components(self) -> dict[str, float]:
         """Return the stated values by component; one value may set several components."""
-        values = {
-            "baseline_rate": self.baseline_rate,
-            "delta": self.delta,
-            **{f"tau2{end}": self.tau2 for end in ("", "_gap")},
-            **{f"omega2{end}": self.omega2 for end in ("", "_gap")},
-            **{f"sigma2_{condition}": self.sigma2 for condition in ("skill", "baseline")},
-        }
+        values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
+        for end in ("", "_gap"):
+            values |= {f"tau2{end}": self.tau2, f"omega2{end}": self.omega2}
+        values |= {f"sigma2_{condition}": self.sigma2 for condition in ("skill", "baseline")}
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def needed(self, pilot: bool) -> list[str]:

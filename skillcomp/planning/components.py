@@ -173,8 +173,7 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     if not len(pairs.skill):
         nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
         return dict.fromkeys(MEASURES, nothing)
-    several = pairs.n_skills > 1
-    labels = pairs.skill if several else None
+    labels = pairs.skill if pairs.n_skills > 1 else None
     sigma = {
         "sigma2_skill": sigma2_interval(pairs.variance1, ci_level),
         "sigma2_baseline": sigma2_interval(pairs.variance0, ci_level),
@@ -201,45 +200,44 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
         return undefined("", note, ci_level=ci_level, n=float(len(variances)))
     interval = bounded_mean(variances, quantity=_SPREADS, ci_level=ci_level)
-    return replace(
-        interval, method=f"mean over cases of the variance between repeats, {interval.method}"
-    )
+    method = f"mean over cases of the variance between repeats, {interval.method}"
+    return replace(interval, method=method)
 
 
 @dataclass(frozen=True, slots=True)
-class _MeanSquare:
+class _Square:
     """A mean square with its degrees of freedom; NaN where it is not defined."""
 
     value: float
     df: float
 
 
-def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _MeanSquare:
+def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
     """Return the mean variance of a case's delta that comes from repeats."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
     value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
     spread = sum((interval.se * float((1 / n).mean())) ** 2 for interval, n in parts)
     if not value > 0 or not spread > 0:
-        return _MeanSquare(value, np.inf)
-    return _MeanSquare(value, max(2 * value**2 / spread, 1.0))
+        return _Square(value, np.inf)
+    return _Square(value, max(2 * value**2 / spread, 1.0))
 
 
-def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _MeanSquare:
+def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
     """Return the mean square of the cases' deltas within groups."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
-        return _MeanSquare(np.nan, np.nan)
+        return _Square(np.nan, np.nan)
     means = np.bincount(codes, weights=delta) / size
-    return _MeanSquare(float(((delta - means[codes]) ** 2).sum() / df), df)
+    return _Square(float(((delta - means[codes]) ** 2).sum() / df), df)
 
 
-def omega2_interval(square: _MeanSquare, noise: _MeanSquare, ci_level: float) -> Interval:
+def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
     """Return the variance of deltas between cases, without the part due to repeats."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
-        interval = _scaled_difference(square, _MeanSquare(0.0, np.inf), 1.0, ci_level)
+        interval = _scaled_difference(square, _Square(0.0, np.inf), 1.0, ci_level)
         note = "one repeat a case: holds the variance between repeats of both conditions as well"
         return replace(interval, note=join_notes(note, interval.note))
     return _scaled_difference(square, noise, 1.0, ci_level)
@@ -253,7 +251,7 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
         return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level=ci_level)
     means = np.bincount(pairs.skill, weights=pairs.delta) / size
     squares = size * (means - pairs.delta.mean()) ** 2
-    between = _MeanSquare(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
+    between = _Square(float(squares.sum() / (n_skills - 1)), n_skills - 1.0)
     effective = (size.sum() - (size**2).sum() / size.sum()) / (n_skills - 1)
     return _scaled_difference(between, within, float(effective), ci_level)
 
@@ -269,7 +267,7 @@ def distances(pairs: PilotCases) -> PilotCases:
     return PilotCases(**parts)
 
 
-def _tau2_gap(pairs: PilotCases, within: _MeanSquare, ci_level: float) -> Interval:
+def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     n_far = np.bincount(pairs.skill, weights=pairs.far, minlength=pairs.n_skills)
     n_near = np.bincount(pairs.skill, minlength=pairs.n_skills) - n_far
     both = (n_far > 0) & (n_near > 0)
@@ -280,8 +278,8 @@ def _tau2_gap(pairs: PilotCases, within: _MeanSquare, ci_level: float) -> Interv
     near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
     scale = float((1 / n_far[both] + 1 / n_near[both]).mean())
-    between = _MeanSquare(float(gaps.var(ddof=1)), both.sum() - 1.0)
-    return _scaled_difference(between, _MeanSquare(within.value * scale, within.df), 1.0, ci_level)
+    between = _Square(float(gaps.var(ddof=1)), both.sum() - 1.0)
+    return _scaled_difference(between, _Square(within.value * scale, within.df), 1.0, ci_level)
 
 
 def _gap_interval(pairs: PilotCases, ci_level: float) -> Interval:
@@ -297,9 +295,7 @@ def _gap_interval(pairs: PilotCases, ci_level: float) -> Interval:
     return replace(far.minus(near), n=float(len(pairs.far)))
 
 
-def _scaled_difference(
-    first: _MeanSquare, second: _MeanSquare, scale: float, ci_level: float
-) -> Interval:
+def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
     """Return (first - second) / scale, a variance, with modified large-sample limits."""
     plain = (first.value - second.value) / scale
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
@@ -317,9 +313,7 @@ def _scaled_difference(
     return Interval(max(plain, 0.0), low, high, ci_level, _MOMENTS, note, df=first.df)
 
 
-def _distances_to_limits(
-    first: _MeanSquare, second: _MeanSquare, alpha: float
-) -> tuple[float, float]:
+def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
     """Return the distances of both limits from a difference of mean squares."""
     a, b = first.value, second.value
     low1, high1 = _scaled_chi2(alpha, first.df)

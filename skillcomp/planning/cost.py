@@ -19,12 +19,7 @@ from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
 # mode: (prefixes are cached, calls are batched)
-MODES = {
-    "plain": (False, False),
-    "cached": (True, False),
-    "batched": (False, True),
-    "both": (True, True),
-}
+MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean of the pilot's 420
 _COLUMNS = {
@@ -298,8 +293,7 @@ _FRAMES = {
 
 def frame_of_grader(grader: Any) -> GraderFrame:
     """Return the frame of a grader's style; ``forced`` if it has none."""
-    style = getattr(grader, "style", "forced")
-    return _FRAMES.get(style, _FRAMES["forced"])
+    return _FRAMES.get(getattr(grader, "style", "forced"), _FRAMES["forced"])
 
 
 @dataclass
@@ -338,18 +332,15 @@ class Counter:
 
     def _count_with_client(self, model: str, text: str) -> float:
         if hasattr(self.client, "messages"):
-            answer = self.client.messages.count_tokens(
-                model=model, messages=[{"role": "user", "content": text}]
-            )
+            messages = [{"role": "user", "content": text}]
+            answer = self.client.messages.count_tokens(model=model, messages=messages)
         else:
             answer = self.client(model, text)
         if inspect.isawaitable(answer):
             if inspect.iscoroutine(answer):
                 answer.close()
-            raise StudyError(
-                "cost_estimate: client= is asynchronous; give the synchronous one, or a function "
-                "of model and text."
-            )
+            rule = "give the synchronous one, or a function of model and text"
+            raise StudyError(f"cost_estimate: client= is asynchronous; {rule}.")
         return float(getattr(answer, "input_tokens", answer))
 
 
@@ -431,29 +422,21 @@ class CostedStudy:
                     + suggest(condition, conditions)
                 )
             if self.times(condition) < 1:
-                raise StudyError(
-                    f"repeats: found {self.repeats!r}; allowed: whole numbers of at least 1, for "
-                    "every condition."
-                )
+                rule = "whole numbers of at least 1, for every condition"
+                raise StudyError(f"repeats: found {self.repeats!r}; allowed: {rule}.")
 
     def times(self, condition: str) -> int:
         """Return the number of attempts per case in a condition."""
-        if isinstance(self.repeats, Mapping):
-            return int(self.repeats.get(condition, 0))
-        return int(self.repeats)
+        repeats = self.repeats
+        return int(repeats.get(condition, 0) if isinstance(repeats, Mapping) else repeats)
 
     def caller(
         self, role: str, agent: Any, calls_of: Callable[..., Calls], notes: dict[str, str]
     ) -> Caller:
         """Return an agent or grader with its calls for all cases and conditions."""
-        calls = {
-            condition: [
-                calls_of(case, self.skills[suite.skill], condition)
-                for suite in self.suites.values()
-                for case in suite.cases
-            ]
-            for condition in self.conditions
-        }
+        suites = self.suites.values()
+        cases = [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
+        calls = {name: [calls_of(*case, name) for case in cases] for name in self.conditions}
         model = _model_name(agent)
         return Caller(role, _display_name(agent), model, calls, self.count.counts(model), notes)
 
@@ -528,10 +511,8 @@ def _suites_by_slug(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> di
 def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
     values = list(skills.values()) if isinstance(skills, Mapping) else [skills]
     if not isinstance(skills, Mapping) or not all(isinstance(v, Skill | str) for v in values):
-        raise StudyError(
-            f"skills: found {values[0]!r}; expected a mapping of slug to Skill or text, such as "
-            "store.skills."
-        )
+        rule = "a mapping of slug to Skill or text, such as store.skills"
+        raise StudyError(f"skills: found {values[0]!r}; expected {rule}.")
     return {
         slug: Skill(slug=slug, text=skill) if isinstance(skill, str) else skill
         for slug, skill in skills.items()
@@ -549,10 +530,8 @@ def _model_name(agent: Any) -> str | None:
     return agent if isinstance(agent, str) else getattr(agent, "model", None)
 
 
-def _display_name(agent: Any) -> str:
-    return (
-        agent if isinstance(agent, str) else str(getattr(agent, "name", None) or _model_name(agent))
-    )
+def _display_name(who: Any) -> str:
+    return who if isinstance(who, str) else str(getattr(who, "name", None) or _model_name(who))
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:

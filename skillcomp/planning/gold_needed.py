@@ -22,6 +22,7 @@ from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
 FEWEST = 10  # gold cases; coverage of the PPI interval was not tested with fewer
@@ -50,9 +51,11 @@ class Differences:
     n_gold: float = math.inf
 
 
-def expected_variance(
-    pilot: Differences, n: NDArray[np.int64], n_cases: int
-) -> tuple[Floats, Floats]:
+# of a pilot, and of its resamples if there are any
+Pilots = tuple[Differences, Differences | None]
+
+
+def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
     """Return variance and grader weight of the PPI++ paired delta with n gold cases.
 
     As in :func:`skillcomp.stats.ppi.ppi_paired`: separate means of cases with and without gold if n
@@ -74,7 +77,7 @@ def expected_variance(
     return np.where(whole, full, some), np.where(whole, full_lam, lam)
 
 
-def imagined_variance(pilot: Differences, n: NDArray[np.int64]) -> Floats:
+def imagined_variance(pilot: Differences, n: Ints) -> Floats:
     """Return the expected variance of imagined errors, for a grader of weight 1.
 
     With fewer than five errors in one direction, :func:`skillcomp.stats.ppi.ppi_paired` adds one
@@ -85,12 +88,11 @@ def imagined_variance(pilot: Differences, n: NDArray[np.int64]) -> Floats:
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
     other = few[..., ::-1]
     squares = (few + (1.0 - few) * other * square).sum(axis=-1)
-    expected: Floats = 0.5 * squares / ((n + 1.0) * (n + 2.0))
-    return expected
+    return np.asarray(0.5 * squares / ((n + 1.0) * (n + 2.0)))
 
 
 def expected_length(
-    pilot: Differences, n: NDArray[np.int64], n_cases: int, ci_level: float
+    pilot: Differences, n: Ints, n_cases: int, ci_level: float
 ) -> tuple[Floats, Floats]:
     """Return the length of the interval with its expected variance, and the grader weight."""
     variance, lam = expected_variance(pilot, n, n_cases)
@@ -100,9 +102,8 @@ def expected_length(
     error = np.where(whole, estimate, estimate - lam * pilot.mean[..., 2][..., None])
     variance = variance + np.where(whole, 1.0, lam**2) * imagined_variance(pilot, n)
     with np.errstate(invalid="ignore"):
-        low, high = ppi_limits(
-            estimate, error, variance, weight, n, n - 1, bounds=(-1.0, 1.0), ci_level=ci_level
-        )
+        summary = estimate, error, variance, weight, n, n - 1
+        low, high = ppi_limits(*summary, bounds=(-1.0, 1.0), ci_level=ci_level)
     return high - low, lam
 
 
@@ -224,64 +225,48 @@ def gold_needed(
         assumed = _assumed_differences(n_checks, n_cases=n_cases, **rates)
         assert n_cases is not None
         for length in widths:
-            about = {"condition": "skill"}
-            rows += _count_rows(assumed, None, length, n_cases, ci_level, about)
+            rows += _count_rows((assumed, None), length, n_cases, ci_level, {"condition": "skill"})
         return estimates(rows, by=["condition"], extra=_EXTRA)
     parts, strays = case_differences(verdicts, gold, names, value, reference)
     for part in parts:
         values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
         total = len(values) if n_cases is None else n_cases
-        pilot, resampled = _pilot_differences(values, part.n_checks, n_resamples, seed)
+        pilots = _pilot_differences(values, part.n_checks, n_resamples, seed)
         for length in widths:
-            rows += _count_rows(pilot, resampled, length, total, ci_level, part.about)
+            rows += _count_rows(pilots, length, total, ci_level, part.about)
     for planned in rows:
         planned["note"] = join_notes(planned["note"], strays)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
-def _pilot_differences(
-    values: Floats, n_checks: float, n_resamples: int, seed: int
-) -> tuple[Differences, Differences | None]:
+def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
     """Return the differences of a pilot and of its resamples; NaN and None with too few cases."""
-    n_gold = int(np.isfinite(values).all(axis=1).sum())
+    n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
-        nothing = Differences(
-            unknown[0], unknown, np.asarray(np.nan), pair, pair, n_checks, float(n_gold)
-        )
+        nothing = Differences(unknown[0], unknown, unknown[..., 0, 0], pair, pair, n_checks, n_gold)
         return nothing, None
     picks = np.random.default_rng(seed).integers(0, len(values), (n_resamples, len(values)))
     return differences_of(values, n_checks), differences_of(values[picks], n_checks)
 
 
 def _count_rows(
-    pilot: Differences,
-    resampled: Differences | None,
-    width: float,
-    n_cases: int,
-    ci_level: float,
-    about: dict[str, Any],
+    pilots: Pilots, width: float, n_cases: int, ci_level: float, about: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the three rows (cases, attempts, labels) of a width."""
-    joint = pilot.joint
+    pilot, joint = pilots[0], pilots[0].joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
-    extra = {
-        **about,
-        "width": width,
-        "n_cases": n_cases,
-        "correlation": joint[0, 2] / scale if scale > 0 else np.nan,
-    }
+    extra = {**about, "width": width, "n_cases": n_cases}
+    extra["correlation"] = joint[0, 2] / scale if scale > 0 else np.nan
     method = f"PPI++ paired difference, bounded mean, length {width:g} at level {ci_level:g}"
     problem = _planning_problem(pilot, scale, n_cases)
     if problem:
         count = undefined(method, problem, ci_level=ci_level, n=float(n_cases))
     else:
-        count, more = _fewest_gold_cases(pilot, resampled, width, n_cases, ci_level, method)
+        count, more = _fewest_gold_cases(pilots, width, n_cases, ci_level, method)
         extra |= more
     per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
-    return [
-        row(name, _scaled_interval(count, factor), **extra) for name, factor in per_case.items()
-    ]
+    return [row(name, _scaled_count(count, times), **extra) for name, times in per_case.items()]
 
 
 def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
@@ -296,30 +281,25 @@ def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
 
 
 def _fewest_gold_cases(
-    pilot: Differences,
-    resampled: Differences | None,
-    width: float,
-    n_cases: int,
-    ci_level: float,
-    method: str,
+    pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
 ) -> tuple[Interval, dict[str, float]]:
     """Return the smallest sufficient number of gold cases, with expected width and weight."""
     n = np.arange(FEWEST, n_cases + 1)
-    length, lam = expected_length(pilot, n, n_cases, ci_level)
+    length, lam = expected_length(pilots[0], n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))
     if place == len(n):
         long = f"an interval {100 * length[-1]:.1f} points long"
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
         nothing = undefined(method, note, ci_level=ci_level, n=float(n_cases))
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
-    low, high, caveat = _bootstrap_limits(resampled, n, n_cases, width, ci_level)
+    low, high, caveat = _bootstrap_limits(pilots[1], n, n_cases, width, ci_level)
     least = f"no fewer than {FEWEST} are offered" if place == 0 else ""
     note = join_notes(least, caveat)
     count = Interval(float(n[place]), low, high, ci_level, method, note, n=float(n_cases))
     return count, {"expected_width": length[place], "lam": lam[place]}
 
 
-def _scaled_interval(interval: Interval, factor: float) -> Interval:
+def _scaled_count(interval: Interval, factor: float) -> Interval:
     numbers = (interval.estimate, interval.low, interval.high)
     scaled = (math.ceil(v * factor - 1e-9) if math.isfinite(v) else math.nan for v in numbers)
     estimate, low, high = map(float, scaled)
@@ -329,14 +309,11 @@ def _scaled_interval(interval: Interval, factor: float) -> Interval:
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
     """Return the first sufficient position on the last axis; the size of the axis if none is."""
     enough = length <= width * (1 + 1e-12)
-    place: NDArray[np.intp] = np.where(
-        enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]
-    )
-    return place
+    return np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1])
 
 
 def _bootstrap_limits(
-    resampled: Differences | None, n: NDArray[np.int64], n_cases: int, width: float, ci_level: float
+    resampled: Differences | None, n: Ints, n_cases: int, width: float, ci_level: float
 ) -> tuple[float, float, str]:
     if resampled is None:
         return math.nan, math.nan, "from stated assumptions: no limits"
@@ -368,39 +345,27 @@ def differences_of(values: Floats, checks: float) -> Differences:
         centred = np.where(has[..., None], values - mean[..., None, :], 0.0)
         joint = np.swapaxes(centred, -1, -2) @ centred / (count[..., None] - 1)
         errors = (directions > _NO_ERROR).sum(axis=-2) / count
-    return Differences(
-        mean,
-        joint,
-        values[..., 1].var(axis=-1, ddof=1),
-        errors,
-        np.maximum(directions.max(axis=-2), 0.0),
-        checks,
-        float(has.sum(axis=-1).max()),
-    )
+    grader = values[..., 1].var(axis=-1, ddof=1)
+    largest = np.maximum(directions.max(axis=-2), 0.0)
+    return Differences(mean, joint, grader, errors, largest, checks, float(count.max()))
 
 
 def _assumed_differences(n_checks: int, **values: Any) -> Differences:
     """Return `Differences` from stated assumptions; raise StudyError if one is missing."""
-    absent = [name for name, value in values.items() if value is None]
-    if absent:
-        raise StudyError(
-            f"gold_needed: give verdicts and gold of a pilot, or all assumptions; missing: "
-            f"{', '.join(absent)}."
-        )
+    if absent := [name for name, value in values.items() if value is None]:
+        rule = "give verdicts and gold of a pilot, or all assumptions"
+        raise StudyError(f"gold_needed: {rule}; missing: {', '.join(absent)}.")
     base = number("baseline_rate", values["baseline_rate"], least=0, most=1)
     change = number("delta", values["delta"], least=-1, most=1)
     # a difference of two shares is between -1 and 1, so its variance is at most 1
     gold_variance = number("gold_variance", values["gold_variance"], least=0, most=1)
     if not -1e-9 <= base + change <= 1 + 1e-9:
-        raise StudyError(
-            f"baseline_rate, delta: found {base:g} and {change:g}, a rate of {base + change:.4g} "
-            "with the skill; allowed: 0 to 1."
-        )
+        both = f"{base:g} and {change:g}, a rate of {base + change:.4g} with the skill"
+        raise StudyError(f"baseline_rate, delta: found {both}; allowed: 0 to 1.")
     youden, error, seen = {}, 0.0, {}
     for condition, rate in (("baseline", base), ("skill", base + change)):
-        se, sp = (
-            _rate_of_condition(values[rate], condition) for rate in ("sensitivity", "specificity")
-        )
+        se = _rate_of_condition(values["sensitivity"], condition)
+        sp = _rate_of_condition(values["specificity"], condition)
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
@@ -414,14 +379,9 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
     off, spread = change - apparent, math.sqrt(error)
     step = 0.5 / n_checks
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
-    return Differences(
-        np.array([change, apparent, apparent]),
-        joint,
-        np.asarray(grader),
-        errors,
-        np.minimum(4.0 * step + 3.0 * spread, 1.0) * np.ones(2),
-        float(n_checks),
-    )
+    mean = np.array([change, apparent, apparent])
+    largest = np.full(2, min(4.0 * step + 3.0 * spread, 1.0))
+    return Differences(mean, joint, np.asarray(grader), errors, largest, float(n_checks))
 
 
 def _rate_of_condition(rate: Rate | None, condition: str) -> float:

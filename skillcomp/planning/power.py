@@ -20,26 +20,11 @@ from scipy.stats import norm
 
 from skillcomp.errors import StudyError
 from skillcomp.frames.estimates import estimates, listed, row
-from skillcomp.planning.assumptions import (
-    PLAN,
-    Assumptions,
-    Numbers,
-    Stated,
-    StudyPlan,
-    effects,
-    number,
-    plans,
-    stated,
-)
+from skillcomp.planning import assumptions as assumed
+from skillcomp.planning.assumptions import PLAN, Assumptions, Numbers, Stated, StudyPlan, stated
 from skillcomp.planning.components import Components, components_by_group
-from skillcomp.stats.bounded import (
-    DELTAS,
-    BoundedMeans,
-    Quantity,
-    bounded_mean,
-    bounded_mean_counts,
-    bounded_mean_many,
-)
+from skillcomp.stats import bounded
+from skillcomp.stats.bounded import DELTAS, Quantity
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -138,8 +123,8 @@ def power_curve(
     [0.43, 0.98]
     """
     settings = stated(assumptions, words)
-    deltas, rows = effects("sizes", sizes), []
-    for study in _planned_studies(pilot, settings, plans(settings, n_skills, n_cases, n_repeats)):
+    deltas, rows = assumed.effects("sizes", sizes), []
+    for study in _planned_studies(pilot, settings, n_skills, n_cases, n_repeats):
         for size in deltas:
             problem = study.problem or study.impossible(size)
             power = study.nothing(problem) if problem else study.power(size)
@@ -198,12 +183,8 @@ def minimum_detectable_delta(
     settings = stated(assumptions, words)
     _check_power(power, settings.ci_level)
     measure = f"minimum_detectable_{settings.effect}"
-    rows = [
-        study.row(measure, _smallest_effect(study, power), power=power)
-        for study in _planned_studies(
-            pilot, settings, plans(settings, n_skills, n_cases, n_repeats)
-        )
-    ]
+    studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
+    rows = [study.row(measure, _smallest_effect(study, power), power=power) for study in studies]
     return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=["power"])
 
 
@@ -259,12 +240,12 @@ def cases_needed(
     """
     settings = stated(assumptions, words)
     _check_power(power, settings.ci_level)
-    targets, rows = effects("size", size), []
+    targets, rows = assumed.effects("size", size), []
     fewest = 2
     if settings.effect == "gap":  # the smallest number with a near and a far case
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
-    for study in _planned_studies(pilot, settings, plans(settings, n_skills, fewest, n_repeats)):
+    for study in _planned_studies(pilot, settings, n_skills, fewest, n_repeats):
         for target in targets:
             needed = _fewest_cases(study, target, power)
             n = needed.estimate
@@ -279,7 +260,7 @@ def cases_needed(
 
 
 def _check_power(power: float, ci_level: float) -> None:
-    if not 1 - ci_level < number("power", power, least=0, most=1) < 1:
+    if not 1 - ci_level < assumed.number("power", power, least=0, most=1) < 1:
         raise StudyError(
             f"power: found {power}; allowed: above {1 - ci_level:.3g} (the error rate) and below 1."
         )
@@ -349,10 +330,9 @@ class _PlannedStudy:
     def method(self) -> str:
         """Method in words."""
         settings = self.plan.assumptions
-        return (
-            f"simulation of {settings.n_studies} studies, seed {settings.seed}, judged by the "
-            f"bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
-        )
+        judge = f"the bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
+        studies = f"{settings.n_studies} studies, seed {settings.seed}"
+        return f"simulation of {studies}, judged by {judge}"
 
     def nothing(self, why: str) -> Interval:
         """Return an undefined interval with the reason."""
@@ -365,30 +345,26 @@ class _PlannedStudy:
         steps = STEPS_OF_SHARES if settings.value == "share_passed" else plan.n_repeats
         values = np.arange(-steps, steps + 1) / steps
         drawn, possible = [], True
-        for n_cases, delta in zip(
-            plan.sides, _true_deltas(plan, self.components, size), strict=True
-        ):
+        deltas = _true_deltas(plan, self.components, size)
+        for n_cases, delta in zip(plan.sides, deltas, strict=True):
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
         # the test of a study: whether its interval excludes 0
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
         if settings.cluster == "skill":  # the mean over skills of their deltas, or of their gaps
-            means = [
-                counts_of_side @ values / n
-                for counts_of_side, n in zip(drawn, plan.sides, strict=True)
-            ]
+            means = [side @ values / n for side, n in zip(drawn, plan.sides, strict=True)]
             if settings.effect == "delta":
-                solved = bounded_mean_many(means[0], quantity=DELTAS, **how)
+                solved = bounded.bounded_mean_many(means[0], quantity=DELTAS, **how)
             else:
-                solved = bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
+                solved = bounded.bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
         elif settings.effect == "delta":
-            solved = bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
+            solved = bounded.bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
         else:
             solved = gap_limits(drawn, values, how)
         right = solved.p_value < 1 - settings.ci_level
         right &= np.copysign(1.0, size) * solved.estimate > 0
-        share = bounded_mean(right.astype(np.float64))
+        share = bounded.bounded_mean(right.astype(np.float64))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
@@ -404,16 +380,16 @@ class _PlannedStudy:
         if settings.cluster == "case":
             chance, fits = case_deltas(delta, variance, steps)
             return rng.multinomial(n_skills * n_cases, chance, settings.n_studies), fits
-        tables, fits = _skill_deltas(
-            delta, self.components.between_skills(self.plan), variance, steps
-        )
+        between = self.components.between_skills(self.plan)
+        tables, fits = _skill_deltas(delta, between, variance, steps)
         skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
 
 
 def _planned_studies(
-    pilot: pd.DataFrame | None, assumptions: Assumptions, study_plans: Sequence[StudyPlan]
+    pilot: pd.DataFrame | None, assumptions: Assumptions, *sizes: Numbers
 ) -> Iterator[_PlannedStudy]:
+    study_plans = assumed.plans(assumptions, *sizes)
     for about, components, lacking in components_by_group(pilot, assumptions):
         for plan in study_plans:
             yield _PlannedStudy(about, components, plan, lacking)
@@ -453,18 +429,15 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
     skills = study.plan.assumptions.cluster == "skill"
     hopeless = skills and not reached(MOST_CASES)
-    fewest = (
-        None if hopeless else _smallest_sufficient(reached, _guess_of_cases(study, size, power))
-    )
+    guess = _guess_of_cases(study, size, power)
+    fewest = None if hopeless else _smallest_sufficient(reached, guess)
     if fewest is None:
         note = f"more than {MOST_CASES} cases per skill"
         if skills:
             varied = study.components.between_skills(study.plan) > _NOTHING
             why = "differ too much from each other" if varied else "are too few for this effect"
-            note = (
-                f"no number of cases is enough: {study.plan.n_skills} skills {why} "
-                f"(tried {MOST_CASES} cases each)"
-            )
+            why += f" (tried {MOST_CASES} cases each)"
+            note = f"no number of cases is enough: {study.plan.n_skills} skills {why}"
         return study.nothing(note)
     at = study.with_cases(fewest).power(size)
     return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=float(fewest))
@@ -495,7 +468,7 @@ def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | Non
     return high
 
 
-def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
+def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bounded.BoundedMeans:
     """Test far minus near as :func:`skillcomp.stats.gaps.standardised_gap` with one level does."""
     n = [float(counts[0].sum()) for counts in drawn]
     near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
@@ -504,14 +477,10 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> Bou
         sign * 2.0 * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m)
         for sign, mean, m in ((-1.0, near, n[0]), (1.0, far, n[1]))
     ]
-    return bounded_mean_counts(
-        np.hstack([gap + counts for counts in residuals]),
-        np.hstack(drawn),
-        weights=np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)),
-        recentred=True,
-        quantity=GAPS,
-        **how,
-    )
+    centred = np.hstack([gap + rest for rest in residuals])
+    weights = np.repeat([0.5 / n[0], 0.5 / n[1]], len(values))
+    how = how | {"quantity": GAPS, "weights": weights, "recentred": True}
+    return bounded.bounded_mean_counts(centred, np.hstack(drawn), **how)
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
@@ -525,17 +494,14 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
     """Return the distribution of a case's delta for each skill effect; effects are normal."""
     spread = math.sqrt(tau2)
-    weight = _CHANCE
 
     def mean(centre: float) -> float:
-        return float(weight @ np.clip(centre + spread * _SKILLS, -1, 1)) - delta
+        return float(_CHANCE @ np.clip(centre + spread * _SKILLS, -1, 1)) - delta
 
     reach = 1 + 4 * spread + 1e-9
     centre = brentq(mean, -reach, reach) if spread > 0 and abs(delta) < 1 else delta
-    tables = [
-        case_deltas(round(float(mean_of_skill), 9), variance, steps)
-        for mean_of_skill in np.clip(centre + spread * _SKILLS, -1, 1)
-    ]
+    means = np.clip(centre + spread * _SKILLS, -1, 1).tolist()
+    tables = [case_deltas(round(skill_mean, 9), variance, steps) for skill_mean in means]
     return np.stack([chance for chance, _ in tables]), all(fits for _, fits in tables)
 
 
@@ -582,5 +548,4 @@ def _largest_entropy(features: Floats, moments: Floats) -> Floats:
         while height(at - size * step) > now - 1e-4 * size * float(off @ step) and size > 1e-9:
             size /= 2
         at = at - size * step
-    chances: Floats = chance / chance.sum()
-    return chances
+    return np.asarray(chance / chance.sum())

@@ -21,8 +21,11 @@ from skillcomp.errors import StudyError
 from skillcomp.frames.check import check
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Rng = np.random.Generator
 Unit = Literal["behaviour", "attempt"]
-CheckCounts = tuple[tuple[int, float], ...]
+Checks = tuple[tuple[int, float], ...]
 
 # The trapezoid rule converges exponentially for a normal density times an analytic function:
 # 161 points on +-8.5 sd leave an error below 1e-12 for standard deviations up to 4.
@@ -59,10 +62,8 @@ class Spread:
         for name in self.__slots__:
             value = getattr(self, name)
             if not 0 <= value <= 4:
-                raise StudyError(
-                    f"standard deviation '{name}': found {value!r}; allowed: 0 to 4 on the logit "
-                    "scale."
-                )
+                label = f"standard deviation '{name}'"
+                raise StudyError(f"{label}: found {value!r}; allowed: 0 to 4 on the logit scale.")
 
     def between(self, *, treated: bool) -> float:
         """Return the standard deviation of a case's logit in one condition."""
@@ -73,7 +74,7 @@ class Spread:
 
 
 def marginal_rate(
-    intercept: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
+    intercept: float, between: float, attempt: float, checks: Checks, unit: Unit
 ) -> float:
     """Return the pass rate over all skills, cases and attempts, by quadrature.
 
@@ -92,22 +93,21 @@ def marginal_rate(
 
 
 @lru_cache(maxsize=1024)
-def intercept_for(
-    rate: float, between: float, attempt: float, checks: CheckCounts, unit: Unit
-) -> float:
+def intercept_for(rate: float, between: float, attempt: float, checks: Checks, unit: Unit) -> float:
     """Return the intercept for which `marginal_rate` equals ``rate``."""
     if not 0 < rate < 1:
         raise StudyError(
             f"A pass rate of {rate:.4g} was asked for (baseline_rate plus delta, near and far "
             "apart); allowed: strictly between 0 and 1."
         )
-    root = brentq(
-        lambda a: marginal_rate(a, between, attempt, checks, unit) - rate, -80, 80, xtol=1e-13
-    )
-    return float(root)
+
+    def excess(intercept: float) -> float:
+        return marginal_rate(intercept, between, attempt, checks, unit) - rate
+
+    return float(brentq(excess, -80, 80, xtol=1e-13))
 
 
-def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int = 1) -> Floats:
+def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floats:
     """Return the chance that a check (or all ``n_checks`` of an attempt) passes, by logit.
 
     The first axis of `logits` is the case; the spread between attempts is integrated out.
@@ -126,10 +126,10 @@ def case_rates(logits: Floats, attempt: float, n_checks: NDArray[np.int64] | int
 class Layout:
     """The cases of a study in order: skill, transfer, number of checks and contrast partner."""
 
-    skill: NDArray[np.int64]
-    far: NDArray[np.bool_]
-    n_checks: NDArray[np.int64]
-    partner: NDArray[np.int64]
+    skill: Ints
+    far: Bools
+    n_checks: Ints
+    partner: Ints
 
     @property
     def n_cases(self) -> int:
@@ -141,7 +141,7 @@ class Layout:
         """Number of skills."""
         return int(self.skill[-1]) + 1
 
-    def checks(self, rows: NDArray[np.bool_] | slice = slice(None)) -> CheckCounts:
+    def checks(self, rows: Bools | slice = slice(None)) -> Checks:
         """Return each number of checks with the share of the chosen cases that have it."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
@@ -170,11 +170,7 @@ def layout(
             f"contrast_pairs: found {contrast_pairs}; allowed: 0 to half of a skill's cases "
             f"({min(sizes) // 2})."
         )
-    checks = (
-        [checks_per_case]
-        if isinstance(checks_per_case, int | np.integer)
-        else list(checks_per_case)
-    )
+    checks = np.atleast_1d(checks_per_case).tolist()
     if not checks or min(checks) < 1:
         raise StudyError(f"checks_per_case: found {checks_per_case!r}; allowed: 1 or more each.")
     inside = np.concatenate([np.arange(n) for n in sizes])
@@ -184,21 +180,12 @@ def layout(
     index = np.arange(len(skill))
     # without rounding, 0.3 * 10 = 2.9999... would lose a far case
     reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
-    return Layout(
-        skill=skill,
-        far=reached[1] > reached[0],
-        n_checks=np.resize(np.array(checks, dtype=np.int64), len(skill)),
-        partner=np.where(second, index - 1, index),
-    )
+    n_checks = np.resize(np.array(checks, dtype=np.int64), len(skill))
+    return Layout(skill, reached[1] > reached[0], n_checks, np.where(second, index - 1, index))
 
 
 def solve(
-    plan: Layout,
-    spread: Spread,
-    baseline_rate: float,
-    deltas: list[float],
-    gaps: list[float],
-    unit: Unit,
+    plan: Layout, spread: Spread, rate: float, deltas: list[float], gaps: list[float], unit: Unit
 ) -> Floats:
     """Return the intercept of each case and condition that gives the requested delta and gap.
 
@@ -214,20 +201,18 @@ def solve(
         )
     values = np.zeros((plan.n_cases, len(deltas)))
     plain, treated = spread.between(treated=False), spread.between(treated=True)
-    values[:, 0] = intercept_for(baseline_rate, plain, spread.attempt, plan.checks(), unit)
+    values[:, 0] = intercept_for(rate, plain, spread.attempt, plan.checks(), unit)
     for far in np.unique(plan.far):
         rows = plan.far == far
         checks = plan.checks(rows)
         base = marginal_rate(values[0, 0], plain, spread.attempt, checks, unit)
         for k in range(1, len(deltas)):
-            rate = base + deltas[k] + (int(far) - share_far) * gaps[k]
-            values[rows, k] = intercept_for(float(rate), treated, spread.attempt, checks, unit)
+            target = base + deltas[k] + (int(far) - share_far) * gaps[k]
+            values[rows, k] = intercept_for(float(target), treated, spread.attempt, checks, unit)
     return values
 
 
-def draw_logits(
-    plan: Layout, intercepts: Floats, spread: Spread, rng: np.random.Generator, n_runs: int
-) -> Floats:
+def draw_logits(plan: Layout, intercepts: Floats, spread: Spread, rng: Rng, n_runs: int) -> Floats:
     """Draw the logit of every case in every condition: runs x cases x conditions.
 
     logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e. The skill has the
@@ -240,8 +225,7 @@ def draw_logits(
     own = spread.case_effect * rng.standard_normal((n_runs, plan.n_cases, n_conditions))
     effect[..., 0] = own[..., 0] = 0
     shared = level[:, plan.skill] + case[:, plan.partner]
-    logits: Floats = intercepts + shared[..., None] + effect[:, plan.skill] + own
-    return logits
+    return np.asarray(intercepts + shared[..., None] + effect[:, plan.skill] + own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +248,10 @@ class Counts:
         True delta of the cases drawn in each run: the target of a claim about these cases only.
     """
 
-    baseline: NDArray[np.int64]
-    skill: NDArray[np.int64]
-    clusters: NDArray[np.int64]
-    far: NDArray[np.bool_]
+    baseline: Ints
+    skill: Ints
+    clusters: Ints
+    far: Bools
     n_repeats: int
     delta: float
     gap: float
@@ -327,40 +311,26 @@ def counts(
     True
     """
     plan = layout(n_skills, n_cases, checks_per_case, far_share)
-    spread = Spread(
-        between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
-    )
+    sds = between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
+    spread = Spread(*sds)
     intercepts = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "attempt")
     rng = np.random.default_rng(seed)
     logits = draw_logits(plan, intercepts, spread, rng, n_runs)
     passed = _draw_passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
     rates = case_rates(np.moveaxis(logits, 1, 0), between_attempt_sd, plan.n_checks)
-    return Counts(
-        baseline=passed[..., 0],
-        skill=passed[..., 1],
-        clusters=plan.skill,
-        far=plan.far,
-        n_repeats=n_repeats,
-        delta=delta,
-        gap=near_far_gap if 0 < plan.far.mean() < 1 else np.nan,
-        realised=(rates[..., 1] - rates[..., 0]).mean(axis=0),
-    )
+    gap = near_far_gap if 0 < plan.far.mean() < 1 else np.nan
+    realised = (rates[..., 1] - rates[..., 0]).mean(axis=0)
+    numbers = n_repeats, delta, gap, realised
+    return Counts(passed[..., 0], passed[..., 1], plan.skill, plan.far, *numbers)
 
 
-def _draw_passed(
-    logits: Floats,
-    n_checks: NDArray[np.int64],
-    n_repeats: int,
-    attempt_sd: float,
-    rng: np.random.Generator,
-) -> NDArray[np.int64]:
+def _draw_passed(logits: Floats, n_checks: Ints, n_repeats: int, sd: float, rng: Rng) -> Ints:
     power: Any = n_checks[:, None]
-    if attempt_sd == 0:
-        drawn: NDArray[np.int64] = rng.binomial(n_repeats, expit(logits) ** power)
-        return drawn
+    if sd == 0:
+        return np.asarray(rng.binomial(n_repeats, expit(logits) ** power))
     passed = np.zeros(logits.shape, dtype=np.int64)
     for _ in range(n_repeats):
-        shift = attempt_sd * rng.standard_normal(logits.shape)
+        shift = sd * rng.standard_normal(logits.shape)
         passed += rng.random(logits.shape) < expit(logits + shift) ** power
     return passed
 
@@ -449,19 +419,17 @@ def scored_documents(
     passed = rng.random((*shape, n_repeats)) < case[:, :, None]
     skill, number, repeat = (grid.ravel() for grid in np.indices(passed.shape))
     slug = np.array([f"skill-{k + 1:04d}" for k in range(n_skills)])
-    outcomes = pd.DataFrame(
-        {
-            "attempt_id": [f"a{k}" for k in range(passed.size)],
-            "skill": slug[skill],
-            "case_id": [f"{slug[s]}/{c + 1}" for s, c in zip(skill, number, strict=True)],
-            "condition": "skill",
-            "repeat": repeat + 1,
-            "passed": passed.ravel(),
-        }
-    )
+    columns = {
+        "attempt_id": [f"a{k}" for k in range(passed.size)],
+        "skill": slug[skill],
+        "case_id": [f"{slug[s]}/{c + 1}" for s, c in zip(skill, number, strict=True)],
+        "condition": "skill",
+        "repeat": repeat + 1,
+        "passed": passed.ravel(),
+    }
     scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + explained / np.sqrt(3.0))})
     rates = pd.DataFrame({"document": slug, "rate": rate})
     spread = MEAN * (1.0 - MEAN) - SPREAD**2  # mean of p (1 - p) over skills
     error = spread / (WEIGHT + 1.0) * (1.0 + WEIGHT / n_repeats) / n_cases
     observed = r_squared * SPREAD**2 / (SPREAD**2 + error)
-    return ScoredDocuments(check(outcomes, "outcomes"), scores, rates, observed)
+    return ScoredDocuments(check(pd.DataFrame(columns), "outcomes"), scores, rates, observed)

@@ -16,10 +16,9 @@ from scipy.special import expit, logit
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.check import missing_values
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CONTRACTS
+from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 from skillcomp.simulate.text import WrittenAnswers, quotes
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
@@ -100,18 +99,14 @@ class Grader:
         if self.drift is not None:
             share = self.drift[0]
             if isinstance(share, float | int) and not 0 < share < 1:
-                raise StudyError(
-                    f"grader '{self.name}': drift time {share!r}; allowed: a share strictly "
-                    "between 0 and 1, or a time."
-                )
+                rule = "a share strictly between 0 and 1, or a time"
+                raise StudyError(f"grader '{self.name}': drift time {share!r}; allowed: {rule}.")
             rates |= {"drifted sensitivity": self.drift[1], "drifted specificity": self.drift[2]}
         for name, rate in rates.items():
             values = list(rate.values()) if isinstance(rate, Mapping) else [rate]
             if not all(0 <= value <= 1 for value in values):
-                raise StudyError(
-                    f"grader '{self.name}': {name} is {rate!r}; allowed: 0 to 1, one number or "
-                    "one per condition."
-                )
+                rule = "0 to 1, one number or one per condition"
+                raise StudyError(f"grader '{self.name}': {name} is {rate!r}; allowed: {rule}.")
         if self.rounds < 1:
             raise StudyError(f"grader '{self.name}': rounds is {self.rounds}; allowed: 1 or more.")
 
@@ -174,7 +169,7 @@ class Items:
     features: dict[str, Floats]
     row: Ints
     check: pd.DataFrame
-    truth: NDArray[np.bool_]
+    truth: Bools
     answers: WrittenAnswers | None
 
 
@@ -189,7 +184,7 @@ class Schedule:
     graded_at: NDArray[np.datetime64]
 
 
-def schedule(items: Items, round_number: int, rng: np.random.Generator) -> Schedule:
+def schedule(items: Items, round_number: int, rng: Rng) -> Schedule:
     """Schedule the attempts in random order and in batches, one a minute; rounds a week apart."""
     n, row = len(items.attempts), items.row
     rank = rng.permutation(n)
@@ -205,13 +200,8 @@ def schedule(items: Items, round_number: int, rng: np.random.Generator) -> Sched
     seconds = rank[row] * SECONDS_PER_ATTEMPT + np.minimum(inside, SECONDS_PER_ATTEMPT - 1)
     seconds += (round_number - 1) * 7 * 86_400
     last = np.maximum(total[batch[row]] - 1, 1)
-    return Schedule(
-        batch=batch[row],
-        item=item[row],
-        order=order,
-        place=(order - 1) / last - 0.5,
-        graded_at=GRADING_STARTS + seconds.astype("timedelta64[s]"),
-    )
+    place, graded_at = (order - 1) / last - 0.5, GRADING_STARTS + seconds.astype("timedelta64[s]")
+    return Schedule(batch[row], item[row], order, place, graded_at)
 
 
 def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
@@ -244,9 +234,7 @@ def feature(grader: Grader, items: Items, when: Schedule, bias: str) -> Floats:
     return items.features[bias][items.row]
 
 
-def grade_items(
-    grader: Grader, items: Items, rng: np.random.Generator
-) -> tuple[pd.DataFrame, Floats, Schedule]:
+def grade_items(grader: Grader, items: Items, rng: Rng) -> tuple[pd.DataFrame, Floats, Schedule]:
     """Return the verdicts of all rounds, with the log odds and the schedule of the first round."""
     first: tuple[Floats, Schedule] | None = None
     rounds = []
@@ -267,10 +255,10 @@ def _drawn_verdicts(
     grader: Grader,
     items: Items,
     when: Schedule,
-    passed: NDArray[np.bool_],
-    failed: NDArray[np.bool_],
+    passed: Bools,
+    failed: Bools,
     number: int,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> pd.DataFrame:
     n, row = len(items.row), items.row
     suffix = "" if number == 1 else f"-{number}"
@@ -296,11 +284,7 @@ def _drawn_verdicts(
 
 
 def _dimension_verdicts(
-    grader: Grader,
-    items: Items,
-    passed: NDArray[np.bool_],
-    failed: NDArray[np.bool_],
-    rng: np.random.Generator,
+    grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng
 ) -> Any:
     """Return the verdict on the dimension of an attempt, the same in each of its rows."""
     if not grader.asks_evidence:
@@ -339,11 +323,7 @@ def utc(times: NDArray[np.datetime64]) -> Any:
 
 
 def _evidence_columns(
-    grader: Grader,
-    items: Items,
-    passed: NDArray[np.bool_],
-    failed: NDArray[np.bool_],
-    rng: np.random.Generator,
+    grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng
 ) -> dict[str, Any]:
     """Return the evidence columns; empty if the grader is not asked for evidence."""
     if not grader.asks_evidence:
@@ -422,12 +402,11 @@ def gold_stream(
     index = np.tile(np.arange(n), n_streams)
     true = np.where(index >= (n if rise_at is None else rise_at), raised, rate)
     moved = (index * minutes_apart * 60).round().astype("timedelta64[s]")
-    return pd.DataFrame(
-        {
-            "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
-            "index": pd.array(index, dtype="Int64"),
-            "time": utc(GRADING_STARTS + moved),
-            "error": pd.array(rng.random(len(index)) < true, dtype="boolean"),
-            "true_rate": true,
-        }
-    )
+    columns = {
+        "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
+        "index": pd.array(index, dtype="Int64"),
+        "time": utc(GRADING_STARTS + moved),
+        "error": pd.array(rng.random(len(index)) < true, dtype="boolean"),
+        "true_rate": true,
+    }
+    return pd.DataFrame(columns)

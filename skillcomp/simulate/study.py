@@ -13,28 +13,11 @@ from scipy.special import expit
 from skillcomp.errors import StudyError, suggest
 from skillcomp.frames.check import check, empty
 from skillcomp.records import Skill
+from skillcomp.simulate import design
+from skillcomp.simulate import graders as grading
 from skillcomp.simulate import study_frames as frames
-from skillcomp.simulate.design import (
-    Floats,
-    Layout,
-    Spread,
-    Unit,
-    case_rates,
-    draw_logits,
-    layout,
-    marginal_rate,
-    solve,
-)
-from skillcomp.simulate.graders import (
-    BIASES,
-    Grader,
-    Items,
-    Rate,
-    Schedule,
-    feature,
-    grade_items,
-    value_by_condition,
-)
+from skillcomp.simulate.design import Floats, Layout, Rng, Spread, Unit
+from skillcomp.simulate.graders import Grader, Items, Rate, Schedule, grade_items
 
 _TRUTH_COLUMNS = ["measure", "target", "unit", "condition", "transfer"]
 _TRUTH_COLUMNS += ["grader", "grader_version", "period", "value"]
@@ -248,20 +231,17 @@ def study(
     """
     names = _checked_conditions(conditions)
     rng = np.random.default_rng(seed)
-    plan = layout(n_skills, n_cases, checks_per_case, far_share, contrast_pairs)
-    spread = Spread(
-        between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
-    )
+    plan = design.layout(n_skills, n_cases, checks_per_case, far_share, contrast_pairs)
+    sds = between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
+    spread = Spread(*sds)
     deltas = _effect_by_condition(delta, names, "delta")
     gaps = _effect_by_condition(near_far_gap, names, "near_far_gap")
-    intercepts = solve(plan, spread, baseline_rate, deltas, gaps, unit)
-    logits = draw_logits(plan, intercepts, spread, rng, 1)[0]
+    intercepts = design.solve(plan, spread, baseline_rate, deltas, gaps, unit)
+    logits = design.draw_logits(plan, intercepts, spread, rng, 1)[0]
     grid = frames.Grid(plan, names, n_repeats)
     cases = frames.simulated_cases(plan)
     checks = frames.simulated_checks(plan, cases)
-    sources, answers = frames.answers(
-        grid, copying, answer_words, hedges_per_100, listed_share, rng
-    )
+    texts, answers = frames.answers(grid, copying, answer_words, hedges_per_100, listed_share, rng)
     attempts = frames.simulated_attempts(
         grid, cases, answers, agent_families, attempt_failure_rate, rng
     )
@@ -279,7 +259,7 @@ def study(
         labels=frames.true_labels(items, slice(None), "truth", items.truth),
         rates=frames.simulated_rates(plan, cases, names, logits, spread),
         truth=truth.astype(dict.fromkeys(_TRUTH_COLUMNS, "str") | {"value": "float64"}),
-        skills={source.skill.slug: source.skill for source in sources},
+        skills={source.skill.slug: source.skill for source in texts},
         planted=frames.planted(attempts, answers),
         conditions=tuple(names),
     )
@@ -326,16 +306,12 @@ def grade(
 def _checked_conditions(conditions: Sequence[str]) -> list[str]:
     names = list(conditions)
     if len(set(names)) < len(names) or len(names) < 2 or names[0] != "baseline":
-        raise StudyError(
-            f"conditions: found {names}; allowed: 'baseline' first, then at least one other, each "
-            "once."
-        )
+        rule = "'baseline' first, then at least one other, each once"
+        raise StudyError(f"conditions: found {names}; allowed: {rule}.")
     return names
 
 
-def _effect_by_condition(
-    value: float | Mapping[str, float], names: list[str], what: str
-) -> list[float]:
+def _effect_by_condition(value: Rate, names: list[str], what: str) -> list[float]:
     if not isinstance(value, Mapping):
         treated = "skill" if "skill" in names else names[1]
         return [float(value) if name == treated else 0.0 for name in names]
@@ -349,7 +325,7 @@ def _effect_by_condition(
 
 
 def _graded_with_truth(
-    graders: Sequence[Grader], items: Items, rng: np.random.Generator
+    graders: Sequence[Grader], items: Items, rng: Rng
 ) -> tuple[pd.DataFrame, Rows]:
     keys = [(grader.name, grader.version) for grader in graders]
     if len(set(keys)) < len(keys):
@@ -371,30 +347,21 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
             f"attempts: {len(unknown)} are neither attempts of the study nor copies of one; the "
             f"first is '{unknown.iloc[0]}'."
         )
-    rows = pd.DataFrame(
-        {"attempt_id": source, "case_id": attempts["case_id"], "row": np.arange(len(attempts))}
-    )
+    keys = {"attempt_id": source, "case_id": attempts["case_id"]}
+    rows = pd.DataFrame(keys | {"row": np.arange(len(attempts))})
     about = rows.merge(made.labels[["attempt_id", "check_id", "passed"]], on="attempt_id")
     about = about.sort_values("row", kind="stable")
-    keys = ["case_id", "check_id"]
-    about = about.merge(made.checks[[*keys, "check_kind", "goal"]], on=keys, how="left")
+    on = ["case_id", "check_id"]
+    about = about.merge(made.checks[[*on, "check_kind", "goal"]], on=on, how="left")
     words = made.planted["n_words"].to_numpy(dtype=float)
     means = (np.log2(words).mean(), (100 * made.planted["n_hedges"].to_numpy() / words).mean())
     answer = attempts["answer"]
-    return Items(
-        attempts=attempts,
-        conditions=list(made.conditions),
-        features=frames.features_of(
-            answer.str.count(r"\S+"),
-            answer.str.count("(?i)" + frames.HEDGED),
-            answer.str.contains(r"(?m)^- ", regex=True),
-            means,
-        ),
-        row=about["row"].to_numpy(),
-        check=about[["check_id", "check_kind", "goal"]],
-        truth=about["passed"].to_numpy(dtype=bool),
-        answers=None,
-    )
+    n_words, n_hedges = answer.str.count(r"\S+"), answer.str.count("(?i)" + frames.HEDGED)
+    listed = answer.str.contains(r"(?m)^- ", regex=True)
+    features = frames.features_of(n_words, n_hedges, listed, means)
+    checks, truth = about[["check_id", "check_kind", "goal"]], about["passed"].to_numpy(dtype=bool)
+    row = about["row"].to_numpy()
+    return Items(attempts, list(made.conditions), features, row, checks, truth, None)
 
 
 def _effect_rows(
@@ -406,7 +373,7 @@ def _effect_rows(
         power = plan.n_checks if unit == "attempt" else 1
         by_case = {
             "population": _marginal_rates(plan, intercepts, spread, unit),
-            "these_cases": case_rates(logits, spread.attempt, power),
+            "these_cases": design.case_rates(logits, spread.attempt, power),
         }
         for target, rates in by_case.items():
             rows += _contrast_rows(rates, plan, conditions, {"target": target, "unit": unit})
@@ -421,13 +388,11 @@ def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit
         checks = plan.checks(rows)
         for k, intercept in enumerate(intercepts[rows][0]):
             between = spread.between(treated=k > 0)
-            rates[rows, k] = marginal_rate(intercept, between, spread.attempt, checks, unit)
+            rates[rows, k] = design.marginal_rate(intercept, between, spread.attempt, checks, unit)
     return rates
 
 
-def _contrast_rows(
-    rates: Floats, plan: Layout, conditions: list[str], about: dict[str, str]
-) -> Rows:
+def _contrast_rows(rates: Floats, plan: Layout, names: list[str], about: dict[str, str]) -> Rows:
     rows: Rows = []
     strata = {None: np.ones_like(plan.far), "near": ~plan.far, "far": plan.far}
     deltas: dict[str | None, Floats] = {}
@@ -436,7 +401,7 @@ def _contrast_rows(
             continue
         means = rates[where].mean(axis=0)
         deltas[transfer] = means - means[0]
-        for k, condition in enumerate(conditions):
+        for k, condition in enumerate(names):
             base = {**about, "condition": condition, "transfer": transfer}
             rows.append({"measure": "pass_rate", "value": means[k], **base})
             if k:
@@ -445,7 +410,7 @@ def _contrast_rows(
         gaps = (deltas["far"] - deltas["near"])[1:]
         rows += [
             {"measure": "gap", "value": value, "condition": condition, **about}
-            for condition, value in zip(conditions[1:], gaps, strict=True)
+            for condition, value in zip(names[1:], gaps, strict=True)
         ]
     return rows
 
@@ -459,15 +424,12 @@ def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> 
         phases.append(("after", grader.drift[1], grader.drift[2]))
     for period, sensitivity, specificity in phases:
         for measure, rate in (("sensitivity", sensitivity), ("specificity", specificity)):
-            values = value_by_condition(rate, items.conditions, measure)
+            values = grading.value_by_condition(rate, items.conditions, measure)
             for condition, value in zip(items.conditions, values, strict=True):
                 about_rate = {"target": "population", "condition": condition, "period": period}
                 rows.append({"measure": measure, "value": value, **about_rate, **about})
-    return [
-        *rows,
-        *_realised_error_rows(items, odds, about),
-        *_bias_rows(grader, items, odds, when, about),
-    ]
+    rows += _realised_error_rows(items, odds, about)
+    return rows + _bias_rows(grader, items, odds, when, about)
 
 
 def _realised_error_rows(items: Items, odds: Floats, about: dict[str, str]) -> Rows:
@@ -489,11 +451,11 @@ def _bias_rows(
     grader: Grader, items: Items, odds: Floats, when: Schedule, about: dict[str, str]
 ) -> Rows:
     rows: Rows = []
-    for bias in BIASES:
+    for bias in grading.BIASES:
         slope = grader.coefficient(bias)
         rows.append({"measure": f"{bias}_bias", "value": slope, **about})
         if bias in ("family", "list"):
-            without = odds - slope * feature(grader, items, when, bias) if slope else odds
+            without = odds - slope * grading.feature(grader, items, when, bias) if slope else odds
             effect = float((expit(without + slope) - expit(without)).mean())
         else:
             chance = expit(odds)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from skillcomp.errors import StudyError
@@ -16,10 +15,8 @@ from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CASE
 from skillcomp.records import BLOOM, CONCEPT_FIELDS, DIMENSIONS, SCHEMA_WEIGHTS
 from skillcomp.simulate import text
-from skillcomp.simulate.design import Floats, Layout, Spread, case_rates
+from skillcomp.simulate.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
 from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
-
-Ints = NDArray[np.int64]
 
 _QUALITY = 3.0  # log odds that an answer with all checks met wins against one with none met
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
@@ -47,8 +44,7 @@ class Grid:
 
     def axis(self, which: int) -> Ints:
         """Return the index of the case (0), condition (1) or repeat (2) of every attempt."""
-        index: Ints = np.indices(self.shape)[which].ravel()
-        return index
+        return np.asarray(np.indices(self.shape)[which].ravel())
 
 
 def _skill_slugs(n_skills: int) -> list[str]:
@@ -101,12 +97,7 @@ _DESCRIPTIONS = ("States what was planted.", "Does not claim what was planted.")
 
 
 def answers(
-    grid: Grid,
-    copying: Rate,
-    words: Rate,
-    hedges: Rate,
-    listed_share: float,
-    rng: np.random.Generator,
+    grid: Grid, copying: Rate, words: Rate, hedges: Rate, listed_share: float, rng: Rng
 ) -> tuple[list[text.Source], text.WrittenAnswers]:
     """Write the skills and one answer per attempt."""
     condition, names = grid.axis(1), grid.names
@@ -129,7 +120,7 @@ def simulated_attempts(
     written: text.WrittenAnswers,
     families: Sequence[str],
     failure_rate: float,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> pd.DataFrame:
     """Return the attempts frame; start times are in random order."""
     case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
@@ -166,7 +157,7 @@ def items(
     attempts: pd.DataFrame,
     checks: pd.DataFrame,
     written: text.WrittenAnswers,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> Items:
     """Draw the truth of every check of every attempt that has an answer."""
     case, condition = grid.axis(0), grid.axis(1)
@@ -179,15 +170,10 @@ def items(
     met = rng.random(len(row)) < expit(own)[row]
     answered = attempts["answer"].notna().to_numpy()[row]
     place = (first_check[case][row] + inside)[answered]
-    return Items(
-        attempts=attempts,
-        conditions=grid.names,
-        features=features_of(written.n_words, written.n_hedges, written.listed),
-        row=row[answered],
-        check=checks.take(place)[["check_id", "check_kind", "goal"]],
-        truth=met[answered],
-        answers=written,
-    )
+    asked_checks = checks.take(place)[["check_id", "check_kind", "goal"]]
+    features = features_of(written.n_words, written.n_hedges, written.listed)
+    of_checks = row[answered], asked_checks, met[answered]
+    return Items(attempts, grid.names, features, *of_checks, written)
 
 
 def features_of(
@@ -197,14 +183,11 @@ def features_of(
     words = np.maximum(np.asarray(n_words, dtype=np.float64), 1)
     length, hedging = np.log2(words), 100 * np.asarray(n_hedges, dtype=np.float64) / words
     centre = means or (float(length.mean()), float(hedging.mean()))
-    return {
-        "verbosity": length - centre[0],
-        "hedging": hedging - centre[1],
-        "list": np.asarray(listed, dtype=np.float64),
-    }
+    lists = np.asarray(listed, dtype=np.float64)
+    return {"verbosity": length - centre[0], "hedging": hedging - centre[1], "list": lists}
 
 
-def true_labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool_]) -> pd.DataFrame:
+def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.DataFrame:
     """Return the gold frame of one labeller for the chosen checks."""
     row = items.row[where]
     columns = {
@@ -219,11 +202,7 @@ def true_labels(items: Items, where: Any, labeller: str, passed: NDArray[np.bool
 
 
 def simulated_gold(
-    grid: Grid,
-    items: Items,
-    fraction: float,
-    labeller_error: float | None,
-    rng: np.random.Generator,
+    grid: Grid, items: Items, fraction: float, labeller_error: float | None, rng: Rng
 ) -> pd.DataFrame:
     """Draw cases within each skill and one repeat of each, and label it in every condition."""
     if not 0 <= fraction <= 1:
@@ -253,7 +232,7 @@ def simulated_gold(
 
 
 def simulated_pairwise(
-    grid: Grid, graders: Sequence[Grader], items: Items, rng: np.random.Generator
+    grid: Grid, graders: Sequence[Grader], items: Items, rng: Rng
 ) -> pd.DataFrame:
     """Compare repeat 1 of the baseline with repeat 1 of the second condition, in both orders."""
     n_attempts = len(items.attempts)
@@ -274,7 +253,7 @@ def simulated_pairwise(
 
 
 def _judgements(
-    grader: Grader, order: int, share: Floats, index: Ints, items: Items, rng: np.random.Generator
+    grader: Grader, order: int, share: Floats, index: Ints, items: Items, rng: Rng
 ) -> pd.DataFrame:
     pairs = index if order == 1 else index[:, ::-1]
     length = items.features["verbosity"][pairs]
@@ -301,24 +280,22 @@ def simulated_rates(
 ) -> pd.DataFrame:
     """Return the true rates of every case in every condition."""
     case = np.repeat(np.arange(plan.n_cases), len(names))
-    return pd.DataFrame(
-        {
-            **{name: cases[name].array.take(case) for name in ("skill", "case_id", "transfer")},
-            "condition": texts(names).take(np.tile(np.arange(len(names)), plan.n_cases)),
-            "behaviour_rate": case_rates(logits, spread.attempt).ravel(),
-            "attempt_rate": case_rates(logits, spread.attempt, plan.n_checks).ravel(),
-        }
-    )
+    columns = {
+        **{name: cases[name].array.take(case) for name in ("skill", "case_id", "transfer")},
+        "condition": texts(names).take(np.tile(np.arange(len(names)), plan.n_cases)),
+        "behaviour_rate": case_rates(logits, spread.attempt).ravel(),
+        "attempt_rate": case_rates(logits, spread.attempt, plan.n_checks).ravel(),
+    }
+    return pd.DataFrame(columns)
 
 
 def planted(attempts: pd.DataFrame, written: text.WrittenAnswers) -> pd.DataFrame:
     """Return the planted properties of each answer, one row per attempt."""
-    return pd.DataFrame(
-        {
-            "attempt_id": attempts["attempt_id"],
-            "n_words": written.n_words,
-            "n_copied_words": written.n_copied,
-            "n_hedges": written.n_hedges,
-            "listed": written.listed,
-        }
-    )
+    columns = {
+        "attempt_id": attempts["attempt_id"],
+        "n_words": written.n_words,
+        "n_copied_words": written.n_copied,
+        "n_hedges": written.n_hedges,
+        "listed": written.listed,
+    }
+    return pd.DataFrame(columns)

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import StudyError, plural
 from skillcomp.frames.check import check
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
-
-Ints = NDArray[np.int64]
+from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 
 HEDGES = ("perhaps", "possibly", "probably", "maybe", "might")
 SENTENCE = 12  # words per synthetic sentence
@@ -54,7 +53,7 @@ def _n_plain_words() -> int:
     return _word_forms()[0] - len(HEDGES)
 
 
-def _spell_words(words: Ints, first: Ints, length: Ints, listed: NDArray[np.bool_]) -> list[str]:
+def _spell_words(words: Ints, first: Ints, length: Ints, listed: Bools) -> list[str]:
     """Return the word forms of concatenated texts, with capitals, full stops and bullets."""
     size, forms = _word_forms()
     owner = np.repeat(np.arange(len(length)), length)
@@ -68,10 +67,8 @@ def _spell_words(words: Ints, first: Ints, length: Ints, listed: NDArray[np.bool
 
 
 def _as_sentences(words: Ints) -> str:
-    length = np.array([len(words)])
-    return " ".join(
-        _spell_words(words, np.zeros(1, dtype=np.int64), length, np.zeros(1, dtype=bool))
-    )
+    first, length = np.zeros(1, dtype=np.int64), np.array([len(words)])
+    return " ".join(_spell_words(words, first, length, np.zeros(1, dtype=bool)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class Source:
     words: Ints
 
 
-def make_skill(slug: str, rng: np.random.Generator) -> Source:
+def make_skill(slug: str, rng: Rng) -> Source:
     """Write a SKILL.md of random words, with seven concept fields and one section."""
     drawn = rng.integers(0, _n_plain_words(), _CONCEPT_WORDS * len(CONCEPT_FIELDS) + _BODY_WORDS)
     parts = drawn[_BODY_WORDS:].reshape(len(CONCEPT_FIELDS), -1)
@@ -93,21 +90,18 @@ def make_skill(slug: str, rng: np.random.Generator) -> Source:
     front = f"name: {slug}\ndescription: A simulated skill.\nconcept:\n{fields}"
     text = f"---\n{front}---\n{body}"
     head = text[: text.index("## Coverage")].count("\n") + 1
-    return Source(
-        Skill(
-            slug=slug,
-            name=slug,
-            description="A simulated skill.",
-            concept=concept,
-            body=body,
-            text=text,
-            sections=(
-                Section(title=slug, level=1, anchor=slug, text="", line=head - 2),
-                Section(title="Coverage", level=2, anchor="coverage", text=section, line=head),
-            ),
-        ),
-        drawn[:_BODY_WORDS],
+    title = Section(title=slug, level=1, anchor=slug, text="", line=head - 2)
+    coverage = Section(title="Coverage", level=2, anchor="coverage", text=section, line=head)
+    skill = Skill(
+        slug=slug,
+        name=slug,
+        description="A simulated skill.",
+        concept=concept,
+        body=body,
+        text=text,
+        sections=(title, coverage),
     )
+    return Source(skill, drawn[:_BODY_WORDS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +130,18 @@ class WrittenAnswers:
     n_words: Ints
     n_hedges: Ints
     n_copied: Ints
-    listed: NDArray[np.bool_]
+    listed: Bools
 
 
 def write_answers(
     sources: list[Source],
     source: Ints,
     *,
-    mean_words: NDArray[np.float64],
-    hedges_per_100: NDArray[np.float64],
-    copied_share: NDArray[np.float64],
+    mean_words: Floats,
+    hedges_per_100: Floats,
+    copied_share: Floats,
     listed_share: float,
-    rng: np.random.Generator,
+    rng: Rng,
 ) -> WrittenAnswers:
     """Write answers with planted length, hedges and one copied span.
 
@@ -182,9 +176,7 @@ def write_answers(
     return WrittenAnswers(text, spelled, first, length, length + n_bullets, hedges, copied, listed)
 
 
-def _random_positions(
-    allowed: NDArray[np.bool_], owner: Ints, place: Ints, n_drawn: Ints, rng: np.random.Generator
-) -> Ints:
+def _random_positions(allowed: Bools, owner: Ints, place: Ints, n_drawn: Ints, rng: Rng) -> Ints:
     """Draw `n_drawn` of the allowed positions of each text."""
     key = np.where(allowed, rng.random(len(owner)), 2.0)
     order = np.lexsort((key, owner))
@@ -192,7 +184,7 @@ def _random_positions(
     return order[place < n_drawn[owner]]
 
 
-def quotes(answers: WrittenAnswers, row: Ints, rng: np.random.Generator) -> list[str]:
+def quotes(answers: WrittenAnswers, row: Ints, rng: Rng) -> list[str]:
     """Return an exact substring of six words of the answer in each `row`."""
     starts = answers.first[row] + rng.integers(0, answers.length[row] - QUOTE + 1)
     spelled = answers.spelled

@@ -19,15 +19,17 @@ from scipy.stats import norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from skillcomp.errors import suggest
-from skillcomp.stats.bounded import RATES, bounded_mean
+from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import wilson_limits
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quantile, undefined
 
 Floats = NDArray[np.float64]
 Solve = Callable[[Floats], tuple[Floats, Floats]]
+Formula = Callable[[Floats, float], tuple[float, float, float]]
 
 COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
+_FIXED = "chance agreement held fixed"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
 # With fewer events, neither a normal approximation nor resampling shows the spread: with two
 # events in the sample, one resample in seven has none.
@@ -72,11 +74,7 @@ class _Parts:
 
 
 def _table_interval(
-    name: str,
-    table: ArrayLike,
-    ci_level: float,
-    compute: Callable[[Floats, float], tuple[float, float, float]],
-    rare: bool,
+    name: str, table: ArrayLike, ci_level: float, compute: Formula, rare: bool
 ) -> Interval:
     """Estimate a coefficient from a table of counts, with its interval.
 
@@ -109,10 +107,7 @@ def _table_interval(
         return replace(base, low=low, high=high, method=method, df=total - 1.0)
     wilson_low, wilson_high = wilson_limits(agreed / total, total, quantile(level))
     low, high = _score_limits(estimate, expected, float(wilson_low), float(wilson_high))
-    note = (
-        f"{rule}, so the analytic interval can collapse: score interval instead, chance "
-        "agreement held fixed"
-    )
+    note = f"{rule}, so the analytic interval can collapse: score interval instead, {_FIXED}"
     method = f"{name}, Wilson limits of the raw agreement rescaled"
     return replace(base, low=low, high=high, method=method, note=note)
 
@@ -293,7 +288,7 @@ def bootstrap_agreement(
     units = float(usable.sum())
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
-    raw = bounded_mean(parts.agreeing[usable], group[usable], quantity=RATES, ci_level=level)
+    raw = bounded_mean(parts.agreeing[usable], group[usable], ci_level=level)
     if coefficient_name == "raw_agreement":
         return replace(raw, method=f"raw_agreement, {raw.method}")
     sums = _sums_by_case(parts, group)
@@ -308,13 +303,13 @@ def bootstrap_agreement(
     base = Interval(estimate, NAN, NAN, level, method, "", units, float(groups), se)
     rule = _why_too_few(coefficient_name, parts, group)
     if rule:
-        return _limits_of_raw_agreement(base, rule, coefficient_name, raw, float(expected))
+        return _raw_limits(base, rule, coefficient_name, raw, float(expected))
     values = _resampled_coefficients(sums, parts, n_resamples, seed)
     defined = values[np.isfinite(values)]
     lost = values.size - defined.size
     if lost > _MOST_UNDEFINED * values.size or np.ptp(defined) == 0.0:
         rule = f"{lost} of {values.size} resamples are undefined, or all are equal"
-        return _limits_of_raw_agreement(base, rule, coefficient_name, raw, float(expected))
+        return _raw_limits(base, rule, coefficient_name, raw, float(expected))
     tail = norm.cdf(-math.sqrt(groups / (groups - 1)) * quantile(level, groups - 1))
     low, high = np.quantile(defined, [tail, 1.0 - tail])
     note = f"{lost} undefined resamples left out" if lost else ""
@@ -344,23 +339,15 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
 def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
     if np.unique(group[parts.agreeing < 1.0]).size < FEWEST_EVENTS:
         return f"fewer than {FEWEST_EVENTS} cases with a disagreement"
-    if name == "gwet_ac1":
-        return ""
     # The other coefficients depend on the rarest category; AC1 does not.
     agreed = [np.unique(group[parts.category == k]).size for k in range(parts.n_categories)]
-    if min(agreed) < FEWEST_EVENTS:
-        return f"a category agreed on in fewer than {FEWEST_EVENTS} cases"
-    return ""
+    rare = name != "gwet_ac1" and min(agreed) < FEWEST_EVENTS
+    return f"a category agreed on in fewer than {FEWEST_EVENTS} cases" if rare else ""
 
 
-def _limits_of_raw_agreement(
-    base: Interval, rule: str, name: str, raw: Interval, expected: float
-) -> Interval:
+def _raw_limits(base: Interval, rule: str, name: str, raw: Interval, expected: float) -> Interval:
     low, high = _score_limits(base.estimate, expected, raw.low, raw.high)
-    why = (
-        f"{rule}, so resampling can collapse: limits of the raw agreement instead, chance "
-        "agreement held fixed"
-    )
+    why = f"{rule}, so resampling can collapse: limits of the raw agreement instead, {_FIXED}"
     method = f"{name}, rescaled limits of the raw agreement: {raw.method}"
     return replace(base, low=low, high=high, method=method, note=join_notes(why, raw.note))
 
@@ -466,15 +453,13 @@ def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
     short = np.where(defined, 1.0 - np.asarray(observed, float), np.nan)
-    result: Floats = 1.0 - short / np.where(defined, room, np.nan)
-    return result
+    return np.asarray(1.0 - short / np.where(defined, room, np.nan))
 
 
 def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
     steps = np.diag(_STEP * np.maximum(np.abs(sums), 1.0))
     up, down = _beyond_chance(*solve(sums + steps)), _beyond_chance(*solve(sums - steps))
-    result: Floats = (up - down) / (2.0 * np.diag(steps))
-    return result
+    return np.asarray((up - down) / (2.0 * np.diag(steps)))
 
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
@@ -498,10 +483,8 @@ def _coincidence_slope(sums: Floats) -> Floats:
 
 
 def _safe_ratio(top: Floats, bottom: Floats) -> Floats:
-    result: Floats = np.divide(
-        top, bottom, out=np.full(np.broadcast(top, bottom).shape, np.nan), where=bottom > 0
-    )
-    return result
+    unknown = np.full(np.broadcast(top, bottom).shape, np.nan)
+    return np.asarray(np.divide(top, bottom, out=unknown, where=bottom > 0))
 
 
 def _two_rater_parts(codes: Floats, q: int) -> tuple[Floats, Solve]:

@@ -149,24 +149,22 @@ def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: fl
     """Return a correlation with its limits; the limits are NaN with too few clusters."""
     r = float(np.clip(np.corrcoef(a, b)[0, 1], -1.0, 1.0))
     count = groups.count
-    interval = Interval(
-        r, math.nan, math.nan, ci_level, _JACKKNIFE, n=float(len(a)), n_clusters=float(count)
-    )
+    bare = Interval(r, math.nan, math.nan, ci_level, _JACKKNIFE, "", float(len(a)), float(count))
     if count < MIN_CLUSTERS:
         few = f"{count} clusters are too few for limits (at least {MIN_CLUSTERS})"
-        return replace(interval, note=few)
+        return replace(bare, note=few)
     xx, xy, yy = _centred_sums(_leave_one_out_sums(a, b, groups))
     with np.errstate(divide="ignore", invalid="ignore"):
         left = xy / np.sqrt(xx * yy)
     if not (np.isfinite(left).all() and np.abs(left).max() < _PERFECT and abs(r) < _PERFECT):
-        return replace(interval, note="no limits: the fit is perfect or rests on one cluster")
+        return replace(bare, note="no limits: the fit is perfect or rests on one cluster")
     z, rest = math.atanh(r), np.arctanh(left)
     se = math.sqrt((count - 1) / count * float(((rest - rest.mean()) ** 2).sum()))
     if se <= _FLAT:
-        return replace(interval, note="no limits: leaving out a cluster changes nothing")
+        return replace(bare, note="no limits: leaving out a cluster changes nothing")
     reach = quantile(ci_level, count - 1.0) * se
     p_value = 2.0 * float(student_t.sf(abs(z) / se, count - 1.0))
-    return replace(interval, low=math.tanh(z - reach), high=math.tanh(z + reach), p_value=p_value)
+    return replace(bare, low=math.tanh(z - reach), high=math.tanh(z + reach), p_value=p_value)
 
 
 def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:

@@ -22,6 +22,7 @@ from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values, s
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
+Sample = tuple[ArrayLike, Any, ArrayLike | None]  # values, clusters and weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,8 @@ class BoundedMeans:
     @classmethod
     def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
         """Combine estimates with solved limits; rounding must not put an estimate outside."""
-        low, high, p_value = solved
-        return cls(
-            estimate, np.minimum(low, estimate), np.maximum(high, estimate), p_value, ci_level
-        )
+        low, high = np.minimum(solved[0], estimate), np.maximum(solved[1], estimate)
+        return cls(estimate, low, high, solved[2], ci_level)
 
 
 @dataclass(frozen=True)
@@ -256,10 +255,9 @@ def _beta_start(whole: _Samples, low: Floats, top: Floats, tail: float) -> Float
 
 def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None:
     check_level(ci_level)
-    if null is not None and (null < quantity.low or null > quantity.high):
-        raise ValueError(
-            f"null must lie between {quantity.low:g} and {quantity.high:g}, found {null:g}."
-        )
+    low, high = quantity.low, quantity.high
+    if null is not None and (null < low or null > high):
+        raise ValueError(f"null must lie between {low:g} and {high:g}, found {null:g}.")
 
 
 def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
@@ -386,7 +384,7 @@ def bounded_mean(
 
 
 def bounded_means(
-    samples: Sequence[tuple[ArrayLike, Any, ArrayLike | None]],
+    samples: Sequence[Sample],
     *,
     quantity: Quantity = RATES,
     null: float | None = None,
@@ -411,7 +409,7 @@ def bounded_means(
         In the order of the samples.
     """
     _check_null(null, quantity, ci_level)
-    read = [_read_sample(*sample, quantity, recentred, ci_level) for sample in samples]
+    read = [_read_sample(sample, quantity, recentred, ci_level) for sample in samples]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
     # solve samples with a similar number of distinct values together
@@ -429,14 +427,10 @@ def bounded_means(
 
 
 def _read_sample(
-    values: ArrayLike,
-    clusters: Any,
-    weights: ArrayLike | None,
-    quantity: Quantity,
-    free: bool,
-    ci_level: float,
+    sample: Sample, quantity: Quantity, free: bool, ci_level: float
 ) -> tuple[_Samples | None, Interval]:
     """Return the compact sample (None without cases) and its interval without limits."""
+    values, clusters, weights = sample
     label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
     complete, groups, note = complete_values(numbers, clusters)
@@ -469,13 +463,9 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     return math.sqrt(variance), satterthwaite(share)
 
 
-def _rounded_pairs(value: Floats, weight: Floats) -> Floats:
-    return np.asarray(np.round(np.stack([value, weight], axis=1), 12), dtype=np.float64)
-
-
 def _compact_sample(value: Floats, weight: Floats) -> _Samples:
     """Count the clusters with equal value and weight, up to rounding errors."""
-    pairs = _rounded_pairs(value, weight)
+    pairs = np.round(np.stack([value, weight], axis=1), 12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
 
@@ -542,7 +532,7 @@ def bounded_mean_many(
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
     """Return the distinct studies as counts, and for each study the index of its counts."""
-    pairs = _rounded_pairs(value.ravel(), weight.ravel())
+    pairs = np.round(np.stack([value.ravel(), weight.ravel()], axis=1), 12)
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
     n_studies, n = value.shape
     if len(distinct) >= n:
@@ -609,13 +599,11 @@ def bounded_mean_counts(
         raise ValueError(f"values: found shape {numbers.shape}; there are {count.shape} counts.")
     if recentred and not np.isfinite(numbers).all():
         raise ValueError("values must be numbers; none may be missing.")
-    value = np.broadcast_to(
-        numbers if recentred else _clip_to_bounds(numbers, quantity), count.shape
-    )
+    inside = numbers if recentred else _clip_to_bounds(numbers, quantity)
+    value = np.broadcast_to(inside, count.shape)
     heavy = _relative_weights(weights, np.zeros(count.shape[1]))
-    _, first, back = np.unique(
-        np.hstack([count, value]), axis=0, return_index=True, return_inverse=True
-    )
+    both = np.hstack([count, value])
+    _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
     samples = _Samples(value[first], np.tile(heavy, (len(first), 1)), count[first])
     solved = _solve_limits(samples, quantity, null, ci_level, limits)[:, back.ravel()]
     return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)

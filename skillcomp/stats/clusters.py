@@ -20,14 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
-from skillcomp.stats.results import (
-    HypothesisTest,
-    Interval,
-    check_level,
-    join_notes,
-    quantile,
-    undefined,
-)
+from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
 Kind = Literal["CR0", "CR1", "CR2", "CR3"]
@@ -107,8 +100,7 @@ class Clusters:
         """Return the sum over the cases of each cluster; clusters are on the last axis."""
         if self.single:
             return values
-        sums: Floats = np.add.reduceat(values[..., self.order], self.starts, axis=-1)
-        return sums
+        return np.asarray(np.add.reduceat(values[..., self.order], self.starts, axis=-1))
 
     def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
         """Return the CR2 covariance of two means from the cluster sums of value minus mean.
@@ -211,15 +203,11 @@ def _complete_rows(
         design = design[:, None]
     labels = np.asarray(clusters)
     if response.ndim != 1 or design.ndim != 2:
-        raise ValueError(
-            f"y must be one-dimensional and X a matrix, found {response.ndim} and "
-            f"{design.ndim} dimensions."
-        )
+        sizes = f"{response.ndim} and {design.ndim} dimensions"
+        raise ValueError(f"y must be one-dimensional and X a matrix, found {sizes}.")
     if not len(response) == len(design) == len(labels):
-        raise ValueError(
-            "y, X and clusters must have one row per case, found "
-            f"{len(response)}, {len(design)} and {len(labels)}."
-        )
+        sizes = f"{len(response)}, {len(design)} and {len(labels)}"
+        raise ValueError(f"y, X and clusters must have one row per case, found {sizes}.")
     keep = np.isfinite(response) & np.isfinite(design).all(axis=1)
     codes, n_clusters = cluster_codes(labels[keep])
     return response[keep], design[keep], codes, n_clusters, int((~keep).sum())
@@ -417,7 +405,7 @@ def cr2_mean(
         return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
     variance = float(groups.covariance(spread, spread)) * size**2
     se, df = math.sqrt(variance), groups.df
-    reach = quantile(ci_level, df) * se
+    reach = float(student_t.isf((1.0 - ci_level) / 2.0, df)) * se
     p_value = float(2 * student_t.sf(abs(mean) / se, df))
     return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
 
@@ -482,9 +470,7 @@ def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     return plain, weighted
 
 
-def _drawn_sums(
-    totals: Floats, sizes: Floats, n_resamples: int, seed: int
-) -> tuple[Floats, Floats]:
+def _draw_sums(totals: Floats, sizes: Floats, n_resamples: int, seed: int) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
     plain, weighted = np.empty(n_resamples), np.empty(n_resamples)
     step = max(1, 2**22 // len(totals))
@@ -554,11 +540,9 @@ def sign_flip(
     numbers, groups, note = complete_values(values, clusters)
     numbers = numbers - null
     exact = groups.count <= _ENUMERATED
-    label = f"sign flips of {groups.count} clusters, " + (
-        f"all {2**groups.count} patterns"
-        if exact
-        else f"{n_resamples} random patterns, seed {seed}"
-    )
+    drawn = f"{n_resamples} random patterns, seed {seed}"
+    label = f"sign flips of {groups.count} clusters, "
+    label += f"all {2**groups.count} patterns" if exact else drawn
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
@@ -568,7 +552,7 @@ def sign_flip(
         reason = "every cluster sums to the null value: p = 1"
         return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
     observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
-    sums = _signed_sums(totals, sizes) if exact else _drawn_sums(totals, sizes, n_resamples, seed)
+    sums = _signed_sums(totals, sizes) if exact else _draw_sums(totals, sizes, n_resamples, seed)
     # Allow for rounding, so that ties with the observed pattern count.
     reached = int((_bounded_t(*sums, totals, sizes) >= observed - 1e-10).sum())
     p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)

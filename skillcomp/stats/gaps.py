@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
+from skillcomp.stats.bounded import DELTAS, Quantity, Sample, bounded_means
 from skillcomp.stats.clusters import cluster_codes
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
-
-Sample = tuple[ArrayLike, Any, ArrayLike | None]
 
 # Smallest p-value: below it, 1 minus a tail has fewer than four significant digits.
 _SMALLEST_P = 2e-12
@@ -84,34 +81,24 @@ def independent_difference(
     note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
     if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
-    interval, (se, df) = mean2.minus(mean1), _welch_satterthwaite(mean1, mean2)
-    p_value = _p_value(first, second, quantity, null, interval.estimate)
-    interval = replace(
-        interval, method=label, note=note, n_clusters=mean1.n_clusters + mean2.n_clusters
-    )
-    return replace(interval, se=se, df=df, p_value=p_value)
-
-
-def _welch_satterthwaite(mean1: Interval, mean2: Interval) -> tuple[float, float]:
-    """Return se and Welch-Satterthwaite degrees of freedom; NaN if a sample has no se."""
+    # Welch-Satterthwaite; NaN if a sample has no standard error
     v1, v2 = mean1.se**2, mean2.se**2
-    if math.isnan(v1 + v2):
-        return math.nan, math.nan
-    return math.sqrt(v1 + v2), (v1 + v2) ** 2 / (v1**2 / mean1.df + v2**2 / mean2.df)
+    df = (v1 + v2) ** 2 / (v1**2 / mean1.df + v2**2 / mean2.df)
+    gap = replace(mean2.minus(mean1), method=label, note=note, se=math.sqrt(v1 + v2), df=df)
+    p_value = _p_value(first, second, quantity, null, gap.estimate)
+    return replace(gap, n_clusters=mean1.n_clusters + mean2.n_clusters, p_value=p_value)
 
 
-def _p_value(
-    first: Sample, second: Sample, quantity: Quantity, null: float, difference: float
-) -> float:
+def _p_value(first: Sample, second: Sample, quantity: Quantity, null: float, gap: float) -> float:
     """Return the p-value: 1 minus the level of the interval with a limit at the null value."""
-    if abs(difference - null) <= 1e-12:
+    if abs(gap - null) <= 1e-12:
         return 1.0
 
     def margin(log_p: float) -> float:
         level = -math.expm1(log_p)
         mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=level)
         interval = mean2.minus(mean1)
-        return interval.low - null if difference > null else null - interval.high
+        return interval.low - null if gap > null else null - interval.high
 
     largest, smallest = math.log1p(-1e-9), math.log(_SMALLEST_P)
     if margin(largest) <= 0:
@@ -203,10 +190,9 @@ def standardised_gap(
     level, n_levels = cluster_codes(levels)
     label, _ = cluster_codes(clusters)
     if not len(x) == len(group) == len(level) == len(label):
-        raise ValueError(
-            "values, second, levels and clusters must have one entry per case, found "
-            f"{len(x)}, {len(group)}, {len(level)} and {len(label)}."
-        )
+        sizes = f"{len(x)}, {len(group)}, {len(level)} and {len(label)}"
+        rule = "values, second, levels and clusters must have one entry per case"
+        raise ValueError(f"{rule}, found {sizes}.")
     counts = [np.bincount(level, weights=w, minlength=n_levels) for w in (1 - group, group)]
     if not n_levels or min(count.min() for count in counts) == 0:
         raise ValueError("every level must have cases of both groups.")
@@ -218,21 +204,12 @@ def standardised_gap(
     estimate = float((sign * weight) @ x)
     spread = sign * 2.0 * _scaled_residuals(x, group - (counts[1] / size)[level], level, size)
     spread -= weight @ spread / weight.sum()
-    near, far = group == 0, group > 0
-    first, other = bounded_means(
-        [(x[kind], label[kind], weight[kind]) for kind in (near, far)],
-        quantity=quantity,
-        null=0.0,
-        ci_level=ci_level,
-    )
-    range_ = quantity.high - quantity.low
-    gap = bounded_means(
-        [(estimate + spread, label, 0.5 * weight)],
-        quantity=Quantity(-range_, range_, quantity.c, largest=True),
-        null=0.0,
-        ci_level=ci_level,
-        recentred=True,
-    )[0]
+    samples = [(x[side], label[side], weight[side]) for side in (group == 0, group > 0)]
+    first, other = bounded_means(samples, quantity=quantity, null=0.0, ci_level=ci_level)
+    span = quantity.high - quantity.low
+    wide = Quantity(-span, span, quantity.c, largest=True)
+    both = [(estimate + spread, label, 0.5 * weight)]
+    gap = bounded_means(both, quantity=wide, null=0.0, ci_level=ci_level, recentred=True)[0]
     return StandardisedGap(first, other, gap)
 
 
@@ -242,5 +219,4 @@ def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size:
     rest = x - (np.bincount(level, weights=x) / size)[level]
     rest = rest - centred * (centred @ x) / square
     left = 1.0 - 1.0 / size[level] - centred**2 / square
-    scaled: Floats = np.where(left > _ALONE, rest / np.sqrt(np.maximum(left, _ALONE)), 0.0)
-    return scaled
+    return np.where(left > _ALONE, rest / np.sqrt(np.maximum(left, _ALONE)), 0.0)

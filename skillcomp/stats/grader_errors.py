@@ -14,14 +14,7 @@ from scipy.stats import hypergeom
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES, bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
-from skillcomp.stats.results import (
-    NAN,
-    HypothesisTest,
-    Interval,
-    check_level,
-    join_notes,
-    undefined,
-)
+from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
 Estimate = Interval | tuple[float, float, float]
@@ -114,10 +107,8 @@ def _against_gold(
 ) -> Interval:
     verdict, true = np.asarray(verdicts, float), np.asarray(gold, float)
     if verdict.shape != true.shape or verdict.ndim != 1:
-        raise ValueError(
-            "verdicts and gold must be of one length, found shapes "
-            f"{verdict.shape} and {true.shape}."
-        )
+        shapes = f"{verdict.shape} and {true.shape}"
+        raise ValueError(f"verdicts and gold must be of one length, found shapes {shapes}.")
     for name, values in (("verdicts", verdict), ("gold", true)):
         if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
             raise ValueError(f"{name} must hold 0, 1 or NaN.")
@@ -184,7 +175,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     """
     label = "Fisher's test, mid-p"
     if n1 == 0 or n0 == 0:
-        return HypothesisTest(NAN, NAN, label, "one condition has no unit of this class")
+        return HypothesisTest(math.nan, math.nan, label, "one condition has no unit of this class")
     difference = float(passes1 / n1 - passes0 / n0)
     total = int(passes1 + passes0)
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
@@ -256,13 +247,11 @@ def differential_misclassification(
     for truth in (1.0, 0.0):
         used = complete & (true == truth)
         right = (verdict[used] == truth).astype(float)
-        tests.append(
-            _compare_conditions(right, skill[used], None if labels is None else labels[used])
-        )
+        tests.append(_test_rates(right, skill[used], None if labels is None else labels[used]))
     return DifferentialTests(tests[0], tests[1], _holm_of_both(tests))
 
 
-def _compare_conditions(
+def _test_rates(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic] | None
 ) -> HypothesisTest:
     by_units = fisher_midp(right[skill].sum(), skill.sum(), right[~skill].sum(), (~skill).sum())
@@ -271,13 +260,9 @@ def _compare_conditions(
     fit = cr2(right, np.column_stack([np.ones(right.size), skill]), labels)
     if not fit.p_values[1] >= 0.0:
         return _by_exchange(right, skill, labels)
-    return HypothesisTest(
-        float(fit.coefficients[1]),
-        float(fit.p_values[1]),
-        f"difference of rates, {fit.method} over {fit.n_clusters} clusters",
-        "",
-        float(fit.df[1]),
-    )
+    difference, p_value, df = (float(v[1]) for v in (fit.coefficients, fit.p_values, fit.df))
+    label = f"difference of rates, {fit.method} over {fit.n_clusters} clusters"
+    return HypothesisTest(difference, p_value, label, "", df)
 
 
 def _by_exchange(
@@ -298,7 +283,9 @@ def _by_exchange(
         return HypothesisTest(difference, test.p_value, test.method, join_notes(note, test.note))
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
-        return HypothesisTest(difference, NAN, label, "CR2 collapses: too few cases for a test")
+        return HypothesisTest(
+            difference, math.nan, label, "CR2 collapses: too few cases for a test"
+        )
     # Each case has one condition and rates do not vary within a condition: test whole cases.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
     by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])
@@ -309,10 +296,10 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     defined = [t.p_value for t in tests if not math.isnan(t.p_value)]
     label = "sensitivity or specificity, Holm over two"
     if not defined:
-        return HypothesisTest(NAN, NAN, label, "neither can be tested")
+        return HypothesisTest(math.nan, math.nan, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
     # Smallest p-value adjusted by Holm; not by statsmodels, which takes 0.2 s per call.
-    return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
+    return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
 
 
 def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:

@@ -87,8 +87,7 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
         )
     first = table[:, : int(k)]
     missing = np.isnan(first).any(axis=1)
-    outcome: Floats = np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))
-    return outcome
+    return np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))
 
 
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:

@@ -66,17 +66,14 @@ def _about_weights(data: _GoldCases) -> list[str]:
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
     if ratio > MOST_UNEQUAL:
-        notes.append(
-            f"the largest weight of a case with gold is {ratio:.0f} times the median: "
-            f"{size.size} cases with gold count for {data.effective:.1f}"
-        )
+        count = f"{size.size} cases with gold count for {data.effective:.1f}"
+        largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
+        notes.append(f"{largest}: {count}")
     # with labels drawn independently, the weights sum to n with this standard deviation
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
-        notes.append(
-            f"by their chances the cases with gold stand for {size.sum():.0f} of "
-            f"{data.labelled.size}: {UNSEEN}"
-        )
+        share = f"{size.sum():.0f} of {data.labelled.size}"
+        notes.append(f"by their chances the cases with gold stand for {share}: {UNSEEN}")
     return notes
 
 
@@ -121,12 +118,9 @@ def ppi_limits(
     """
     sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
-    smallest, largest = bounds
-    inside = np.clip(np.asarray(estimate, dtype=np.float64), smallest, largest)
-    low, high = (
-        smallest + (largest - smallest) * beta.ppf(tail, *shape)
-        for tail, shape in zip(tails, sides, strict=True)
-    )
+    least, span = bounds[0], bounds[1] - bounds[0]
+    inside = np.clip(np.asarray(estimate, dtype=np.float64), *bounds)
+    low, high = (least + span * beta.ppf(t, *shape) for t, shape in zip(tails, sides, strict=True))
     return np.minimum(low, inside), np.maximum(high, inside)
 
 
@@ -172,7 +166,7 @@ def _ppi_interval(
     bounds: tuple[float, float],
 ) -> Interval:
     _check_settings(lam, distribution, ci_level)
-    data = _collect_cases(bounds, *columns)
+    data = _collect_cases(columns, bounds)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():
         reason = join_notes(*notes, "no case with gold")
@@ -197,9 +191,7 @@ def _ppi_interval(
             # with gold on every case, an error moves the value of its case for any lam
             variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
             method += ", variance with one imagined error in each direction"
-            notes.append(
-                f"{rule}, where the plain interval can collapse: two imagined errors added"
-            )
+            notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
         method += f", bounded mean, c = {_pseudo_weight(bounds):g}"
         summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
         low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
@@ -310,8 +302,8 @@ def ppi_mean(
     >>> ppi_mean(gold, grader).estimate  # the grader equals gold: the mean over all cases
     0.75
     """
-    columns = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
-    return _ppi_interval("PPI++ mean", columns, lam, distribution, ci_level, (0.0, 1.0))
+    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    return _ppi_interval("PPI++ mean", data, lam, distribution, ci_level, (0.0, 1.0))
 
 
 def ppi_paired(
@@ -378,10 +370,8 @@ def ppi_paired(
     >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
     0.25
     """
-    columns = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
-    return _ppi_interval(
-        "PPI++ paired difference", columns, lam, distribution, ci_level, (-1.0, 1.0)
-    )
+    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    return _ppi_interval("PPI++ paired difference", data, lam, distribution, ci_level, (-1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -457,29 +447,18 @@ def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Float
     return vector
 
 
-def _collect_cases(
-    bounds: tuple[float, float],
-    gold: ArrayLike,
-    predicted: ArrayLike,
-    predicted_on_gold: ArrayLike | None,
-    clusters: ArrayLike | None,
-    inclusion_probability: ArrayLike | None,
-) -> _GoldCases:
+def _collect_cases(columns: tuple[Any, ...], bounds: tuple[float, float]) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
+    gold, predicted, on_gold, clusters, probability = columns
     y = _case_vector("gold", gold)
     f = _case_vector("predicted", predicted, y.size)
-    g = (
-        f
-        if predicted_on_gold is None
-        else _case_vector("predicted_on_gold", predicted_on_gold, y.size)
-    )
+    g = f if on_gold is None else _case_vector("predicted_on_gold", on_gold, y.size)
     for name, values in (("gold", y), ("predicted", f), ("predicted_on_gold", g)):
         seen = values[np.isfinite(values)]
         if seen.size and (seen.min() < bounds[0] - 1e-9 or seen.max() > bounds[1] + 1e-9):
-            raise ValueError(
-                f"{name} must lie between {bounds[0]:g} and {bounds[1]:g}, found "
-                f"{seen.min():g} to {seen.max():g}."
-            )
+            extent = f"{seen.min():g} to {seen.max():g}"
+            allowed = f"between {bounds[0]:g} and {bounds[1]:g}"
+            raise ValueError(f"{name} must lie {allowed}, found {extent}.")
     labels = np.arange(y.size) if clusters is None else np.asarray(clusters)
     if labels.shape != y.shape:
         raise ValueError(f"clusters must name one cluster for each of {y.size} cases.")
@@ -488,19 +467,17 @@ def _collect_cases(
     lost, lost_gold = int((~usable).sum()), int((labelled & ~usable).sum())
     note = f"{plural(lost, 'case')} without a prediction left out, {lost_gold} of them with gold"
     weights, weighted = np.ones(int(usable.sum())), False
-    if inclusion_probability is not None:
-        chance = _case_vector("inclusion_probability", inclusion_probability, y.size)
+    if probability is not None:
+        chance = _case_vector("inclusion_probability", probability, y.size)
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
         weights = 1.0 / np.where(labelled, chance, 1.0)[usable]
         weighted = chances.size > 0 and bool(np.ptp(chances) > 1e-9)
     codes = np.unique(labels[usable], return_inverse=True)[1]
-    has_chances, clustered = inclusion_probability is not None, clusters is not None
-    columns = y[usable], f[usable], g[usable]
-    return _GoldCases(
-        *columns, weights, weighted, has_chances, codes, clustered, note if lost else ""
-    )
+    flags = weighted, probability is not None
+    values = y[usable], f[usable], g[usable], weights
+    return _GoldCases(*values, *flags, codes, clusters is not None, note if lost else "")
 
 
 def _clipped_ratio(covariance: float, variance: float) -> float:
@@ -524,21 +501,18 @@ def _tuned_weight(data: _GoldCases) -> float:
         w = data.weights[has]
         return _clipped_ratio(_weighted_covariance(y, g, w), _weighted_covariance(g, g, w))
     ratio = float(has.sum()) / float((~has).sum())
-    return _clipped_ratio(
-        _weighted_covariance(y, g), _weighted_covariance(g, g) + ratio * _weighted_covariance(f, f)
-    )
+    rest = ratio * _weighted_covariance(f, f)
+    return _clipped_ratio(_weighted_covariance(y, g), _weighted_covariance(g, g) + rest)
 
 
 def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     values = lam * data.predicted + data.gold - lam * data.on_gold
     estimate = float(values.mean())
+    variance, df = _variance_of_mean(values, ddof), values.size - 1.0
     if data.clustered and np.unique(data.clusters).size > 1:
         mean = cr2_mean(values, data.clusters)
-        df = mean.df if math.isfinite(mean.df) else data.gold_clusters - 1.0
-        return _RawEstimate(estimate, mean.se**2, df, values, estimate, 0.0)
-    return _RawEstimate(
-        estimate, _variance_of_mean(values, ddof), values.size - 1.0, values, estimate, 0.0
-    )
+        variance, df = mean.se**2, mean.df if math.isfinite(mean.df) else data.gold_clusters - 1.0
+    return _RawEstimate(estimate, variance, df, values, estimate, 0.0)
 
 
 def _variance_of_mean(values: Floats, ddof: int) -> float:
@@ -551,19 +525,17 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     error = data.gold[has] - lam * data.on_gold[has]
     rest = lam * data.predicted[~has]
     estimate = float(rest.mean() + error.mean())
-    groups = data.gold_clusters
-    if data.clustered and groups > 1:
+    variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
+    df = data.gold_clusters - 1.0
+    if data.clustered and df > 0:
         # Response = theta - beta in the unlabelled rows and beta in the labelled ones. Theta is the
         # sum of the two means, so CR2 includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(np.concatenate([rest, error]), design, order)
-        df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), groups - 1.0)
-        return _RawEstimate(
-            estimate, float(fit.covariance[0, 0]), df, error, float(error.mean()), lam
-        )
-    variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
-    return _RawEstimate(estimate, variance, groups - 1.0, error, float(error.mean()), lam)
+        df = min(float(np.nan_to_num(fit.df[0], nan=1.0)), df)
+        variance = float(fit.covariance[0, 0])
+    return _RawEstimate(estimate, variance, df, error, float(error.mean()), lam)
 
 
 def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:

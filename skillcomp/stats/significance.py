@@ -67,10 +67,8 @@ def mcnemar_midp(b: float, c: float) -> HypothesisTest:
 def _verdict_table(verdicts: ArrayLike) -> Floats:
     table = np.asarray(verdicts, float)
     if table.ndim != 2 or table.shape[1] < 2:
-        raise ValueError(
-            "verdicts must have one row per item and at least two versions as columns, found "
-            f"shape {table.shape}."
-        )
+        rule = "verdicts must have one row per item and at least two versions as columns"
+        raise ValueError(f"{rule}, found shape {table.shape}.")
     if not np.isin(table[~np.isnan(table)], (0.0, 1.0)).all():
         raise ValueError("verdicts must be 0, 1 or NaN.")
     return table
@@ -294,10 +292,8 @@ def clustered_cochran(
     table = np.asarray(verdicts, dtype=float)
     plain = cochran_q(table)
     codes, count = cluster_codes(clusters)
-    label = (
-        f"Cochran's Q, versions exchanged within {count} cases, n_resamples={n_resamples}, "
-        f"seed={seed}"
-    )
+    label = f"Cochran's Q, versions exchanged within {count} cases, "
+    label += f"n_resamples={n_resamples}, seed={seed}"
     if plain.statistic == 0.0:
         return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
     totals = np.zeros((count, table.shape[1]))
@@ -317,8 +313,7 @@ def clustered_cochran(
 
 
 def _sum_of_squares(sums: Floats) -> Floats:
-    spread: Floats = ((sums - sums.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1)
-    return spread
+    return np.asarray(((sums - sums.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1))
 
 
 def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
