@@ -283,8 +283,7 @@ def bootstrap_agreement(
     """
     level = check_level(ci_level)
     parts = _parts_of(ratings, coefficient_name, n_categories=n_categories)
-    group = _case_codes(clusters, parts.agreeing.size)
-    usable = np.isfinite(parts.agreeing)
+    group, usable = _case_codes(clusters, parts.agreeing.size), np.isfinite(parts.agreeing)
     units = float(usable.sum())
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
@@ -304,11 +303,9 @@ def bootstrap_agreement(
     rule = _why_too_few(coefficient_name, parts, group)
     if rule:
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
-    values = _resampled_coefficients(sums, parts, n_resamples, seed)
-    defined = values[np.isfinite(values)]
-    lost = values.size - defined.size
-    if lost > _MOST_UNDEFINED * values.size or np.ptp(defined) == 0.0:
-        rule = f"{lost} of {values.size} resamples are undefined, or all are equal"
+    defined, lost = _resampled_coefficients(sums, parts, n_resamples, seed)
+    if lost > _MOST_UNDEFINED * n_resamples or np.ptp(defined) == 0.0:
+        rule = f"{lost} of {n_resamples} resamples are undefined, or all are equal"
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
     tail = norm.cdf(-math.sqrt(groups / (groups - 1)) * quantile(level, groups - 1))
     low, high = np.quantile(defined, [tail, 1.0 - tail])
@@ -361,7 +358,10 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
     return min(lower, estimate), max(upper, estimate)
 
 
-def _resampled_coefficients(sums: Floats, parts: _Parts, n_resamples: int, seed: int) -> Floats:
+def _resampled_coefficients(
+    sums: Floats, parts: _Parts, n_resamples: int, seed: int
+) -> tuple[Floats, int]:
+    """Return the coefficients of the resamples in which it is defined, and the number of others."""
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -370,7 +370,9 @@ def _resampled_coefficients(sums: Floats, parts: _Parts, n_resamples: int, seed:
         rows = min(block, n_resamples - start)
         weights = rng.multinomial(groups, np.full(groups, 1.0 / groups), size=rows)
         values.append(_beyond_chance(*parts.solve(weights.astype(float) @ sums)))
-    return np.concatenate(values)
+    every = np.concatenate(values)
+    defined = every[np.isfinite(every)]
+    return defined, every.size - defined.size
 
 
 def _linearised_se(parts: _Parts, sums: Floats) -> float:

@@ -144,7 +144,7 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
         over = (samples.count[k] * reach[k]).sum(1) > 0
         scale = np.where(over, least[k], most[k])[:, None]  # negative if mirrored
         lam, change = reach[k] / scale, samples.weight[k] / scale
-        beyond, change = _contour_integral(lam, samples.count[k], change, slope)
+        beyond, change = _path_integral(lam, samples.count[k], change, slope)
         chance[k] = np.where(over, 1.0 - beyond, beyond)
         density[k] = np.where(over, -change, change)
     return chance, density
@@ -175,10 +175,8 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
     return expit(u), (1.0 - lam) + lam * expit(-u)[:, None]
 
 
-def _contour_integral(
-    lam: Floats, count: Floats, change: Floats, slope: bool
-) -> tuple[Floats, Floats]:
-    """Return the chance that ``sum lam g > 0`` (largest lam 1) and its slope along ``change``."""
+def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
+    """Return the chance that ``sum lam g > 0`` (largest lam 1) and its slope along ``shift``."""
     s, rest = _saddle_point(lam, count)
     ratio = lam / rest
     sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
@@ -187,7 +185,7 @@ def _contour_integral(
     bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
     across, along = np.cos(bend), np.sin(bend)
     total = 0.5 * across
-    steep = change / rest
+    steep = shift / rest
     tilt = total * s * (count * steep).sum(1) if slope else np.zeros(len(s))
     live = np.arange(len(s))
     for block in range(_BLOCKS):
@@ -246,9 +244,8 @@ def _beta_start(whole: _Samples, low: Floats, top: Floats, tail: float) -> Float
     mean = (share * whole.value).sum(1)
     spread = (share * (whole.value - mean[:, None]) ** 2).sum(1) / (1.0 + whole.count.sum(1))
     width = top - low
-    m, v = (mean - low) / width, np.maximum(spread / width**2, 1e-14)
-    m = np.clip(m, 1e-9, 1 - 1e-9)
-    size = np.maximum(m * (1 - m) / v - 1.0, 1e-3)
+    m = np.clip((mean - low) / width, 1e-9, 1 - 1e-9)
+    size = np.maximum(m * (1 - m) / np.maximum(spread / width**2, 1e-14) - 1.0, 1e-3)
     start = low + width * beta_distribution.ppf(tail, m * size, (1 - m) * size)
     return np.asarray(np.clip(start, low + 1e-12 * width, top - 1e-12 * width))
 
@@ -262,13 +259,12 @@ def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None
 
 def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
     """Clip values to the bounds; raise if one is outside by more than rounding."""
-    slack = 1e-9 * (quantity.high - quantity.low)
-    if not ((values >= quantity.low - slack) & (values <= quantity.high + slack)).all():
-        raise ValueError(
-            f"values must lie between {quantity.low:g} and {quantity.high:g}, found "
-            f"{values.min():g} to {values.max():g}."
-        )
-    return np.clip(values, quantity.low, quantity.high)
+    low, high = quantity.low, quantity.high
+    slack = 1e-9 * (high - low)
+    if not ((values >= low - slack) & (values <= high + slack)).all():
+        extent = f"{values.min():g} to {values.max():g}"
+        raise ValueError(f"values must lie between {low:g} and {high:g}, found {extent}.")
+    return np.clip(values, low, high)
 
 
 def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
@@ -363,10 +359,9 @@ def bounded_mean(
     is the mean size weighted by variance, ``sum m_g^3 / sum m_g^2``. With Kish's effective size
     ``sum m_g^2 / sum m_g``, coverage fell to 69 % if only a few larger clusters had the effect;
     with this size it was at least 86 %. The largest size would cover fully, but widen the interval
-    by a third whenever a few clusters are larger.
-
-    Fewer than five effective clusters (or weighted cases), by Kish's ``(sum m)^2 / sum m^2``, get a
-    note. Coverage and the choice of c: ``make validate``.
+    by a third whenever a few clusters are larger. Fewer than five effective clusters (or weighted
+    cases), by Kish's ``(sum m)^2 / sum m^2``, get a note. Coverage and the choice of c:
+    ``make validate``.
 
     References
     ----------
@@ -400,8 +395,7 @@ def bounded_means(
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     recentred : bool, default False
-        Whether values are an estimate plus residuals, which may be outside the bounds; limits never
-        are.
+        Whether values are an estimate plus residuals, maybe outside the bounds; limits never are.
 
     Returns
     -------
@@ -509,8 +503,7 @@ def bounded_mean_many(
     Raises
     ------
     ValueError
-        If the values are not a matrix, one is missing, or a value or ``null`` is outside the
-        bounds.
+        If values are not a matrix, one is missing, or a value or ``null`` is outside the bounds.
 
     Examples
     --------
@@ -565,12 +558,8 @@ def bounded_mean_counts(
         Number of cases with each value in each study; at least one case per study.
     weights : array_like of float, shape (m,), optional
         Weight of a case with each value; equal if omitted.
-    quantity, null, ci_level
-        As in :func:`bounded_mean`.
-    limits : bool, default True
-        Whether to compute limits; without them (NaN) a test of ``null`` is ten times as fast.
-    recentred : bool, default False
-        As in :func:`bounded_means`.
+    quantity, null, ci_level, limits, recentred
+        As in :func:`bounded_mean_many` and :func:`bounded_means`.
 
     Returns
     -------

@@ -305,15 +305,12 @@ def cr2(
     residuals = response - design @ coefficients
     scaled = design @ root
     gram, adjusted = _cluster_factors(scaled, codes, n_clusters, _POWERS[kind])
-
     totals = np.zeros((n_clusters, k))
     np.add.at(totals, codes, scaled * residuals[:, None])
     scores = np.einsum("gij,gj->gi", adjusted, totals) @ root
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
-
     df = _satterthwaite_of_fit(adjusted, gram, root)
-    label = f"{kind} with Satterthwaite t"
     # scale of each coefficient, to recognise a standard error that is only rounding
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
@@ -329,8 +326,8 @@ def cr2(
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
         p_values = np.asarray(2 * student_t.sf(np.abs(coefficients) / safe, df))
     low, high = coefficients - reach, coefficients + reach
-    sizes = (n, n_clusters, ci_level)
-    return ClusteredFit(coefficients, se, df, p_values, low, high, covariance, *sizes, label, note)
+    about = (n, n_clusters, ci_level, f"{kind} with Satterthwaite t", note)
+    return ClusteredFit(coefficients, se, df, p_values, low, high, covariance, *about)
 
 
 def cr2_mean(

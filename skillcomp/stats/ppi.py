@@ -21,6 +21,8 @@ from skillcomp.stats.clusters import cr2, cr2_mean
 from skillcomp.stats.results import NAN, Interval, check_level, join_notes, undefined, within_range
 
 Floats = NDArray[np.float64]
+Bounds = tuple[float, float]
+Columns = tuple[Any, ...]
 
 _NEAR = 1e-9  # smallest distance of a mean from a bound; the beta distribution needs one
 
@@ -85,7 +87,7 @@ def ppi_limits(
     n: ArrayLike,
     df: ArrayLike,
     *,
-    bounds: tuple[float, float],
+    bounds: Bounds,
     ci_level: float = 0.95,
 ) -> tuple[Floats, Floats]:
     """Compute limits of a prediction-powered estimate that correspond to a bounded mean.
@@ -124,12 +126,12 @@ def ppi_limits(
     return np.minimum(low, inside), np.maximum(high, inside)
 
 
-def _pseudo_weight(bounds: tuple[float, float]) -> float:
+def _pseudo_weight(bounds: Bounds) -> float:
     return RATES.c if bounds[0] == 0.0 else DELTAS.c
 
 
 def _beta_shapes(
-    summary: tuple[ArrayLike, ...], bounds: tuple[float, float], ci_level: float
+    summary: tuple[ArrayLike, ...], bounds: Bounds, ci_level: float
 ) -> list[tuple[Floats, Floats]]:
     """Return the shape parameters of the beta distributions of the lower and upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
@@ -158,19 +160,13 @@ def _check_settings(lam: float | None, distribution: str, ci_level: float) -> No
 
 
 def _ppi_interval(
-    label: str,
-    columns: tuple[Any, ...],
-    lam: float | None,
-    distribution: str,
-    ci_level: float,
-    bounds: tuple[float, float],
+    label: str, raw: Columns, lam: float | None, distribution: str, ci_level: float, bounds: Bounds
 ) -> Interval:
     _check_settings(lam, distribution, ci_level)
-    data = _collect_cases(columns, bounds)
+    data = _collect_cases(raw, bounds)
     has, groups, notes = data.labelled, data.gold_clusters, [data.note]
     if not has.any():
-        reason = join_notes(*notes, "no case with gold")
-        return undefined(label, reason, ci_level=ci_level, n=0.0)
+        return undefined(label, join_notes(*notes, "no case with gold"), ci_level=ci_level, n=0.0)
     notes += _about_weights(data)
     weight = _tuned_weight(data) if lam is None else lam
     normal = distribution == "normal"
@@ -203,7 +199,7 @@ def _ppi_interval(
     return Interval(inside, low, high, ci_level, method, join_notes(*notes, cut), *counts, *rest)
 
 
-def _p_of_zero(summary: tuple[float, ...], bounds: tuple[float, float], ci_level: float) -> float:
+def _p_of_zero(summary: tuple[float, ...], bounds: Bounds, ci_level: float) -> float:
     """Return the p-value of no difference by inverting the interval."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
     below, above = _beta_shapes(summary, bounds, ci_level)
@@ -447,7 +443,7 @@ def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Float
     return vector
 
 
-def _collect_cases(columns: tuple[Any, ...], bounds: tuple[float, float]) -> _GoldCases:
+def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
     gold, predicted, on_gold, clusters, probability = columns
     y = _case_vector("gold", gold)
