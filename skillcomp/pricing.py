@@ -67,8 +67,8 @@ def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
     """Return a row per name; prices in the order input, output, write 5m, write 1h, read."""
-    about = {"batch": 0.5, "source": _PAGES} | about
-    return [Price(f"claude-{name}", *prices, **about) for name in names.split()]
+    about.setdefault("source", _PAGES)
+    return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
 
 PRICES: tuple[Price, ...] = (

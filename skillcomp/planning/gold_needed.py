@@ -309,7 +309,7 @@ def _scaled_count(interval: Interval, factor: float) -> Interval:
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
     """Return the first sufficient position on the last axis; the size of the axis if none is."""
     enough = length <= width * (1 + 1e-12)
-    return np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1])
+    return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
 
 
 def _bootstrap_limits(

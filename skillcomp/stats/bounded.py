@@ -459,7 +459,7 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
 
 def _compact_sample(value: Floats, weight: Floats) -> _Samples:
     """Count the clusters with equal value and weight, up to rounding errors."""
-    pairs = np.round(np.stack([value, weight], axis=1), 12)
+    pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
 
@@ -525,7 +525,7 @@ def bounded_mean_many(
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
     """Return the distinct studies as counts, and for each study the index of its counts."""
-    pairs = np.round(np.stack([value.ravel(), weight.ravel()], axis=1), 12)
+    pairs = np.stack([value.ravel(), weight.ravel()], axis=1).round(12)
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
     n_studies, n = value.shape
     if len(distinct) >= n:

@@ -472,8 +472,8 @@ def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
         weighted = chances.size > 0 and bool(np.ptp(chances) > 1e-9)
     codes = np.unique(labels[usable], return_inverse=True)[1]
     flags = weighted, probability is not None
-    values = y[usable], f[usable], g[usable], weights
-    return _GoldCases(*values, *flags, codes, clusters is not None, note if lost else "")
+    arrays = y[usable], f[usable], g[usable], weights
+    return _GoldCases(*arrays, *flags, codes, clusters is not None, note if lost else "")
 
 
 def _clipped_ratio(covariance: float, variance: float) -> float:
