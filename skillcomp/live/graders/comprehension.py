@@ -125,7 +125,8 @@ class ComprehensionGrader(BaseGrader):
         self.version = present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
-        self._ngram, self._without, self._reply, self._template = ngram, off, reply, own
+        self._ngram, self._template = ngram, own
+        self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
         """Return the n-grams that an answer shares with its skill, as shown to the grader."""
@@ -164,24 +165,11 @@ class ComprehensionGrader(BaseGrader):
         if not case.checks:
             return Grading(())
         shared = self.overlap(answer, case, skill)
-        same: dict[str, Any] = {
-            "style": self.style,
-            "item": item,
-            "answer": answer,
-            "overlap": shared,
-            "without": self._without,
-            "reply": self._reply,
-        }
-        prompt = partial(
-            grader_prompt,
-            case=case,
-            skill=skill,
-            ngram=self._ngram,
-            template=self._template,
-            **same,
-        )
+        same = {**self._form, "item": item, "answer": answer, "overlap": shared}
+        form: dict[str, Any] = {"ngram": self._ngram, "template": self._template}
+        prompt = partial(grader_prompt, case=case, skill=skill, **form, **same)
         read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
-        schema = reply_schema(self.style, self._reply)
+        schema = reply_schema(self.style, self._form["reply"])
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":

@@ -48,13 +48,8 @@ class GoldAnswer(Record):
 
     def attempt(self, skill: str) -> Attempt:
         """Return the answer as an attempt to grade; it is never stored as an attempt."""
-        return Attempt(
-            attempt_id=self.attempt_id,
-            skill=skill,
-            case_id=self.case_id,
-            condition="gold",
-            answer=self.answer,
-        )
+        own = self.model_dump(include={"case_id", "answer"})
+        return Attempt(attempt_id=self.attempt_id, skill=skill, condition="gold", **own)
 
 
 def gold_answers(
@@ -180,9 +175,7 @@ class Agreement:
 def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
     """Compare a grader's verdicts on gold answers with their labels."""
     judgements = {
-        (verdict.attempt_id, verdict.check_id): verdict.passed
-        for verdict in verdicts
-        if verdict.status == "ok"
+        (row.attempt_id, row.check_id): row.passed for row in verdicts if row.status == "ok"
     }
     n = n_agree = n_missing = 0
     differing: list[str] = []

@@ -94,11 +94,9 @@ class LiveGrader(Judge, Protocol):
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
-        ...
 
     async def aclose(self) -> None:
         """Close connections."""
-        ...
 
 
 class BaseGrader:

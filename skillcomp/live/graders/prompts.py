@@ -176,10 +176,8 @@ def grader_version(
 ) -> str:
     """Return the hash of prompt and reply schema, followed by the parts left out."""
     schema = json.dumps(reply_schema(style, reply).model_json_schema(), sort_keys=True)
-    parts = [
-        template_text(f"grader-{style}.j2") if template is None else template,
-        template_text(_CASE),
-    ]
+    rules = template_text(f"grader-{style}.j2") if template is None else template
+    parts = [rules, template_text(_CASE)]
     if template is not None or reply == "report":
         parts += [reply, style]
     version = short_hash(*parts, schema)
@@ -284,15 +282,13 @@ def grader_prompt(
     }
     text = _template_environment().get_template(_CASE).render(data)
     if template is not None:
-        blocks = _blocks_by_placeholder(text) | {
-            "skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"
-        }
+        blocks = _blocks_by_placeholder(text)
+        blocks["skill_body"] = f"<skill-body>\n{escape(skill.body)}\n</skill-body>"
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
     n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
-    system = _template_environment().get_template(f"grader-{style}.j2")
-    return GraderPrompt(
-        system=system.render(skill_body=skill.body, without=without, n_rules=n_rules), user=text
-    )
+    rules = _template_environment().get_template(f"grader-{style}.j2")
+    system = rules.render(skill_body=skill.body, without=without, n_rules=n_rules)
+    return GraderPrompt(system, text)
 
 
 def _check_data(check: Check) -> dict[str, Any]:

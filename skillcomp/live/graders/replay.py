@@ -62,8 +62,7 @@ class ReplayGrader(BaseGrader):
                 "verdicts of two versions are two graders."
             )
         self.name, self.kind = name or chosen, str(rows[0]["grader_kind"] or "replay")
-        self.model = rows[0]["grader_model"]
-        self.family = rows[0]["grader_family"]
+        self.model, self.family = rows[0]["grader_model"], rows[0]["grader_family"]
         self.version = rows[0]["grader_version"]
         self.settings = settings_json(replay=chosen, round=round)
         self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,9 +121,7 @@ def _report_problems(
         if row.kind != kinds.get(row.id, row.kind)
     ]
     if check.passed == bool(check.overlap_ngrams):
-        problems.append(
-            "verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."
-        )
+        problems += ["verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."]
     return problems
 
 
@@ -137,10 +136,9 @@ def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[s
 def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
     """Parse the JSON object of a reply; return it and an empty text, or None and the problem."""
     start, end = text.find("{"), text.rfind("}")
+    text = text[start : end + 1] if start >= 0 else text
     try:
-        content = json.loads(
-            text[start : end + 1] if start >= 0 else text, object_hook=_without_surrogates
-        )
+        content = json.loads(text, object_hook=_without_surrogates)
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
@@ -278,16 +276,9 @@ def read_reply(
     except (OSError, UnicodeDecodeError) as cause:
         raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
     answer = answer_of(attempt, case, skill)
+    read = partial(judge, text, style="evidence", reply="report", dimension=dimension_of(case))
     for name in (case.case_id.partition("/")[2], case.case_id):
-        judged, problems = judge(
-            text,
-            style="evidence",
-            item=name,
-            checks=case.checks,
-            answer=answer,
-            reply="report",
-            dimension=dimension_of(case),
-        )
+        judged, problems = read(item=name, checks=case.checks, answer=answer)
         if judged:
             break
     who = BaseGrader()

@@ -109,7 +109,8 @@ async def run_tests(
         (place / "io" / "report").touch()
         if user is not None:
             _hand_over(place, user)
-        inside = place if trusted else Path("/room")
+        room = place if trusted else Path("/room")
+        judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
         # the limit counts all processes of a user; a sandbox and a lent user start with none
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
@@ -117,16 +118,22 @@ async def run_tests(
             "uid": user,
             "reads_all": trusted and user is not None and not _is_open(Path(sys.executable)),
             "limits": {**limits, "NPROC": counted + PROCESSES},
-            "report": str(inside / "io" / "report"),
-            "settings": str(inside / "judge" / _SETTINGS),
-            "root": str(inside / "judge"),
-            "test": str(inside / "judge" / test),
+            "report": str(room / "io" / "report"),
+            "settings": str(judge / _SETTINGS),
+            "root": str(judge),
+            "test": str(judge / test),
         }
         (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
-        program = [sys.executable, "-I", "-B"]
-        program += [str(inside / "judge" / name) for name in (".inside.py", ".job")]
+        program = [sys.executable, "-I", "-B", str(judge / ".inside.py"), str(judge / ".job")]
         command = program if trusted else [*sandboxed(place, user is not None), *program]
-        environment = _test_environment(inside)
+        environment = {  # none of its variables are inherited
+            "AI_OUTPUT_FILE": str(judge / "answer.txt"),
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(room / "home"),
+            "TMPDIR": str(room / "tmp"),
+            "LANG": "C.UTF-8",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
         ran = await run_program(command, environment, place, timeout, max_file=FILE)
         return _read_report(place / "io" / "report", ran, timeout)
 
@@ -144,18 +151,6 @@ def probe(*, trusted: bool) -> Report:
     """Run a test that passes; works inside a running event loop, as in a notebook."""
     tests = {"t.py": _PROBE}
     return run_sync(lambda _: run_tests(tests, "t.py", "x", timeout=60, trusted=trusted))
-
-
-def _test_environment(inside: Path) -> dict[str, str]:
-    """Return the environment variables of a test; none are inherited."""
-    return {
-        "AI_OUTPUT_FILE": str(inside / "judge" / "answer.txt"),
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "HOME": str(inside / "home"),
-        "TMPDIR": str(inside / "tmp"),
-        "LANG": "C.UTF-8",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
 
 
 def sandboxed(place: Path, is_root: bool) -> list[str]:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 _KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # constants of prctl(2)
@@ -37,15 +38,11 @@ def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
     for name, most in limits.items():
-        number = getattr(resource, f"RLIMIT_{name}", None)
-        if number is None:
-            continue
-        hard = resource.getrlimit(number)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        try:
+        with suppress(AttributeError, OSError, ValueError):  # no system has to know every limit
+            number = getattr(resource, f"RLIMIT_{name}")
+            hard = resource.getrlimit(number)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.setrlimit(number, (most, most))
-        except (OSError, ValueError):  # not every system knows every limit
-            continue
 
 
 class _Reporter:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -80,20 +80,12 @@ class _TaskGrader(BaseGrader):
             replies += judgement.replies
             problems += judgement.problems
             last = judgement.replies[-1] if judgement.replies else None
-            verdicts.append(
-                on_check(
-                    check,
-                    position,
-                    about,
-                    status=judgement.status,
-                    passed=judgement.passed,
-                    score=judgement.score,
-                    rationale=whole_text(judgement.reason)[:_MAX_REASON] or None,
-                    cost_usd=cost_of(judgement.replies),
-                    graded_at=datetime.now(UTC),
-                    raw=(last.answer or last.error) if last and judgement.status != "ok" else None,
-                )
-            )
+            outcome: dict[str, Any] = {"passed": judgement.passed, "score": judgement.score}
+            outcome |= {"cost_usd": cost_of(judgement.replies), "graded_at": datetime.now(UTC)}
+            outcome["rationale"] = whole_text(judgement.reason)[:_MAX_REASON] or None
+            if last is not None and judgement.status != "ok":
+                outcome["raw"] = last.answer or last.error
+            verdicts.append(on_check(check, position, about, status=judgement.status, **outcome))
         telltale = gives_condition_away(answer) if replies else None
         return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
 
@@ -174,7 +166,7 @@ class Pytest(_TaskGrader):
         self._suites = _suites_of(source)
         self._timeout = timeout
         self._reference: dict[str, bool] = {}
-        self._files: dict[str, dict[str, bytes]] = {}
+        self._fixtures = cache(_read_fixtures)
         self.trusted = require_sandbox(trust)
         self.version = _judges_version(self._suites, ("pytest",)) + "-trusted" * self.trusted
 
@@ -208,11 +200,10 @@ class Pytest(_TaskGrader):
 
     async def _run_test(self, case: Case, check: Check, answer: str) -> Report:
         assert check.judge is not None and check.judge.test_file is not None
-        files = self._suite_fixtures(case)
+        files = self._fixtures(self._suite_folder(case))
         loop = asyncio.get_running_loop()
-        if loop not in _slots:
-            for old in [key for key in list(_slots) if key.is_closed()]:
-                _slots.pop(old, None)
+        for old in [key for key in list(_slots) if key.is_closed()]:
+            _slots.pop(old, None)
         # with more tests than processors, good answers would time out
         async with _slots.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1)):
             return await run_tests(
@@ -225,14 +216,6 @@ class Pytest(_TaskGrader):
             slugs = ", ".join(self._suites) or "none"
             raise GraderError(f"case '{case.case_id}': its suite is not at hand; there: {slugs}.")
         return self._suites[slug][1]
-
-    def _suite_fixtures(self, case: Case) -> dict[str, bytes]:
-        folder = self._suite_folder(case)
-        slug = case.case_id.partition("/")[0]
-        if slug not in self._files:
-            names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
-            self._files[slug] = {name: (folder / name).read_bytes() for name in names}
-        return self._files[slug]
 
 
 class LlmRubric(_TaskGrader):
@@ -270,10 +253,8 @@ class LlmRubric(_TaskGrader):
         if reply is not None:
             passed = reply.score >= judge.pass_threshold
             return Judgement(passed, reply.score, reply.rationale, **about)
-        reason = " ".join(problems) or replies[-1].error or ""
-        return Judgement(
-            reason=reason, status="malformed" if problems else failure(replies[-1]), **about
-        )
+        about["status"] = "malformed" if problems else failure(replies[-1])
+        return Judgement(reason=" ".join(problems) or replies[-1].error or "", **about)
 
 
 def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
@@ -377,6 +358,11 @@ class SuiteGrader(_TaskGrader):
             return Judgement(True, 1.0, "mock: nothing was judged")
         assert check.judge is not None
         return await self._judges[check.judge.type].judge(case, check, answer, item)
+
+
+def _read_fixtures(folder: Path) -> dict[str, bytes]:
+    names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
+    return {name: (folder / name).read_bytes() for name in names}
 
 
 def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:

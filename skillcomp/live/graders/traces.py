@@ -178,10 +178,8 @@ class _TraceChecks:
         listed = content.get("invoked_skills") if isinstance(content, dict) else None
         is_listed = isinstance(listed, list) and self.skill in listed
         preposition = "in" if self.case.should_trigger else "not in"
-        return (
-            is_listed == self.case.should_trigger,
-            f"expected '{self.skill}' {preposition} invoked_skills",
-        )
+        note = f"expected '{self.skill}' {preposition} invoked_skills"
+        return is_listed == self.case.should_trigger, note
 
     def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
@@ -215,13 +213,9 @@ def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
     import jsonschema
     from referencing import Registry
 
-    def pattern(
-        _: Any, expression: str, text: Any, __: Any
-    ) -> Iterator[jsonschema.ValidationError]:
-        if isinstance(text, str):
-            match = regex.search(expression, text, timeout=SECONDS)
-            if match is None:
-                yield jsonschema.ValidationError(f"{text!r} does not match {expression!r}")
+    def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[jsonschema.ValidationError]:
+        if isinstance(text, str) and regex.search(regexp, text, timeout=SECONDS) is None:
+            yield jsonschema.ValidationError(f"{text!r} does not match {regexp!r}")
 
     kind = jsonschema.validators.validator_for(schema)
     bounded = jsonschema.validators.extend(kind, {"pattern": pattern})
