@@ -298,11 +298,8 @@ def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.D
     """
     own = {row.model for row in prices}
     rows = [*prices, *(row for row in PRICES if row.model not in own)]
-    tiers = dict.fromkeys((row.model, row.above) for row in rows)
-    current = [
-        price(model, on=on, prompt_tokens=above + 1 if above else 0, prices=prices)
-        for model, above in tiers
-    ]
+    tiers = dict.fromkeys((row.model, row.above + 1 if row.above else 0) for row in rows)
+    current = [price(model, on=on, prompt_tokens=n, prices=prices) for model, n in tiers]
     columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
     columns += ["cache_read", "batch", "since", "source"]
     made = pd.DataFrame([asdict(row) for row in current if row is not None], columns=columns)

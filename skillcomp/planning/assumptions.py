@@ -185,17 +185,12 @@ class StudyPlan:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns that identify the plan in a frame."""
-        return {
-            "effect": self.assumptions.effect,
-            "cluster": self.assumptions.cluster,
-            "scope": self.assumptions.scope if self.assumptions.effect == "gap" else None,
-            "n_skills": self.n_skills,
-            "n_cases": self.n_cases,
-            "n_repeats": self.n_repeats,
-            "skills": plural(self.n_skills, "skill"),
-            "cases": plural(self.n_cases, "case"),
-            "repeats": plural(self.n_repeats, "repeat"),
-        }
+        about = self.assumptions
+        columns: dict[str, Any] = {"effect": about.effect, "cluster": about.cluster}
+        columns["scope"] = about.scope if about.effect == "gap" else None
+        sizes = {"skill": self.n_skills, "case": self.n_cases, "repeat": self.n_repeats}
+        columns |= {f"n_{noun}s": size for noun, size in sizes.items()}
+        return columns | {f"{noun}s": plural(size, noun) for noun, size in sizes.items()}
 
 
 def plans(

@@ -409,18 +409,16 @@ class CostedStudy:
         """Check skills, conditions and repeats."""
         for suite in self.suites.values():
             if suite.skill not in self.skills:
-                raise StudyError(
-                    f"cost_estimate: suite '{suite.slug}' is about the skill '{suite.skill}', "
-                    f"which is not given.{suggest(suite.skill, self.skills)}"
+                rule = (
+                    f"suite '{suite.slug}' is about the skill '{suite.skill}', which is not given."
                 )
+                raise StudyError(f"cost_estimate: {rule}{suggest(suite.skill, self.skills)}")
         conditions = {*CONDITIONS, *self.loaded}
         for condition in self.conditions:
             if condition not in conditions:
-                raise StudyError(
-                    f"cost_estimate: condition '{condition}': found no text; allowed: "
-                    f"{', '.join(CONDITIONS)}, or what loaded= names."
-                    + suggest(condition, conditions)
-                )
+                rule = f"found no text; allowed: {', '.join(CONDITIONS)}, or what loaded= names."
+                near = suggest(condition, conditions)
+                raise StudyError(f"cost_estimate: condition '{condition}': {rule}{near}")
             if self.times(condition) < 1:
                 rule = "whole numbers of at least 1, for every condition"
                 raise StudyError(f"repeats: found {self.repeats!r}; allowed: {rule}.")

@@ -473,10 +473,8 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bou
     n = [float(counts[0].sum()) for counts in drawn]
     near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
     gap = (far - near)[:, None]
-    residuals = [
-        sign * 2.0 * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m)
-        for sign, mean, m in ((-1.0, near, n[0]), (1.0, far, n[1]))
-    ]
+    sides = ((-2.0, near, n[0]), (2.0, far, n[1]))
+    residuals = [s * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m) for s, mean, m in sides]
     centred = np.hstack([gap + rest for rest in residuals])
     weights = np.repeat([0.5 / n[0], 0.5 / n[1]], len(values))
     how = how | {"quantity": GAPS, "weights": weights, "recentred": True}

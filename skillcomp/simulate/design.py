@@ -96,10 +96,9 @@ def marginal_rate(
 def intercept_for(rate: float, between: float, attempt: float, checks: Checks, unit: Unit) -> float:
     """Return the intercept for which `marginal_rate` equals ``rate``."""
     if not 0 < rate < 1:
-        raise StudyError(
-            f"A pass rate of {rate:.4g} was asked for (baseline_rate plus delta, near and far "
-            "apart); allowed: strictly between 0 and 1."
-        )
+        problem = f"A pass rate of {rate:.4g} was asked for"
+        parts = "baseline_rate plus delta, near and far apart"
+        raise StudyError(f"{problem} ({parts}); allowed: strictly between 0 and 1.")
 
     def excess(intercept: float) -> float:
         return marginal_rate(intercept, between, attempt, checks, unit) - rate
@@ -161,15 +160,11 @@ def layout(
         raise StudyError(f"far_share: found {far_share}; allowed: 0 to 1.")
     sizes = [n_cases] * n_skills if isinstance(n_cases, int | np.integer) else list(n_cases)
     if len(sizes) != n_skills or min(sizes) < 1:
-        raise StudyError(
-            f"n_cases: found {n_cases!r} for {n_skills} skills; allowed: one number, or one for "
-            "each skill, all at least 1."
-        )
+        rule = "one number, or one for each skill, all at least 1"
+        raise StudyError(f"n_cases: found {n_cases!r} for {n_skills} skills; allowed: {rule}.")
     if contrast_pairs < 0 or 2 * contrast_pairs > min(sizes):
-        raise StudyError(
-            f"contrast_pairs: found {contrast_pairs}; allowed: 0 to half of a skill's cases "
-            f"({min(sizes) // 2})."
-        )
+        rule = f"0 to half of a skill's cases ({min(sizes) // 2})"
+        raise StudyError(f"contrast_pairs: found {contrast_pairs}; allowed: {rule}.")
     checks = np.atleast_1d(checks_per_case).tolist()
     if not checks or min(checks) < 1:
         raise StudyError(f"checks_per_case: found {checks_per_case!r}; allowed: 1 or more each.")
@@ -195,10 +190,9 @@ def solve(
     """
     share_far = float(plan.far.mean())
     if any(gaps) and share_far in (0.0, 1.0):
-        raise StudyError(
-            "near_far_gap needs both near and far cases; far_share or the number of cases leaves "
-            f"only {'far' if share_far else 'near'} ones."
-        )
+        rule = "near_far_gap needs both near and far cases"
+        only = f"only {'far' if share_far else 'near'} ones"
+        raise StudyError(f"{rule}; far_share or the number of cases leaves {only}.")
     values = np.zeros((plan.n_cases, len(deltas)))
     plain, treated = spread.between(treated=False), spread.between(treated=True)
     values[:, 0] = intercept_for(rate, plain, spread.attempt, plan.checks(), unit)

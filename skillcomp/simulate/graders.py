@@ -277,15 +277,13 @@ def _drawn_verdicts(
         "passed": pd.arrays.BooleanArray(passed, failed.copy()),
         **_evidence_columns(grader, items, passed, failed, rng),
         "borderline": pd.arrays.BooleanArray(np.zeros(n, dtype=bool), failed.copy()),
-        "dimension_passed": _dimension_verdicts(grader, items, passed, failed, rng),
+        "dimension_passed": _dimension_passes(grader, items, passed, failed, rng),
         "graded_at": utc(when.graded_at),
     }
     return framed("verdicts", columns, n)
 
 
-def _dimension_verdicts(
-    grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng
-) -> Any:
+def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng) -> Any:
     """Return the verdict on the dimension of an attempt, the same in each of its rows."""
     if not grader.asks_evidence:
         return None

@@ -103,10 +103,9 @@ class Study:
             column = self.truth[name]
             hit &= column.isna() if value is None else column.eq(value)
         if hit.sum() != 1:
-            raise StudyError(
-                f"truth: {int(hit.sum())} rows of measure '{measure}' fit {values}; name unit, "
-                "condition, grader, grader_version or period so that one is left."
-            )
+            fitting = f"{int(hit.sum())} rows of measure '{measure}' fit {values}"
+            rule = "name unit, condition, grader, grader_version or period so that one is left"
+            raise StudyError(f"truth: {fitting}; {rule}.")
         return float(self.truth.loc[hit, "value"].iloc[0])
 
 
@@ -246,7 +245,7 @@ def study(
         grid, cases, answers, agent_families, attempt_failure_rate, rng
     )
     items = frames.items(grid, logits, spread, attempts, checks, answers, rng)
-    verdicts, grader_truth = _graded_with_truth(graders, items, rng)
+    verdicts, grader_truth = _all_verdicts(graders, items, rng)
     true_rows = _effect_rows(plan, intercepts, spread, logits, names) + grader_truth
     truth = pd.DataFrame(true_rows, columns=_TRUTH_COLUMNS)
     return Study(
@@ -255,7 +254,7 @@ def study(
         attempts=attempts,
         verdicts=verdicts,
         gold=frames.simulated_gold(grid, items, gold_fraction, labeller_error, rng),
-        pairwise=frames.simulated_pairwise(grid, graders, items, rng),
+        pairwise=frames.simulated_pairs(grid, graders, items, rng),
         labels=frames.true_labels(items, slice(None), "truth", items.truth),
         rates=frames.simulated_rates(plan, cases, names, logits, spread),
         truth=truth.astype(dict.fromkeys(_TRUTH_COLUMNS, "str") | {"value": "float64"}),
@@ -324,9 +323,7 @@ def _effect_by_condition(value: Rate, names: list[str], what: str) -> list[float
     return [float(value.get(name, 0.0)) for name in names]
 
 
-def _graded_with_truth(
-    graders: Sequence[Grader], items: Items, rng: Rng
-) -> tuple[pd.DataFrame, Rows]:
+def _all_verdicts(graders: Sequence[Grader], items: Items, rng: Rng) -> tuple[pd.DataFrame, Rows]:
     keys = [(grader.name, grader.version) for grader in graders]
     if len(set(keys)) < len(keys):
         raise StudyError("graders: two have the same name and version; give each its own.")
@@ -343,10 +340,8 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
     source = attempts["source_attempt_id"].fillna(attempts["attempt_id"])
     unknown = source[~source.isin(made.labels["attempt_id"])]
     if len(unknown):
-        raise StudyError(
-            f"attempts: {len(unknown)} are neither attempts of the study nor copies of one; the "
-            f"first is '{unknown.iloc[0]}'."
-        )
+        rule = f"{len(unknown)} are neither attempts of the study nor copies of one"
+        raise StudyError(f"attempts: {rule}; the first is '{unknown.iloc[0]}'.")
     keys = {"attempt_id": source, "case_id": attempts["case_id"]}
     rows = pd.DataFrame(keys | {"row": np.arange(len(attempts))})
     about = rows.merge(made.labels[["attempt_id", "check_id", "passed"]], on="attempt_id")

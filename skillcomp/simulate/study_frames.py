@@ -231,9 +231,7 @@ def simulated_gold(
     return frame
 
 
-def simulated_pairwise(
-    grid: Grid, graders: Sequence[Grader], items: Items, rng: Rng
-) -> pd.DataFrame:
+def simulated_pairs(grid: Grid, graders: Sequence[Grader], items: Items, rng: Rng) -> pd.DataFrame:
     """Compare repeat 1 of the baseline with repeat 1 of the second condition, in both orders."""
     n_attempts = len(items.attempts)
     n_checks = np.bincount(items.row, minlength=n_attempts)

@@ -234,10 +234,8 @@ def passages(
         text = skill if isinstance(skill, str) else skill.sections[-1].text
         body = text.lower().replace(".", "").split()
         if len(body) < n_words:
-            raise StudyError(
-                f"skill '{slug}': found {plural(len(body), 'word')} to copy from; a passage has "
-                f"n_words={n_words}."
-            )
+            size = f"{plural(len(body), 'word')} to copy from"
+            raise StudyError(f"skill '{slug}': found {size}; a passage has n_words={n_words}.")
         for topic in range(1, topics + 1):
             start = rng.integers(0, len(body) - n_words + 1)
             for level, share in LEVELS.items():

@@ -303,7 +303,7 @@ def bootstrap_agreement(
     rule = _why_too_few(coefficient_name, parts, group)
     if rule:
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
-    defined, lost = _resampled_coefficients(sums, parts, n_resamples, seed)
+    defined, lost = _resampled_values(sums, parts, n_resamples, seed)
     if lost > _MOST_UNDEFINED * n_resamples or np.ptp(defined) == 0.0:
         rule = f"{lost} of {n_resamples} resamples are undefined, or all are equal"
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
@@ -358,7 +358,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
     return min(lower, estimate), max(upper, estimate)
 
 
-def _resampled_coefficients(
+def _resampled_values(
     sums: Floats, parts: _Parts, n_resamples: int, seed: int
 ) -> tuple[Floats, int]:
     """Return the coefficients of the resamples in which it is defined, and the number of others."""
@@ -443,10 +443,8 @@ def _rating_matrix(ratings: ArrayLike) -> Floats:
     """Return ``ratings`` as floats: one row per unit, one column per rater, NaN if missing."""
     matrix = np.asarray(ratings, dtype=float)
     if matrix.ndim != 2 or matrix.shape[1] < 2:
-        raise ValueError(
-            "ratings must have one row per unit and one column per rater, at least two raters, "
-            f"found shape {matrix.shape}."
-        )
+        rule = "ratings must have one row per unit and one column per rater, at least two raters"
+        raise ValueError(f"{rule}, found shape {matrix.shape}.")
     return matrix
 
 

@@ -131,10 +131,8 @@ def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters,
         raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
     labels = None if clusters is None else np.asarray(clusters)
     if labels is not None and len(labels) != len(numbers):
-        raise ValueError(
-            f"there must be one cluster label for each of {len(numbers)} cases, found "
-            f"{len(labels)} labels."
-        )
+        rule = f"there must be one cluster label for each of {len(numbers)} cases"
+        raise ValueError(f"{rule}, found {len(labels)} labels.")
     keep = np.isfinite(numbers)
     dropped = int((~keep).sum())
     note = f"{plural(dropped, 'missing value')} left out" if dropped else ""

@@ -176,9 +176,9 @@ def cusum_limit(p0: float, *, up: int, down: int, arl: float) -> int:
     while cusum_run_length(p0, up=up, down=down, limit=high) < arl:
         high *= 2
         if high > LARGEST_LIMIT:
+            length = f"a mean run length of {arl:g} checks at p0={p0:g}"
             raise ValueError(
-                f"no limit up to {LARGEST_LIMIT} gives a mean run length of {arl:g} checks at "
-                f"p0={p0:g}; ask for a shorter one."
+                f"no limit up to {LARGEST_LIMIT} gives {length}; ask for a shorter one."
             )
     low = high // 2
     while high - low > 1:

@@ -65,10 +65,8 @@ def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | N
     score = np.asarray(scores, dtype=np.float64).ravel()
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()
     if not label.size == score.size == names.size:
-        raise ValueError(
-            "labels, scores and clusters must be equally long, "
-            f"found {label.size}, {score.size} and {names.size}."
-        )
+        sizes = f"{label.size}, {score.size} and {names.size}"
+        raise ValueError(f"labels, scores and clusters must be equally long, found {sizes}.")
     odd = label[~np.isnan(label) & (label != 0) & (label != 1)]
     if odd.size:
         raise ValueError(f"labels must be 0 or 1 (or missing), found {odd[0]:g}.")

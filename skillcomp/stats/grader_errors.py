@@ -275,17 +275,15 @@ def _by_exchange(
         for w in (np.ones(right.size), right)
     )
     both = (units > 0).all(axis=0)
-    difference = float(right[skill].mean() - right[~skill].mean())
+    gap = float(right[skill].mean() - right[~skill].mean())
     if both.sum() >= 2:
         rates = sums[:, both] / units[:, both]
         test = sign_flip(rates[0] - rates[1])
         note = f"CR2 collapses: conditions exchanged within {int(both.sum())} cases instead"
-        return HypothesisTest(difference, test.p_value, test.method, join_notes(note, test.note))
+        return HypothesisTest(gap, test.p_value, test.method, join_notes(note, test.note))
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
-        return HypothesisTest(
-            difference, math.nan, label, "CR2 collapses: too few cases for a test"
-        )
+        return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
     # Each case has one condition and rates do not vary within a condition: test whole cases.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
     by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])

@@ -25,10 +25,9 @@ def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]
         raise ValueError("c (passes) must lie between 0 and n (attempts) in every case.")
     short = attempts < k
     if np.any(short):
-        raise FrameError(
-            f"k={k} is more than the attempts of {int(np.sum(short))} of {short.size} cases "
-            f"(fewest: n={int(attempts.min())}); no unbiased estimate exists for k > n."
-        )
+        few = f"{int(np.sum(short))} of {short.size} cases (fewest: n={int(attempts.min())})"
+        reason = "no unbiased estimate exists for k > n"
+        raise FrameError(f"k={k} is more than the attempts of {few}; {reason}.")
     return attempts, passes
 
 
@@ -81,10 +80,8 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
     if table.ndim != 2 or not np.all(np.isnan(table) | np.isin(table, (0.0, 1.0))):
         raise ValueError("passed must be a table, cases by attempts, of 0, 1 and NaN.")
     if isinstance(k, bool) or not is_number(k) or k % 1 or not 1 <= k <= max(table.shape[1], 1):
-        raise FrameError(
-            f"k must be a whole number from 1 to the attempts of a case ({table.shape[1]}), found "
-            f"{k!r}."
-        )
+        rule = f"a whole number from 1 to the attempts of a case ({table.shape[1]})"
+        raise FrameError(f"k must be {rule}, found {k!r}.")
     first = table[:, : int(k)]
     missing = np.isnan(first).any(axis=1)
     return np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))

@@ -132,10 +132,10 @@ def severity_shift(
     gained, lost = (table[:, 1] > table[:, 0]), (table[:, 1] < table[:, 0])
     labels = None if clusters is None else np.asarray(clusters)
     up, down = float(gained.sum()), float(lost.sum())
-    label = "log odds of the discordant items"
+    label, note, size = "log odds of the discordant items", "", 1.0
     groups = Clusters.of(labels, len(lost))
     per_cluster = groups.totals((lost | gained).astype(float))
-    per_cluster, note, size = per_cluster[per_cluster > 0], "", 1.0
+    per_cluster = per_cluster[per_cluster > 0]
     if not len(per_cluster):
         note = "the versions never disagree: no shift can be told"
     elif labels is not None and len(per_cluster) < 2:
@@ -144,7 +144,7 @@ def severity_shift(
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
         # Flips of a case are dependent, so half a case is added instead of half an item.
-        size = float(per_cluster.mean()) if labels is not None else 1.0
+        size = float(per_cluster.mean())
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
         note = f"all disagreements in one direction: {what} added to both"
