@@ -26,15 +26,6 @@ _CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "r
 _NO_ANSWERS = Markup("<p class='scx-key'>Give attempts= and verdicts= to read the answers.</p>")
 
 
-def _row_spot(at: ui.Picture, x: float, y: float, value: Any, label: str) -> dict[str, Any]:
-    """Return the clickable area of a row of the forest, over its point and across the axes."""
-    right = at.edges[2]
-    top = at.at(x, y)[1]
-    high = at.percent_high(0.15)
-    about = {"left": 0.0, "top": top - high / 2, "width": right, "height": high}
-    return {name: round(side, 3) for name, side in about.items()} | {"value": value, "label": label}
-
-
 def deltas(
     outcomes: pd.DataFrame,
     *,
@@ -121,9 +112,8 @@ class DeltaExplorer(ui.Explorer):
 
     def _draw_forest(self) -> tuple[ui.Picture, list[dict[str, Any]]]:
         with style.use():
-            ax = plots.estimates(
-                self.frame, y=self._by or "condition", hue="condition", width="text"
-            )
+            y = self._by or "condition"
+            ax = plots.estimates(self.frame, y=y, hue="condition", width="text")
             points = [
                 (line.get_label(), *where)
                 for line in ax.lines
@@ -132,12 +122,16 @@ class DeltaExplorer(ui.Explorer):
             ]
             drawn = ui.picture(ax)
         spots = []
+        high = drawn.percent_high(0.15)
         for at, row in enumerate(self.frame.to_dict("records")):
             look = style.plain(row["condition"])
             near = [p for p in points if p[0] == look and np.isclose(p[1], row["estimate"])]
             if near:
                 points.remove(near[0])
-                spots.append(_row_spot(drawn, near[0][1], near[0][2], at, self._row_label(at)))
+                middle = drawn.at(near[0][1], near[0][2])[1]
+                # over the point of the row and across the axes
+                box = 0.0, middle - high / 2, drawn.edges[2], high
+                spots.append(ui.spot(box, at, self._row_label(at)))
         return drawn, spots
 
     def _row_label(self, at: int) -> str:

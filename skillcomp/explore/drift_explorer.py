@@ -119,6 +119,7 @@ class DriftExplorer(ui.Explorer):
         if direction is not None:
             flips = flips[flips["direction"].eq(direction)]
         label = self.choices["gold"].value if "gold" in self.choices else None
+        self._cell = f"{direction}/{label}"
         if label is not None:
             selections = {"PASS": flips["gold"].eq(True), "FAIL": flips["gold"].eq(False)}
             flips = flips[selections.get(label, flips["gold"].isna()).fillna(False)]
@@ -182,17 +183,13 @@ class DriftExplorer(ui.Explorer):
             "drift",
             table=self._drift_table,
             pictures=self._pictures if live else [],
-            current=self._current_cell(),
+            current=self._cell,
             flips=flips,
             flip=self._at,
             caption=words,
             page=page,
             live=live,
         )
-
-    def _current_cell(self) -> str:
-        label = self.choices["gold"].value if "gold" in self.choices else None
-        return f"{self.choices['direction'].value}/{label}"
 
 
 def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
@@ -205,18 +202,14 @@ def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
             drawn = ui.picture(ax)
         spots = []
         order = [tick.get_text() for tick in ax.get_xticklabels()]
-        for row in part.to_dict("records"):
-            if row["old"] == row["new"]:
-                continue
+        for row in part[part["old"].ne(part["new"])].to_dict("records"):
             old, new = ("PASS" if passed else "FAIL" for passed in (row["old"], row["new"]))
             x, y = order.index(new), order.index(old)
             left, top = drawn.at(x - 0.5, y - 0.5)
             right, bottom = drawn.at(x + 0.5, y + 0.5)
-            box = {"left": min(left, right), "top": min(top, bottom)}
-            box |= {"width": abs(right - left), "height": abs(bottom - top)}
-            about = {"value": f"to {new}/{name}", "label": f"{row['count']} flips to {new}"}
-            spots.append({side: round(at, 3) for side, at in box.items()} | about)
-        title = "Gold: none" if name == "none" else f"Gold: {name}"
+            box = min(left, right), min(top, bottom), abs(right - left), abs(bottom - top)
+            spots.append(ui.spot(box, f"to {new}/{name}", f"{row['count']} flips to {new}"))
+        title = f"Gold: {name}"
         alt = f"Verdicts of both graders, {title}; the same numbers are in the list of flips."
         matrices.append({"title": title, "picture": drawn, "alt": alt, "spots": spots})
     return matrices

@@ -15,7 +15,6 @@ from typing import Any
 import anywidget
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import traitlets
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,12 +30,8 @@ _FILES = files("skillcomp") / "templates"
 EVERY = "all"
 _DPI = 160  # sharp on screens with two device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
-STEPS: Keys = {
-    "ArrowRight": ("step", 1),
-    "ArrowLeft": ("step", -1),
-    "j": ("step", 1),
-    "k": ("step", -1),
-}
+STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
+STEPS |= {"j": ("step", 1), "k": ("step", -1)}
 MOST = 100_000  # characters shown of one text; more would stall a browser
 _MOST_MARKS = 500
 _LONGEST_QUOTE = 10_000  # characters
@@ -114,6 +109,12 @@ def next_position(at: int | None, by: Any, n: int) -> int:
     """Return the position one step forward (`by` is 1) or back among n; 0 if n is 0."""
     here = -1 if at is None else at
     return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
+
+
+def spot(box: Sequence[float], value: Any, label: str) -> dict[str, Any]:
+    """Return a clickable area of a picture: left, top, width and height in percent."""
+    sides = zip(("left", "top", "width", "height"), box, strict=True)
+    return {name: round(side, 3) for name, side in sides} | {"value": value, "label": label}
 
 
 def valid_position(value: Any, n: int) -> int | None:
@@ -202,9 +203,9 @@ class Explorer(anywidget.AnyWidget):
                     + suggest(name, self.choices)
                 )
             control = self.choices[name]
-            options = control.values if value in control.values else control.captions
+            captions = control.captions
+            options = control.values if value in control.values else captions
             if value not in options and str(value) not in options:
-                captions = control.captions
                 allowed = ", ".join(captions[:12]) + (", …" if len(captions) > 12 else "")
                 raise StudyError(
                     f"choose: {name}: found {value!r}; allowed: {allowed}."
@@ -243,12 +244,13 @@ class Explorer(anywidget.AnyWidget):
                 act(value)
             return
         setting = value if isinstance(value, dict) else {}
-        control, at = self.choices.get(str(setting.get("name"))), setting.get("value")
+        name, at = str(setting.get("name")), setting.get("value")
+        control = self.choices.get(name)
         if control is None:
-            self._field_edited(str(setting.get("name")), at)
+            self._field_edited(name, at)
         elif isinstance(at, int) and 0 <= at < len(control.values):
             control.at = at
-            self._control_changed(str(setting["name"]))
+            self._control_changed(name)
 
     def _field_edited(self, name: str, value: Any) -> None:
         """Store the text of a free text field."""
@@ -330,14 +332,13 @@ def picture(ax: Axes) -> Picture:
         fig.set_dpi(_DPI)
         buffer = io.BytesIO()
         fig.savefig(buffer, format="png", dpi=_DPI)
-        box = fig.bbox.width, fig.bbox.height
-        extents = ax.get_window_extent().extents
+        box = float(fig.bbox.width), float(fig.bbox.height)
+        sides: Any = tuple(ax.get_window_extent().extents.tolist())
         data = ax.transData.frozen()
     wide = round(96 * fig.get_size_inches()[0])
     plt.close(fig)
     src = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-    sides = tuple(float(side) for side in np.asarray(extents))
-    return Picture(src, wide, (float(box[0]), float(box[1])), data, sides)  # type: ignore[arg-type]
+    return Picture(src, wide, box, data, sides)
 
 
 # Model output as HTML: the template escapes it, invisible characters are named, spans are marked

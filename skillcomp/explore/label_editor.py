@@ -90,16 +90,11 @@ class LabelEditor(ui.Explorer):
         return self._names[self._selected[self._at]] if self._selected else None
 
     def _control_changed(self, name: str) -> None:
-        filters = {key: control.value for key, control in self.choices.items()}
-        self._selected = [
-            at
-            for at, (skill, check_id) in enumerate(
-                zip(self._items["skill"], self._items["check_id"], strict=True)
-            )
-            if filters["skill"] in (None, skill)
-            and filters["check_id"] in (None, check_id)
-            and filters["state"] in (None, _STATES[self._names[at] in self._labels])
-        ]
+        items = self._items.assign(state=[_STATES[key in self._labels] for key in self._names])
+        for column, control in self.choices.items():
+            if control.value is not None:
+                items = items[items[column].eq(control.value)]
+        self._selected = items.index.tolist()
         self._show_item(self._next_open(0))
 
     def _command_handlers(self) -> dict[str, Any]:
@@ -178,13 +173,9 @@ class LabelEditor(ui.Explorer):
         ]
         keys = {button["key"]: (button["do"], button["value"]) for button in buttons}
         note = {"name": "note", "kind": "text", "label": "Note", "value": self.note, "key": "c"}
+        steps = ui.step_buttons(self._at, len(self._selected))
         return {
-            "controls": [
-                *self._choice_states(),
-                *ui.step_buttons(self._at, len(self._selected)),
-                *buttons,
-                note,
-            ],
+            "controls": [*self._choice_states(), *steps, *buttons, note],
             "shortcuts": ui.STEPS | keys | {"c": ("focus", "note"), "/": ("focus", "skill")},
             "status": status,
             "place": place,

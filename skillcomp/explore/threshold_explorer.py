@@ -230,18 +230,11 @@ class ThresholdExplorer(ui.Explorer):
     def _widget_state(self) -> dict[str, Any]:
         errors = f"{len(self.errors)} of these texts judged wrongly"
         keep = ui.button("keep", "Compare with this point", "keep", key="c")
-        return {
-            "controls": [*self._choice_states(), keep],
-            "shortcuts": {
-                "ArrowRight": ("cut", 1),
-                "ArrowLeft": ("cut", -1),
-                "ArrowUp": ("n", 1),
-                "ArrowDown": ("n", -1),
-                "c": ("keep", None),
-            },
-            "status": f"{self._point_label(self._point)}: {errors}",
-            "place": "",
-        }
+        shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
+        shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
+        status = f"{self._point_label(self._point)}: {errors}"
+        controls = [*self._choice_states(), keep]
+        return {"controls": controls, "shortcuts": shortcuts, "status": status, "place": ""}
 
     def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[str, float]]:
         candidates = self._sample.candidates

@@ -22,15 +22,8 @@ from skillcomp.io.store import RunStore
 from skillcomp.records import Skill
 from skillcomp.style import CONDITION_LOOKS
 
-_FILTERS = {
-    "skill": "Skill",
-    "case_id": "Case",
-    "condition": "Condition",
-    "grader": "Grader",
-    "check_id": "Check",
-    "passed": "Verdict",
-    "gold": "Gold",
-}
+_FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
+_FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
 _NARROWED = ("case_id", "check_id")  # offer only values that pass the filters before them
 # these filters select among the verdicts on one check
 _OF_VERDICTS = {"condition", "grader", "passed", "gold"}
@@ -200,8 +193,8 @@ class Answers:
             note = ui.text(row["note"])
             more = ["borderline"] if _is_true(row["borderline"]) else []
             who = [ui.text(row["labeller"]) or "no name", *more, *([note] if note else [])]
-            note_text = {"about": ", ".join(who), "lit": False}
-            cells.append(_verdict_word(row["passed"], "none") | note_text)
+            about = {"about": ", ".join(who), "lit": False}
+            cells.append(_verdict_word(row["passed"], "none") | about)
         return cells
 
     def _answer_panel(
@@ -275,9 +268,9 @@ def _verdict_word(passed: Any, status: Any) -> dict[str, Any]:
 
 
 def _verdict_cell(row: Mapping[str, Any], lit: Collection[tuple[str, str, str]]) -> dict[str, Any]:
-    details: dict[str, Any] = {"about": "borderline" if _is_true(row["borderline"]) else ""}
-    details |= {"lit": (row["id"], row["check"], row["grader"]) in lit}
-    return _verdict_word(row["passed"], row["status"]) | details
+    about = "borderline" if _is_true(row["borderline"]) else ""
+    is_lit = (row["id"], row["check"], row["grader"]) in lit
+    return _verdict_word(row["passed"], row["status"]) | {"about": about, "lit": is_lit}
 
 
 def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
