@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from skillcomp.errors import FrameError, SkillcompError, StudyError, plural
 from skillcomp.explore import explorer as ui
-from skillcomp.frames.check import empty
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.from_store import gold as read_gold
 from skillcomp.io.store import RunStore
@@ -201,7 +201,7 @@ def label_editor(
     store: RunStore | str | PathLike[str] | None,
     labeller: str | None,
 ) -> LabelEditor:
-    """Build the editor of :func:`skillcomp.explore.verdicts` from checked frames."""
+    """Build the editor of :func:`skillcomp.explore.verdicts`; verdicts and attempts are checked."""
     if not isinstance(labeller, str) or not labeller.strip():
         raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
     if store is None:
@@ -209,14 +209,15 @@ def label_editor(
     store = store if isinstance(store, RunStore) else RunStore(store)
     answered = attempts[attempts["answer"].fillna("").str.strip().ne("")]
     if checks is not None:
-        about = checks[[*CASE, "check_id", "check_kind", "description"]]
+        about = check(checks, "checks")[[*CASE, "check_id", "check_kind", "description"]]
         items = answered.merge(about, on=CASE, how="inner")
     else:
         judged = verdicts[["attempt_id", "check_id", "check_kind"]]
         judged = judged.drop_duplicates(["attempt_id", "check_id"]).assign(description=None)
         items = answered.merge(judged, on="attempt_id", how="inner")
     if cases is not None:
-        items = items.merge(cases[[*CASE, "prompt"]], on=CASE, how="left")
+        prompts = check(cases, "cases")[[*CASE, "prompt"]]
+        items = items.merge(prompts, on=CASE, how="left")
     names = ["attempt_id", "check_id", "check_kind", "skill", "prompt", "answer"]
     items = items.assign(behaviour=items["description"].fillna(items["check_id"]))
     items = items.reindex(columns=[*names, "behaviour", "inclusion_probability"])

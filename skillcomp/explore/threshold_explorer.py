@@ -141,9 +141,8 @@ class ThresholdExplorer(ui.Explorer):
             **{"class": scored["level"].where(passage, scored["condition"])},
             share=scored["share"].fillna(0.0),
         )
-        self._texts_by_n = {
-            n: part.reset_index(drop=True) for n, part in scored.astype({"n": "int64"}).groupby("n")
-        }
+        groups = scored.astype({"n": "int64"}).groupby("n")
+        self._texts_by_n = {n: part.reset_index(drop=True) for n, part in groups}
         self._levels = list(dict.fromkeys(scored.loc[passage, "level"]))
         lengths = [str(n) for n in self._sample.lengths]
         self.choices = {
@@ -248,17 +247,14 @@ class ThresholdExplorer(ui.Explorer):
         texts = self._texts_by_n[n]
         with style.use():
             height = min(0.3 * texts["class"].nunique() + 1.0, 4.0)
-            ax = plots.overlap(
-                texts[["share", "class"]], y="class", ax=style.figure("text", height=height)[1]
-            )
+            ax = style.figure("text", height=height)[1]
+            ax = plots.overlap(texts[["share", "class"]], y="class", ax=ax)
             pictures = {"strip": ui.picture(ax)}
             clean = [name for name in self._settings.nulls if name in self._levels]
             if clean:
-                curve = roc(
-                    texts.drop(columns=["text", "class"]),
-                    positive=[p for p in as_names(self._settings.positive) if p in self._levels],
-                    negative=clean,
-                )
+                copies = [p for p in as_names(self._settings.positive) if p in self._levels]
+                rows = texts.drop(columns=["text", "class"])
+                curve = roc(rows, positive=copies, negative=clean)
                 ax = plots.roc(curve, ax=style.figure("column", height=2.9)[1])
                 pictures["curve"] = ui.picture(ax)
         return pictures

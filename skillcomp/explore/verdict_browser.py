@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from os import PathLike
 from typing import Any
@@ -107,7 +107,12 @@ class Answers:
             Attempt, check and grader of the verdicts to highlight.
         """
         attempts = self._attempts_of_case(skill, case, repeat)
-        verdicts = self._verdicts_of(attempts, checks, graders)
+        verdicts = [
+            row
+            for row in self._verdicts_of(attempts)
+            if checks is None or row["check"] in checks
+            if graders is None or row["grader"] in graders
+        ]
         if checks is None:
             checks = list(dict.fromkeys(row["check"] for row in verdicts))
         used = {row["grader"] for row in verdicts}
@@ -117,7 +122,11 @@ class Answers:
             about, kind = self._descriptions.get((skill, case, name), (None, None))
             check: Any = {"text": ui.text(about) or name, "kind": ui.text(kind)}
             for attempt in attempts:
-                cells = self._verdict_cells(attempt["id"], name, verdicts, columns, lit)
+                # a cell per grader, and one of the gold labels
+                mine = [r for r in verdicts if (r["id"], r["check"]) == (attempt["id"], name)]
+                cells = [[_verdict_cell(r, lit) for r in mine if r["grader"] == g] for g in columns]
+                if self._labels:
+                    cells.append(self._gold_cells(attempt["id"], name))
                 rows.append({"check": check, "answer": attempt["name"], "cells": cells})
                 check = None  # named in its first row only
         several = len(checks) > 1
@@ -137,19 +146,6 @@ class Answers:
             any_copy=any(copy for _, _, copy in pieces),
             n=self._ngram,
         )
-
-    def _verdict_cells(
-        self,
-        attempt: str,
-        name: str,
-        verdicts: Sequence[Mapping[str, Any]],
-        graders: Sequence[str],
-        lit: Collection[tuple[str, str, str]],
-    ) -> list[list[dict[str, Any]]]:
-        """Return the verdicts on a check of an attempt, a cell per grader, and its gold labels."""
-        mine = [row for row in verdicts if (row["id"], row["check"]) == (attempt, name)]
-        cells = [[_verdict_cell(row, lit) for row in mine if row["grader"] == g] for g in graders]
-        return [*cells, self._gold_cells(attempt, name)] if self._labels else cells
 
     def _attempts_of_case(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
         """Return the attempts of a case and repeat, baseline first."""
@@ -172,20 +168,10 @@ class Answers:
             attempt["name"] = ", ".join([str(attempt["condition"]), *(m for m in more if m)])
         return attempts
 
-    def _verdicts_of(
-        self,
-        attempts: Iterable[Mapping[str, Any]],
-        checks: Sequence[str] | None,
-        graders: Sequence[str] | None,
-    ) -> list[dict[str, Any]]:
-        rows = []
+    def _verdicts_of(self, attempts: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         for attempt in attempts:
             for row in _rows_at(self._verdicts, self._verdicts_by_attempt, (attempt["id"],)):
-                row |= {"id": row["attempt_id"], "check": row["check_id"]}
-                is_shown = checks is None or row["check"] in checks
-                if is_shown and (graders is None or row["grader"] in graders):
-                    rows.append(row)
-        return rows
+                yield row | {"id": row["attempt_id"], "check": row["check_id"]}
 
     def _gold_cells(self, attempt: str, name: str) -> list[dict[str, Any]]:
         cells = []
@@ -231,12 +217,9 @@ class Answers:
         return ui.copied_spans(answer, self._skills.get(skill), prompt, n=self._ngram)
 
 
-def _rows_at(
-    frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item
-) -> list[dict[str, Any]]:
+def _rows_at(frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item) -> list[Any]:
     """Return the rows of a key."""
-    rows: list[Any] = frame.take(places.get(key, [])).to_dict("records")
-    return rows
+    return frame.take(places.get(key, [])).to_dict("records")
 
 
 def _row_keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
@@ -370,8 +353,6 @@ def verdicts(
     answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
     verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
     if label:
-        cases = None if cases is None else check(cases, "cases")
-        checks = None if checks is None else check(checks, "checks")
         return label_editor(verdicts, attempts, cases, checks, store, labeller)
     return VerdictBrowser(verdicts, None if gold is None else check(gold, "gold"), answers)
 
@@ -458,9 +439,7 @@ class VerdictBrowser(ui.Explorer):
         return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=highlighted)
 
 
-def _filter_levels(
-    table: pd.DataFrame, gold: pd.DataFrame | None
-) -> dict[str, NDArray[np.object_]]:
+def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:
     """Return the level of every verdict, by filter."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
     keys = ["skill", "case_id", "condition", "check_id"]

@@ -213,8 +213,7 @@ def read_template(path: str | Path) -> str:
         raise GraderError(f"template {file}: allowed are at most {_MAX_TEMPLATE:,} characters.")
     placeholders = _PLACE.findall(text)
     for name in placeholders:
-        what = f"template {file}: there is no placeholder"
-        require_known(what, name, PLACEHOLDERS, GraderError)
+        require_known(f"template {file}: there is no placeholder", name, PLACEHOLDERS, GraderError)
     if lacking := [name for name in _NEEDED if name not in placeholders]:
         raise GraderError(
             f"template {file}: {', '.join(f'{{{{ {name} }}}}' for name in lacking)} is missing; a "

@@ -378,12 +378,8 @@ def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[st
     """Return the hash of the judges of some kinds and of the files that they need."""
     parts = [_RULES, *kinds]
     for slug, (suite, folder) in sorted(suites.items()):
-        for case in suite.cases:
-            parts += [
-                f"{case.case_id} {check.judge.model_dump_json()}"
-                for check in case.checks
-                if check.judge and check.judge.type in kinds
-            ]
+        judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)
+        parts += [f"{name} {j.model_dump_json()}" for name, j in judges if j and j.type in kinds]
         if "pytest" in kinds:
             for name in task_files(folder):
                 parts.append(f"{slug} {name} {digest((folder / name).read_bytes())}")
