@@ -154,12 +154,9 @@ class DriftExplorer(ui.Explorer):
         n = len(self.frame)
         pair = f"{self.choices['reference'].value} to {self.choices['grader'].value}"
         status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {self._at + 1} of {n}"
-        return {
-            "controls": [*self._choice_states(), *ui.step_buttons(self._at, n)],
-            "shortcuts": ui.STEPS | {"/": ("focus", "direction")},
-            "status": status,
-            "place": pair,
-        }
+        controls = [*self._choice_states(), *ui.step_buttons(self._at, n)]
+        shortcuts = ui.STEPS | {"/": ("focus", "direction")}
+        return {"controls": controls, "shortcuts": shortcuts, "status": status, "place": pair}
 
     def _render_view(self, *, live: bool) -> Markup:
         flips: Table | None = None

@@ -176,10 +176,9 @@ class Answers:
     def _gold_cells(self, attempt: str, name: str) -> list[dict[str, Any]]:
         cells = []
         for row in _rows_at(self._gold, self._labels, (attempt, name)):
-            note = ui.text(row["note"])
-            more = ["borderline"] if _is_true(row["borderline"]) else []
-            who = [ui.text(row["labeller"]) or "no name", *more, *([note] if note else [])]
-            about = {"about": ", ".join(who), "lit": False}
+            more = "borderline" if _is_true(row["borderline"]) else None
+            who = [ui.text(row["labeller"]) or "no name", more, ui.text(row["note"])]
+            about = {"about": ", ".join(filter(None, who)), "lit": False}
             cells.append(_verdict_word(row["passed"], "none") | about)
         return cells
 
@@ -419,12 +418,10 @@ class VerdictBrowser(ui.Explorer):
         if n:
             verdicts = f"{len(self._selected):,} verdict{'s' * (len(self._selected) != 1)}"
             status = f"Check {self.at + 1:,} of {n:,} ({verdicts})"
-        return {
-            "controls": [*self._choice_states(), *ui.step_buttons(self.at, n)],
-            "shortcuts": ui.STEPS | {"/": ("focus", "skill")},
-            "status": status,
-            "place": str(self.at),
-        }
+        about = {"status": status, "place": str(self.at)}
+        controls = [*self._choice_states(), *ui.step_buttons(self.at, n)]
+        shortcuts = ui.STEPS | {"/": ("focus", "skill")}
+        return {"controls": controls, "shortcuts": shortcuts, **about}
 
     def _render_view(self, *, live: bool) -> Markup:
         if not len(self._items):

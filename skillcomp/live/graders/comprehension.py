@@ -121,8 +121,7 @@ class ComprehensionGrader(BaseGrader):
                 f"'{style}' is now '{present}'. Verdicts of two versions are two graders: leave "
                 "version= out to grade anew, or install the release that the study was begun with."
             )
-        self.agent, self.style = agent, style
-        self.version = present
+        self.agent, self.style, self.version = agent, style, present
         self.name = name or f"{style}:{agent.name}"
         self.model, self.family = agent.model, agent.family
         self._ngram, self._template = ngram, own
@@ -246,8 +245,7 @@ class PairwiseGrader(BaseGrader):
                 f"'{present}'. Judgements of two versions are two graders: leave version= out to "
                 "compare anew, or install the release that the study was begun with."
             )
-        self.agent = agent
-        self.version = present
+        self.agent, self.version = agent, present
         self.name = name or f"pairwise:{agent.name}"
         self.model, self.family = agent.model, agent.family
 
