@@ -14,14 +14,8 @@ from skillcomp.io.store import RunStore
 
 __all__ = ["load", "path"]
 
-_PLACES = {
-    "pilot": "pilot",
-    "execution": "execution",
-    "triggers": "triggers",
-    "process": "process",
-    "copies": "corpus/copies.jsonl",
-    "copies_second": "corpus/copies_second.jsonl",
-}
+_PLACES = {name: name for name in ("pilot", "execution", "triggers", "process")}
+_PLACES |= {name: f"corpus/{name}.jsonl" for name in ("copies", "copies_second")}
 
 
 def path(name: str) -> Path:

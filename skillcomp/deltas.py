@@ -31,6 +31,7 @@ from skillcomp.frames.case_table import (
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     estimates,
+    grouped,
     groups,
     listed,
     ordered,
@@ -53,6 +54,7 @@ Amount = Literal[
 ]
 AMOUNTS = get_args(Amount)
 NO_AMOUNTS = "no case has an amount in both conditions"
+_EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 
 __all__ = ["by_dimension", "over_time", "paired", "pass_at_k", "pass_hat_k", "rates"]
 
@@ -165,28 +167,25 @@ def paired(
         return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
     checked = _checked_outcomes(outcomes, names, value, "deltas.paired")
     require_reference(checked["condition"], reference)
-    cases = Pairing(with_weights(case_table(checked, by=names), checked, weight), names, reference)
+    table = with_weights(case_table(checked, by=names), checked, weight)
+    cases = Pairing(table, names, reference, value)
     compared = [
         (number, condition)
         for number in range(len(cases.groups))
         for condition in ordered(cases.conditions(number), reference)
     ]
-    rated: Value = "passed" if value == "passed" else "share_passed"
-    estimated = delta_rows(
-        [cases.pairs(*estimate) for estimate in compared], rated, cluster, ci_level
-    )
+    sets = [cases.pairs(number, condition) for number, condition in compared]
     rows = [
         estimate | cases.groups[number] | {"condition": condition, "reference": reference}
-        for estimate, (number, condition) in zip(estimated, compared, strict=True)
+        for estimate, (number, condition) in zip(
+            delta_rows(sets, value, cluster, ci_level), compared, strict=True
+        )
     ]
+    extra = [*_EXTRA, "n_missing", "n_missing_reference", "worst_low", "worst_high"]
+    result = estimates(rows, by=[*names, "condition"], extra=extra)
     if weight is not None:
-        rows = [
-            estimate | {"method": f"{estimate['method']}; cases weighted by {weight}"}
-            for estimate in rows
-        ]
-    extra = ["reference", "rate", "reference_rate", "n_dropped"]
-    extra += ["n_missing", "n_missing_reference", "worst_low", "worst_high"]
-    return estimates(rows, by=[*names, "condition"], extra=extra)
+        result["method"] += f"; cases weighted by {weight}"
+    return result
 
 
 def _paired_amounts(
@@ -206,8 +205,7 @@ def _paired_amounts(
     if value != "score":
         amount = amount.where(usable(checked))
     checked = checked.assign(cluster=clusters_of(checked), amount=amount)
-    keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
-    sides = checked.groupby([*keys, "condition"], sort=False, dropna=False, observed=True)["amount"]
+    sides = grouped(checked, [*names, *CASE, "cluster", "condition"])["amount"]
     # a prefix, since a condition may have the name of a key column
     wide = sides.mean().astype("float64").unstack("condition").add_prefix("of ")
     n_asked = sides.size().unstack("condition").add_prefix("asked ")
@@ -218,8 +216,7 @@ def _paired_amounts(
                 continue
             about = values | {"condition": condition, "reference": reference}
             rows += _amount_rows(group, value, about, cluster, ci_level)
-    extra = ["reference", "rate", "reference_rate", "n_dropped"]
-    return estimates(rows, by=[*names, "condition"], extra=extra)
+    return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
 def _amount_rows(
@@ -307,13 +304,16 @@ def rates(
     checked = _checked_outcomes(outcomes, names, value, "deltas.rates")
     table = with_weights(case_table(checked, by=names), checked, weight)
     missing = [int(part[value].isna().sum()) for _, part in condition_groups(checked, names)]
-    parts = list(condition_groups(table, names))
-    levels = [_levels_of_cases(part, value, cluster) for _, part in parts]
+    parts, samples = [], []
+    for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
+        part = part[part["rate"].notna()]
+        label, note = claim(part["skill"], part["cluster"], cluster)
+        samples.append((part["rate"], label, part.get(WEIGHT)))
+        parts.append((about, note))
     quantity = RATES if value == "passed" else SHARES
-    samples = [sample for sample, _ in levels]
     intervals = bounded_means(samples, quantity=quantity, ci_level=ci_level)
     rows = []
-    for (about, _), (_, note), interval, n in zip(parts, levels, intervals, missing, strict=True):
+    for (about, note), interval, n in zip(parts, intervals, missing, strict=True):
         claim_interval = claimed(interval, note, "no attempt has an outcome")
         rows.append(row(f"rate_{value}", claim_interval, **about, n_missing=n))
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
@@ -436,17 +436,6 @@ def _changes_by_run(changes: pd.DataFrame | None) -> dict[str, str]:
     new = changes[changes["changed"].fillna(False).astype(bool)]
     by_run = new.groupby(new["run"].astype("str"), sort=False)["what"]
     return {run: ", ".join(part.dropna().astype("str")) for run, part in by_run}
-
-
-def _levels_of_cases(
-    part: pd.DataFrame, value: Value, cluster: Cluster
-) -> tuple[tuple[Any, Any, Any], str]:
-    """Return level, cluster and weight of each case with an outcome, and the note of the claim."""
-    level = level_of(part, value)
-    has_level = level.notna()
-    label, note = claim(part.loc[has_level, "skill"], part.loc[has_level, "cluster"], cluster)
-    weights = part.loc[has_level, WEIGHT].to_numpy(dtype=float) if WEIGHT in part else None
-    return (level[has_level].to_numpy(dtype=float), label, weights), note
 
 
 def by_dimension(

@@ -118,8 +118,8 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
             frame = pd.read_parquet(file)
     except (pa.ArrowException, OSError) as cause:
         raise FrameError(f"{source}: cannot be read as parquet ({cause}).") from cause
-    contract = kind if kind is not None else source.stem
-    return _checked_frame(frame, contract) if kind is not None or contract in CONTRACTS else frame
+    contract = source.stem if kind is None and source.stem in CONTRACTS else kind
+    return frame if contract is None else _checked_frame(frame, contract)
 
 
 def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:

@@ -14,11 +14,7 @@ from skillcomp.records import Case, Check, Skill
 
 # The source report's own lists: A.4 (RULE-6) and 8.9.
 HEDGES_ON_FAIL = (
-    "could be improved",
-    "worth reviewing",
-    "could be strengthened",
-    "might be",
-    "perhaps",
+    *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
 OVERLAP_RULE = "SKILL.md less prompt"  # how verdicts name what counts as shared with a skill

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     estimates,
+    grouped,
     groups,
     listed,
     prepared,
@@ -139,6 +141,10 @@ def _first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
     return np.select(list(words.values()), list(words), default=otherwise)
 
 
+def _with_notes(deltas: pd.DataFrame, remarks: Iterable[str]) -> pd.DataFrame:
+    return deltas.assign(note=list(map(join_notes, deltas["note"], remarks)))
+
+
 def _over_placebo(
     deltas: pd.DataFrame,
     outcomes: pd.DataFrame,
@@ -157,8 +163,7 @@ def _over_placebo(
     other = _other_cases(outcomes, names, how["value"], reference)
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
     remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
-    notes = [join_notes(*both) for both in zip(deltas["note"], remarks, strict=True)]
-    return deltas.assign(note=notes)
+    return _with_notes(deltas, remarks)
 
 
 def _other_cases(
@@ -167,15 +172,13 @@ def _other_cases(
     """Return a remark for each condition with different cases for placebo and reference."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
-    sides = pd.DataFrame(index=run.index)
+    sides = run[[*names, "condition"]]
     for side, other in (("delta", reference), ("over", PLACEBO)):
         there = run.loc[run["condition"].eq(other), keys]
         both = run.merge(there, on=keys, how="left", indicator="there")
-        sides[side] = both["there"].eq("both").to_numpy()
-    sides["differs"] = sides["delta"] != sides["over"]
-    keep = [*names, "condition"]
-    counted = pd.concat([run[keep], sides], axis=1).groupby(keep, sort=False, dropna=False)
-    counts = counted[["delta", "over", "differs"]].sum()
+        sides = sides.assign(**{side: both["there"].eq("both").to_numpy()})
+    sides = sides.assign(differs=sides["delta"] != sides["over"])
+    counts = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
     remarks = [
         f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
         for delta, over, differs in counts.itertuples(index=False)
@@ -193,9 +196,7 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
         "harms, but perhaps by no more than the margin": unsure & (high < 0),
         "does not clearly beat its placebo": verdict.eq("teaching") & beaten,
     }
-    reasons = _first_that_holds(words, "")
-    notes = [join_notes(*both) for both in zip(deltas["note"], reasons, strict=True)]
-    return deltas.assign(note=notes)
+    return _with_notes(deltas, _first_that_holds(words, ""))
 
 
 def cases(
@@ -231,14 +232,11 @@ def cases(
     checked = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
     require_reference(checked["condition"], reference)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
-    table = (
-        scored.groupby([*names, "condition"], sort=False, dropna=False, observed=True)["passed"]
-        .agg(["count", "mean"])
-        .reset_index()
-    )
+    attempts = grouped(scored, [*names, "condition"])["passed"]
+    table = attempts.agg(n="count", rate="mean").reset_index()
     base = table[table["condition"].eq(reference)].drop(columns="condition")
-    base = base.rename(columns={"count": "n_reference", "mean": "reference_rate"})
-    others = table[table["condition"].ne(reference)].rename(columns={"count": "n", "mean": "rate"})
+    base = base.rename(columns={"n": "n_reference", "rate": "reference_rate"})
+    others = table[table["condition"].ne(reference)]
     compared = others[["condition"]].drop_duplicates()
     every = table[names].drop_duplicates().merge(compared, how="cross")
     joined = every.merge(others, on=[*names, "condition"], how="left")
@@ -301,9 +299,7 @@ def dimensions(
     marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
     marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
-    per_case = scored.groupby(
-        list(dict.fromkeys([*keys, "condition", *CASE])), sort=False, dropna=False, observed=True
-    )["passed"].mean()
+    per_case = grouped(scored, [*keys, "condition", *CASE])["passed"].mean()
     rows = []
     for values, part in groups(per_case.reset_index(), [*keys, "condition"]):
         share = part["passed"]
@@ -364,22 +360,16 @@ def together(
     passed = chosen.set_index([*keys, "comprehension_dimension"])["passed"].astype("float64")
     table = passed.unstack("comprehension_dimension")
     wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
+    measures = ("both_rate", "first_only_rate", "second_only_rate", "neither_rate")
     rows: list[dict[str, Any]] = []
     for values, part in groups(wide, [*names, "condition"]):
         complete = part.dropna(subset=[first, second])
-        first_passed, second_passed = (
-            complete[name].eq(1.0).to_numpy() for name in (first, second)
-        )
-        shares = {
-            "both": first_passed & second_passed,
-            "first_only": first_passed & ~second_passed,
-            "second_only": second_passed & ~first_passed,
-        }
-        for name, share in {**shares, "neither": ~first_passed & ~second_passed}.items():
+        for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):
+            share = complete[first].eq(left) & complete[second].eq(right)
             interval = bounded_mean(share.astype(float), quantity=RATES, ci_level=ci_level)
             if complete.empty:
                 interval = replace(interval, note="no skill has a verdict on both dimensions")
-            rows.append(row(f"{name}_rate", interval, **values, first=first, second=second))
+            rows.append(row(name, interval, **values, first=first, second=second))
     return estimates(rows, by=[*names, "condition"], extra=["first", "second"])
 
 

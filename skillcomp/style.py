@@ -61,14 +61,8 @@ CONDITION_LOOKS: Mapping[str, Look] = {
 }
 _FURTHER = (Look("#D55E00", "^"), Look("#964a8b", "D"), Look("#f89c20", "v"), Look("#e42536", "P"))
 # the set of six by Petroff 2021 (arXiv 2107.02270)
-CATEGORIES: tuple[Look, ...] = (
-    Look("#5790fc", "o"),
-    Look("#f89c20", "s"),
-    Look("#e42536", "^"),
-    Look("#964a8b", "D"),
-    Look("#9c9ca1", "v"),
-    Look("#7a21dd", "P"),
-)
+_PETROFF = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
+CATEGORIES: tuple[Look, ...] = tuple(map(Look, _PETROFF, "os^DvP"))
 RATES = "cividis"
 DIFFERENCES = "RdBu"
 
@@ -86,44 +80,34 @@ _CALLED = {
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _METHOD = 90  # longest method in a caption, characters; the frame has the full text
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
+_LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
+_TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
 # Any: matplotlib's stubs type rcParams key by key
 _RC: Any = {
     "font.family": "sans-serif",
     # ships with matplotlib, so that figures are the same on every machine
     "font.sans-serif": ["DejaVu Sans"],
-    **dict.fromkeys(
-        ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize"), LABEL_SIZE
-    ),
-    **dict.fromkeys(
-        ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize"),
-        TICK_SIZE,
-    ),
-    "legend.frameon": False,
+    **dict.fromkeys(_LABEL_KEYS, LABEL_SIZE),
+    **dict.fromkeys(_TICK_KEYS, TICK_SIZE),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
+    **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), "white"),
+    **dict.fromkeys(("pdf.fonttype", "ps.fonttype"), 42),
     "legend.handlelength": 1.6,
     "legend.columnspacing": 1.4,
     "axes.prop_cycle": cycler(color=[look.color for look in CATEGORIES])
     + cycler(marker=[look.marker for look in CATEGORIES]),
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
     "lines.linewidth": 1.2,
     "lines.markersize": 4.0,
     "hatch.linewidth": 0.5,
     "image.cmap": RATES,
     "figure.dpi": 150.0,
     "figure.constrained_layout.use": True,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
     "savefig.bbox": None,
     "savefig.dpi": 300.0,
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
     "pdf.compression": 6,
     "svg.hashsalt": "skillcomp",
     "text.usetex": False,
@@ -205,13 +189,9 @@ def figure(
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
     if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # use() has not been called
         use()
+    size = (WIDTHS[width], height)
     return plt.subplots(
-        nrows,
-        ncols,
-        figsize=(WIDTHS[width], height),
-        sharex=sharex,
-        sharey=sharey,
-        layout="constrained",
+        nrows, ncols, figsize=size, sharex=sharex, sharey=sharey, layout="constrained"
     )
 
 
@@ -307,14 +287,12 @@ def called(name: object) -> str:
 
 def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
     """Format an estimate and its interval by the unit of the row: +51.2 [40.0, 62.4]."""
-    unit = row.get("unit")
-    unit = unit if isinstance(unit, str) else None
+    unit = row.get("unit") if isinstance(row.get("unit"), str) else None
     signed = unit in ("points", "percentage points", "logits")
-    how: Any = {"signed": signed, "digits": digits}
-    limits = [quantity(row.get(name), unit, **how) for name in ("ci_low", "ci_high")]
-    inside = ", ".join(limits).replace(" %", "")
-    estimate = quantity(row.get("estimate"), unit, **how)
-    return estimate if "n/a" in (estimate, limits[0]) else f"{estimate} [{inside}]"
+    numbers = (row.get(name) for name in ("estimate", "ci_low", "ci_high"))
+    estimate, low, high = (quantity(n, unit, signed=signed, digits=digits) for n in numbers)
+    inside = f"{low}, {high}".replace(" %", "")
+    return estimate if "n/a" in (estimate, low) else f"{estimate} [{inside}]"
 
 
 def describe_axes(ax: Any, what: str, numbers: str = "") -> None:
@@ -346,10 +324,9 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
             counts = pd.to_numeric(frame[column])
             low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
             facts.append(f"{noun} = {low}" + (f" to {high}" if low != high else ""))
-    if "ci_level" in frame.columns:
-        levels = pd.to_numeric(frame["ci_level"]).dropna().unique()
-        if len(levels):
-            facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
+    levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()
+    if len(levels):
+        facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
     if "method" in frame.columns and with_estimates:
         methods = [text for text in map(str, frame["method"].dropna().unique()) if text.strip()]
         if len(methods) > 1:  # the frame has the details after the first comma
@@ -372,12 +349,9 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
     numbers = [_AXES_TEXTS[ax][1] for ax in panels if ax in _AXES_TEXTS and _AXES_TEXTS[ax][1]]
     text += "".join(f" {description}." for description in numbers)
     if not numbers:
-        text += next((_estimates_text(frame) for frame in data.values() if _has_rows(frame)), "")
+        with_rows = [f for f in data.values() if "estimate" in f.columns and len(f)]
+        text += "".join(map(_estimates_text, with_rows[:1]))
     return " ".join(text.replace(r"\$", "$").split())
-
-
-def _has_rows(frame: pd.DataFrame) -> bool:
-    return "estimate" in frame.columns and len(frame) > 0
 
 
 def _estimates_text(frame: pd.DataFrame) -> str:
@@ -525,9 +499,8 @@ def save(
         "store": fingerprint,
     }
     provenance_file, caption_file = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
-    replace_file(
-        provenance_file, json.dumps(provenance, indent=2, ensure_ascii=False).encode() + b"\n"
-    )
+    text = json.dumps(provenance, indent=2, ensure_ascii=False).encode()
+    replace_file(provenance_file, text + b"\n")
     replace_file(caption_file, words.encode() + b"\n")
     pdf, png, svg = pictures
     return [pdf, png, *tables, svg, caption_file, provenance_file]
@@ -582,10 +555,8 @@ def _check_frames(data: Mapping[str, pd.DataFrame]) -> None:
         )
     for name, frame in data.items():
         if not isinstance(frame, pd.DataFrame):
-            raise FrameError(
-                f"style.save: data['{name}'] is a {type(frame).__name__}; allowed: a DataFrame."
-            )
+            problem = f"data['{name}'] is a {type(frame).__name__}; allowed: a DataFrame."
+            raise FrameError(f"style.save: {problem}")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
-            raise FrameError(
-                f"style.save: '{name}' is no name for a file; allowed: letters, digits, _ and -."
-            )
+            problem = f"'{name}' is no name for a file; allowed: letters, digits, _ and -."
+            raise FrameError(f"style.save: {problem}")

@@ -41,11 +41,7 @@ _HEADS = {
     "lam": "Lambda",
 }
 _TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-_TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "−": "$-$",
-    "∞": r"$\infty$",
-    "±": r"$\pm$",
-}
+_TEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
 _COMMON = "all rows: "
 
 
@@ -215,10 +211,10 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
 
 def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:
     """Map each column with limits (estimate, over_placebo) to the columns of its limits."""
-    limits = {column: (f"{column}_low", f"{column}_high") for column in frame.columns}
-    limits["estimate"] = ("ci_low", "ci_high")
     if not set(_ESTIMATE) <= set(frame.columns):
         return {}
+    limits = {column: (f"{column}_low", f"{column}_high") for column in frame.columns}
+    limits["estimate"] = ("ci_low", "ci_high")
     return {name: ends for name, ends in limits.items() if set(ends) <= set(frame.columns)}
 
 
@@ -235,9 +231,7 @@ def _set_column(
         texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
         return f"{_head_text(name)} [interval]", texts, True
     unit_of_row = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(frame))
-    texts = [
-        _cell_text(name, value, unit) for value, unit in zip(frame[name], unit_of_row, strict=True)
-    ]
+    texts = [_cell_text(name, *cell) for cell in zip(frame[name], unit_of_row, strict=True)]
     written = all(re.fullmatch(_NUMBER, text) for text in texts)
     return _head_text(name), texts, written or pd.api.types.is_numeric_dtype(frame[name])
 
@@ -256,9 +250,7 @@ def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     flat.columns = pd.Index(heads)
     if not keep_index:
         return flat.reset_index(drop=True)
-    index_names = [
-        str(name) if name is not None else " " * i for i, name in enumerate(flat.index.names)
-    ]
+    index_names = [" " * i if name is None else str(name) for i, name in enumerate(index.names)]
     taken = {str(column) for column in flat.columns}
     flat.index.names = [f"{name} " if name in taken else name for name in index_names]
     return flat.reset_index()
@@ -283,13 +275,11 @@ def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
     heads: list[Any] = list(frame.columns) if frame.columns.names != [None] else []
     for head in heads:
         names = head if isinstance(head, tuple) else ("estimate", head)
-        if names[0] not in _ESTIMATE:
-            continue
-        if rows is None and frame.columns.names[-1] != "measure":
-            continue
-        measures = [names[-1]] * len(frame) if rows is None else rows
-        rates = ["rate" if _unit_if_known(measure) == "rate" else None for measure in measures]
-        rates_of[_plain_head(head)] = rates
+        with_measures = rows is not None or frame.columns.names[-1] == "measure"
+        if names[0] in _ESTIMATE and with_measures:
+            measures = [names[-1]] * len(frame) if rows is None else rows
+            units = map(_unit_if_known, measures)
+            rates_of[_plain_head(head)] = ["rate" if unit == "rate" else None for unit in units]
     return rates_of
 
 
@@ -382,7 +372,7 @@ def _escape_markdown(text: str) -> str:
 
 
 def _escape_tex(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
+    return text.translate(str.maketrans(_TEX))
 
 
 def install(most: int = 5) -> None:

@@ -12,16 +12,10 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.errors import plural
-from skillcomp.frames.case_table import (
-    Value,
-    case_table,
-    clusters_of,
-    compared_outcomes,
-    level_of,
-)
+from skillcomp.frames.case_table import Value, case_table, clusters_of, compared_outcomes, level_of
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import estimates, groups, listed, ordered, row
+from skillcomp.frames.estimates import estimates, grouped, groups, listed, ordered, row
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -39,6 +33,7 @@ MIN_CASES = 5
 
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
 _MEASURES = ("near_delta", "far_delta", "gap")
+_Row = dict[str, Any]
 
 
 def gap(
@@ -102,11 +97,8 @@ def gap(
     checked = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
     table = case_table(checked, by=names)
     table["rate"] = level_of(table, value)
-    facts = ["transfer", "comprehension_dimension"]
-    facts_of = checked.drop_duplicates(CASE)[
-        [*CASE, *(name for name in facts if name not in names)]
-    ]
-    table = table.merge(facts_of, on=CASE, validate="m:1")
+    facts = [name for name in ("transfer", "comprehension_dimension") if name not in names]
+    table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, validate="m:1")
     rows = []
     for values, group in groups(table, names):
         base = group.loc[group["condition"].eq(reference), [*CASE, "rate"]]
@@ -118,15 +110,12 @@ def gap(
             dropped = len(part) + len(base) - len(both) - len(complete)
             about = values | {"condition": condition, "n_dropped": dropped}
             complete = complete[complete["transfer"].notna()]
-            rows += _within_dimensions(complete, ci_level, about) + _pooled_rows(
-                complete, ci_level, about
-            )
+            rows += _within_dimensions(complete, ci_level, about)
+            rows += _pooled_rows(complete, ci_level, about)
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
-def _within_dimensions(
-    pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:
     labelled = pairs[pairs["comprehension_dimension"].notna()]
     level = labelled.groupby(["skill", "comprehension_dimension"], sort=False)
     compared = labelled[level["transfer"].transform("nunique").eq(2)]
@@ -142,41 +131,32 @@ def _within_dimensions(
     return _gap_rows(compared, codes, ci_level, about, note, few)
 
 
-def _pooled_rows(
-    pairs: pd.DataFrame, ci_level: float, about: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _pooled_rows(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:
     names = ", ".join(sorted(pairs["comprehension_dimension"].dropna().unique()))
     about = about | {"scope": "pooled", "dimensions": names}
-    note = (
+    why = (
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
     codes = np.zeros(len(pairs), dtype=np.intp)
-    return _gap_rows(pairs, codes, ci_level, about, note, "too few near or far cases")
+    return _gap_rows(pairs, codes, ci_level, about, why, "too few near or far cases")
 
 
 def _gap_rows(
-    pairs: pd.DataFrame,
-    levels: np.ndarray[Any, Any],
-    ci_level: float,
-    about: dict[str, Any],
-    note: str,
-    few: str,
-) -> list[dict[str, Any]]:
+    pairs: pd.DataFrame, levels: Any, ci_level: float, about: _Row, note: str, few: str
+) -> list[_Row]:
     n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
     about = about | {"n_near": n_near, "n_far": n_far}
     if min(n_near, n_far) < MIN_CASES:
         note = f"{few}: {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
-        sizes = zip(_MEASURES, (n_near, n_far, n_near + n_far), strict=True)
-        return [
-            row(m, undefined("", note, ci_level=ci_level, n=float(n)), **about) for m, n in sizes
+        sizes = (n_near, n_far, n_near + n_far)
+        three = [undefined("", note, ci_level=ci_level, n=float(n)) for n in sizes]
+    else:
+        far = pairs["transfer"].eq("far").to_numpy()
+        gaps = standardised_gap(pairs["delta"], far, levels, pairs["cluster"], ci_level=ci_level)
+        three = [
+            replace(i, note=join_notes(note, i.note)) for i in (gaps.first, gaps.second, gaps.gap)
         ]
-    far = pairs["transfer"].eq("far").to_numpy()
-    gaps = standardised_gap(pairs["delta"], far, levels, pairs["cluster"], ci_level=ci_level)
-    intervals = zip(_MEASURES, (gaps.first, gaps.second, gaps.gap), strict=True)
-    return [
-        row(m, replace(interval, note=join_notes(note, interval.note)), **about)
-        for m, interval in intervals
-    ]
+    return [row(m, interval, **about) for m, interval in zip(_MEASURES, three, strict=True)]
 
 
 def rates(
@@ -276,8 +256,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
     # missing repeat numbers are equal: a running number makes the match one to one
-    turn = outcomes.groupby([*keys, "case_id"], dropna=False, observed=True).cumcount()
-    outcomes = outcomes.assign(turn=turn)
+    outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())
     contrasts = outcomes.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = outcomes[[*keys, "turn", "case_id", "passed"]].rename(
         columns={"case_id": "contrast_of", "passed": "passed_of"}
@@ -350,9 +329,8 @@ def hedging(
     complete = complete.assign(
         wrong=~complete["passed"].astype(bool), hedged=complete["hedges"].gt(0)
     )
-    keys = list(dict.fromkeys([*names, "condition", *CASE, "cluster", "wrong"]))
-    grouped = complete.groupby(keys, sort=False, dropna=False, observed=True)["hedged"]
-    shares = grouped.mean().reset_index()
+    keys = [*names, "condition", *CASE, "cluster", "wrong"]
+    shares = grouped(complete, keys)["hedged"].mean().reset_index()
     measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
     rows = []
     for values, part in deltas.condition_groups(shares, names):
@@ -360,8 +338,8 @@ def hedging(
         why = "no skill has both right and wrong answers"
         three = [undefined("", why, ci_level=ci_level, n=0)] * 3
         if len(mine):
-            given_groups = mine["hedged"], mine["wrong"], mine["skill"], mine["cluster"]
-            gaps = standardised_gap(*given_groups, quantity=RATES, ci_level=ci_level)
+            columns = (mine[name] for name in ("hedged", "wrong", "skill", "cluster"))
+            gaps = standardised_gap(*columns, quantity=RATES, ci_level=ci_level)
             three = [gaps.first, gaps.second, gaps.gap]
         rows += [row(m, interval, **values) for m, interval in zip(measures, three, strict=True)]
     return estimates(rows, by=[*names, "condition"])

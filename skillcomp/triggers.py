@@ -21,6 +21,7 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     check_settings,
     estimates,
+    grouped,
     groups,
     listed,
     ordered,
@@ -181,13 +182,11 @@ def confusion(
     --------
     skillcomp.plots.dimensions : Draws the result, with ``x="fired", y="expected"``.
     """
-    names = _grouping_columns(by)
+    names, what = _grouping_columns(by), "triggers.confusion"
     if "offered" in names:
         raise FrameError("triggers.confusion: by= names 'offered', which is what is confused.")
-    check_settings("triggers.confusion", ci_level)
-    checked = _checked_invocations(
-        invocations, cases, names, "triggers.confusion", needs_truth=False
-    )
+    check_settings(what, ci_level)
+    checked = _checked_invocations(invocations, cases, names, what, needs_truth=False)
     rows, samples = [], []
     for values, group in groups(checked[checked["invoked"].notna()], names):
         attempts = _expected_skills(group)
@@ -196,10 +195,7 @@ def confusion(
             part = attempts[attempts["expected"].eq(expected)]
             ids = part["attempt_id"]
             hits = group[group["attempt_id"].isin(ids) & group["invoked"].astype(bool)]
-            fired = {
-                name: set(rows_of_skill["attempt_id"])
-                for name, rows_of_skill in hits.groupby("offered")
-            }
+            fired = {name: set(hit["attempt_id"]) for name, hit in hits.groupby("offered")}
             silent = set(ids) - set(hits["attempt_id"])
             for name, inside in [*fired.items(), *([(NOTHING, silent)] if silent else [])]:
                 share = ids.isin(inside).groupby([part["skill"], part["case_id"]], sort=False)
@@ -208,10 +204,7 @@ def confusion(
                 about = {"expected": expected, "fired": name, "n_attempts": len(inside)}
                 rows.append(values | about | {"n_asked": len(part)})
     intervals = bounded_means(samples, quantity=RATES, ci_level=ci_level)
-    shares = [
-        row("fired_share", rows_of_skill, **about)
-        for about, rows_of_skill in zip(rows, intervals, strict=True)
-    ]
+    shares = [row("fired_share", i, **about) for about, i in zip(rows, intervals, strict=True)]
     return estimates(shares, by=[*names, "expected", "fired"], extra=["n_attempts", "n_asked"])
 
 
@@ -257,7 +250,7 @@ def compare(
     them by condition in :func:`detection`. Rows answer separate questions; p-values are not
     adjusted. A repetition under a second name (A/A) shows the differences due to chance.
     """
-    names = [name for name in _grouping_columns(by) if name != "condition"]
+    names = _grouping_columns(by)[:-1]
     check_settings("triggers.compare", ci_level)
     checked = _checked_invocations(invocations, cases, [*names, "condition"], "triggers.compare")
     require_known("triggers.compare: reference: found", reference, ordered(checked["condition"]))
@@ -267,9 +260,10 @@ def compare(
     rows, samples = [], []
     for measure, table in tables.items():
         keys = [*names, *CASE, "cluster", "should", "kind", *([] if measure else ["offered"])]
-        keys = list(dict.fromkeys(keys))
         table = table.assign(right=_share_right(table))
-        wide = table.set_index([*keys, "condition"])["right"].unstack("condition")
+        wide = table.set_index(list(dict.fromkeys([*keys, "condition"])))["right"].unstack(
+            "condition"
+        )
         wide = wide.reindex(columns=checked["condition"].unique())  # a condition may have no rows
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(checked["condition"].unique(), reference):
@@ -385,11 +379,12 @@ def _checked_invocations(
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Count, per ``by``, case and skill on offer, the attempts and those in which it fired."""
     keys = [*names, *CASE, "offered", "cluster", "should", "kind"]
-    decided = invocations[invocations["should"].notna()]
-    fired = decided.groupby(list(dict.fromkeys(keys)), sort=False, dropna=False, observed=True)[
-        "did"
-    ]
-    table = fired.agg(n="count", size="size", fired="sum").reset_index()
+    return _counts_by(keys, invocations[invocations["should"].notna()], "did")
+
+
+def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the known values, all values, the sum and the mean of a column of 0 and 1."""
+    table = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum").reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
 
 
@@ -429,15 +424,9 @@ def _detection_samples(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[
         yield measure, about, nothing, (right, answered["cluster"], None)
     answered = group[group["n"] > 0]
     should, share, n = answered["should"], answered["share"], answered["n"]
-    missing = (group["size"] - group["n"]).sum()
-    for measure, value, weight in (
-        ("precision", should, share),
-        (
-            "f1",
-            2 * should * share / (share + should).where(lambda total: total > 0),
-            share + should,
-        ),
-    ):
+    missing, total = (group["size"] - group["n"]).sum(), share + should
+    f1 = 2 * should * share / total.where(total > 0)
+    for measure, value, weight in (("precision", should, share), ("f1", f1, total)):
         some = weight > 0
         about = values | {"kind": "all", "n_missing": missing}
         about |= {"n_right": (value * weight * n)[some].sum(), "n_asked": (weight * n)[some].sum()}
@@ -460,29 +449,20 @@ def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
 
 def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return, per ``by`` and case, the share of attempts with exactly the right skills."""
-    keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
+    keys = [*names, *CASE, "cluster"]
     wrong = (invocations["did"] - invocations["should"]).abs()
-    each = invocations.assign(wrong=wrong, open=wrong.isna()).groupby(
-        list(dict.fromkeys([*keys, "attempt_id"])), sort=False, dropna=False, observed=True
-    )
+    each = grouped(invocations.assign(wrong=wrong, open=wrong.isna()), [*keys, "attempt_id"])
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
     # one wrong skill already decides an attempt, but using it while others are unknown would keep
     # only failures: every skill must be known
-    exact = (1.0 - attempts["worst"]).where(~attempts["open"])
-    per_case = attempts.assign(exact=exact).groupby(keys, sort=False, dropna=False, observed=True)
-    table = per_case["exact"].agg(n="count", size="size", fired="sum").reset_index()
-    share = table["fired"] / table["n"].where(table["n"] > 0)
-    return table.assign(share=share, should=1.0, kind="all")
+    attempts["exact"] = (1.0 - attempts["worst"]).where(~attempts["open"])
+    return _counts_by(keys, attempts, "exact").assign(should=1.0, kind="all")
 
 
 def _exact_sample(invocations: pd.DataFrame, values: dict[str, Any]) -> _Sample:
     table = _exact_cases(invocations, [])
     answered = table[table["n"] > 0]
-    about = values | {
-        "kind": "all",
-        "n_right": answered["fired"].sum(),
-        "n_asked": answered["n"].sum(),
-    }
+    about = values | {"kind": "all", "n_right": table["fired"].sum(), "n_asked": table["n"].sum()}
     about["n_missing"] = (table["size"] - table["n"]).sum()
     nothing = "of no attempt is it known of every skill on offer whether it should have fired"
     return "exact", about, nothing, (answered["share"], answered["cluster"], None)

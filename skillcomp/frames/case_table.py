@@ -121,14 +121,11 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
         n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
         share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
         n_shares=n_shares,
-        size=np.bincount(code)
-        + _n_absent_repeats(table, [*by, "skill", "condition"], code, outcomes["repeat"]),
+        size=np.bincount(code) + _absent_repeats(table, by, code, outcomes["repeat"]),
     )
 
 
-def _n_absent_repeats(
-    table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series
-) -> Ints:
+def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
     """Count the repeats that a row lacks and other cases of its skill and condition have."""
     group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
     number, numbers = pd.factorize(repeat)
@@ -170,15 +167,9 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
     return table["share"]
 
 
-def mean_of(values: Any, weights: Any = None) -> float:
-    """Return the mean over cases, weighted if there are weights."""
-    return float(np.mean(values) if weights is None else np.average(values, weights=weights))
-
-
 Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
-_RATES = ("rate", "reference_rate")
 UNEQUAL_LOSS = 0.05  # warn if the shares of missing attempts differ by this much or more
 MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
 HARDLY_ENOUGH = 7  # with this many skills or fewer hardly any delta excludes 0
@@ -189,21 +180,21 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CasePairs:
-    """Columns of a case table for the condition (1) and the reference (0), one entry per case.
+    """Values of a case table for the condition (1) and the reference (0), one entry per case.
 
+    ``level`` is the pass rate of attempts, or of checks, NaN if unknown; ``n`` counts the attempts
+    that have one, ``met`` those that passed (or the sum of their shares), ``size`` all attempts.
     ``n_dropped`` counts the cases left out because they lack one of the two conditions. Without
     ``weight`` all cases have the same weight.
     """
 
+    level1: Floats
+    met1: Floats
     n1: Floats
-    n_passed1: Floats
-    share1: Floats
-    n_shares1: Floats
     size1: Floats
+    level0: Floats
+    met0: Floats
     n0: Floats
-    n_passed0: Floats
-    share0: Floats
-    n_shares0: Floats
     size0: Floats
     cluster: Ints
     skill: Ints
@@ -215,11 +206,9 @@ class CasePairs:
         if keep.all():
             return self
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        del columns["n_dropped"]
-        selected: dict[str, Any] = {
-            name: None if field is None else field[keep] for name, field in columns.items()
-        }
-        return CasePairs(**selected, n_dropped=self.n_dropped + int((~keep).sum()))
+        n_dropped = columns.pop("n_dropped") + int((~keep).sum())
+        selected = {k: None if part is None else part[keep] for k, part in columns.items()}
+        return CasePairs(**selected, n_dropped=n_dropped)
 
 
 class Pairing:
@@ -228,7 +217,7 @@ class Pairing:
     ``groups`` holds the ``by`` values of each group, in the order of the table.
     """
 
-    def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str) -> None:
+    def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str, value: str) -> None:
         group, first = group_codes(table, by)
         values = [table[name].array.take(first) for name in by]
         rows = zip(*values, strict=True) if values else ((),) * len(first)
@@ -248,8 +237,11 @@ class Pairing:
             self._found.setdefault(number, []).append(self._names[code])
         self._partner = partner[case]
         self._n_base = np.bincount(group[base], minlength=int(group.max(initial=-1)) + 1)
-        names = ("n", "n_passed", "share", "n_shares", "size")
-        self._values = [table[name].to_numpy(dtype=np.float64) for name in names]
+        n, met = table["n"], table["n_passed"]
+        if value != "passed":
+            n, met = table["n_shares"], table["share"].fillna(0.0) * table["n_shares"]
+        columns = (level_of(table, value), met, n, table["size"])
+        self._values = [column.to_numpy(dtype=np.float64) for column in columns]
         self._cluster, self._skill = (pd.factorize(table[k])[0] for k in ("cluster", "skill"))
         self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
@@ -276,7 +268,7 @@ def check_cluster(cluster: str) -> None:
 
 
 def delta_rows(
-    sets: Sequence[CasePairs], value: Value, cluster: Cluster, ci_level: float
+    sets: Sequence[CasePairs], value: str, cluster: Cluster, ci_level: float
 ) -> list[dict[str, Any]]:
     """Return one estimates row per set of pairs; all intervals are computed together.
 
@@ -284,71 +276,40 @@ def delta_rows(
     n_missing, n_missing_reference, worst_low and worst_high.
     """
     check_cluster(cluster)
-    complete = [pairs.where(_has_values(pairs, value)) for pairs in sets]
+    complete = [pairs.where(~np.isnan(pairs.level1 - pairs.level0)) for pairs in sets]
     claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in complete]
-    levels = [_case_levels(pairs, value) for pairs in complete]
-    intervals = bounded_means(
-        [
-            (level - base, label, pairs.weight)
-            for (level, base), (label, _), pairs in zip(levels, claims, complete, strict=True)
-        ],
-        quantity=DELTAS,
-        null=0.0,
-        ci_level=ci_level,
-    )
-    missing = [_missing_counts(pairs, value) for pairs in sets]
-    return [
-        _delta_row(pairs, value, interval, level, note, lost)
-        for pairs, interval, level, (_, note), lost in zip(
-            complete, intervals, levels, claims, missing, strict=True
-        )
+    samples = [
+        (pairs.level1 - pairs.level0, label, pairs.weight)
+        for pairs, (label, _) in zip(complete, claims, strict=True)
     ]
+    intervals = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    notes = (note for _, note in claims)
+    parts = zip(complete, intervals, notes, map(_missing_counts, sets), strict=True)
+    return [_delta_row(f"delta_{value}", *part) for part in parts]
 
 
-def _missing_counts(pairs: CasePairs, value: Value) -> tuple[dict[str, float], str]:
+def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
     """Count attempts without an outcome, bound the delta, and return a warning of unequal loss.
 
     The bounds are the delta over the cases asked under both conditions if every missing attempt
     of one condition failed and of the other passed, and the reverse.
     """
-    if value == "passed":
-        met, there = (pairs.n_passed1, pairs.n_passed0), (pairs.n1, pairs.n0)
-    else:
-        there = (pairs.n_shares1, pairs.n_shares0)
-        met = (np.nan_to_num(pairs.share1) * there[0], np.nan_to_num(pairs.share0) * there[1])
-    size = (pairs.size1, pairs.size0)
-    lost = [every - seen for every, seen in zip(size, there, strict=True)]
-    least = [of / every for of, every in zip(met, size, strict=True)]
-    most = [(of + gone) / n for of, gone, n in zip(met, lost, size, strict=True)]
-    empty = not len(pairs.n1)
-    counts = {
-        "n_missing": int(lost[0].sum()),
-        "n_missing_reference": int(lost[1].sum()),
-        "worst_low": np.nan if empty else mean_of(least[0] - most[1], pairs.weight),
-        "worst_high": np.nan if empty else mean_of(most[0] - least[1], pairs.weight),
-    }
-    if empty:
-        return counts, ""
-    share, reference_share = (float(g.sum() / n.sum()) for g, n in zip(lost, size, strict=True))
-    if abs(share - reference_share) < UNEQUAL_LOSS - 1e-9:
-        return counts, ""
-    return counts, (
-        f"attempts missing: {share:.0%} of the condition, {reference_share:.0%} of the reference: "
-        "if they differ from the others the delta is biased, at worst up to worst_low and "
-        "worst_high"
-    )
-
-
-def _has_values(pairs: CasePairs, value: Value) -> NDArray[np.bool_]:
-    if value == "passed":
-        return (pairs.n1 > 0) & (pairs.n0 > 0)
-    return ~np.isnan(pairs.share1) & ~np.isnan(pairs.share0)
-
-
-def _case_levels(pairs: CasePairs, value: Value) -> tuple[Floats, Floats]:
-    if value == "passed":
-        return pairs.n_passed1 / pairs.n1, pairs.n_passed0 / pairs.n0
-    return pairs.share1, pairs.share0
+    lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
+    counts = {"n_missing": int(lost.sum()), "n_missing_reference": int(lost_base.sum())}
+    if not len(pairs.n1):
+        return {**counts, "worst_low": np.nan, "worst_high": np.nan}, ""
+    low = pairs.met1 / pairs.size1 - (pairs.met0 + lost_base) / pairs.size0
+    high = (pairs.met1 + lost) / pairs.size1 - pairs.met0 / pairs.size0
+    worst = [float(np.average(delta, weights=pairs.weight)) for delta in (low, high)]
+    bounds = dict(zip(("worst_low", "worst_high"), worst, strict=True))
+    share, base = lost.sum() / pairs.size1.sum(), lost_base.sum() / pairs.size0.sum()
+    note = ""
+    if abs(share - base) >= UNEQUAL_LOSS - 1e-9:
+        note = (
+            f"attempts missing: {share:.0%} of the condition, {base:.0%} of the reference: if they "
+            "differ from the others the delta is biased, at worst up to worst_low and worst_high"
+        )
+    return counts | bounds, note
 
 
 def few_skills(n_skills: int) -> str:
@@ -400,21 +361,22 @@ def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval
 
 
 def _delta_row(
+    measure: str,
     pairs: CasePairs,
-    value: Value,
     interval: Interval,
-    levels: tuple[Floats, Floats],
     note: str,
-    missing: tuple[dict[str, float], str],
+    missing: tuple[dict[str, Any], str],
 ) -> dict[str, Any]:
-    measure, (lost, warning), n_dropped = f"delta_{value}", missing, pairs.n_dropped
-    about: dict[str, Any] = {"n_dropped": n_dropped, **dict.fromkeys(_RATES, np.nan), **lost}
-    if interval.n:
-        means = (mean_of(level, pairs.weight) for level in levels)
-        about |= dict(zip(_RATES, means, strict=True))
+    """Return the row of one set of pairs; ``missing`` as from :func:`_missing_counts`."""
+    (lost, warning), n_dropped = missing, pairs.n_dropped
+    rate, base = (
+        float(np.average(level, weights=pairs.weight)) if interval.n else np.nan
+        for level in (pairs.level1, pairs.level0)
+    )
     nothing = "no case has outcomes in both conditions"
     if n_lost := lost["n_missing"] + lost["n_missing_reference"]:
-        nothing += f"; {plural(int(n_lost), 'attempt')} lack one (no usable verdict)"
+        nothing += f"; {plural(n_lost, 'attempt')} lack one (no usable verdict)"
     dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the two conditions"
-    claim_interval = claimed(interval, note, nothing, dropped if n_dropped else "", warning)
-    return row(measure, claim_interval, **about)
+    interval = claimed(interval, note, nothing, dropped if n_dropped else "", warning)
+    about = {"n_dropped": n_dropped, "rate": rate, "reference_rate": base, **lost}
+    return row(measure, interval, **about)

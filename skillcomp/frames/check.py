@@ -68,12 +68,18 @@ def plain_values(values: pd.Series) -> pd.Series:
         texts = isinstance(dtype.categories.dtype, pd.StringDtype)
         return pd.Series(values.astype("str" if texts else "object"))
     if isinstance(dtype, pd.SparseDtype):
-        dense = pd.Series(np.asarray(values.array), index=values.index, name=values.name)
-        return dense
+        return pd.Series(np.asarray(values.array), index=values.index, name=values.name)
     if isinstance(dtype, pd.ArrowDtype):
         dense = values.astype("object")
         return dense.where(dense.notna(), None)
     return values
+
+
+def as_list(names: Any) -> list[Any]:
+    """Return names as a list: a single one is a list of one, None an empty list."""
+    if names is None:
+        return []
+    return list(names) if pd.api.types.is_list_like(names) else [names]
 
 
 def require_frame(frame: Any, what: str) -> None:
@@ -303,10 +309,8 @@ def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
     if not contract.unique or not set(contract.unique) <= set(frame.columns):
         return
     keys, otherwise = list(contract.unique), list(contract.otherwise)
-    rows = frame[keys]
-    without_id = rows[keys[0]].isna()
-    if without_id.any():
-        rows = rows[~without_id]
+    without_id = frame[keys[0]].isna()
+    rows = frame.loc[~without_id, keys] if without_id.any() else frame[keys]
     yield from _problem_of_equal_rows(rows, "key ({}): {} rows share a key")
     if otherwise and set(otherwise) <= set(frame.columns):
         rows = frame.loc[without_id & frame["repeat"].notna(), otherwise]

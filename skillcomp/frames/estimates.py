@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
-from skillcomp.frames.check import check, require_frame
+from skillcomp.frames.check import as_list, check, require_frame
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level
@@ -57,9 +57,7 @@ UNITS = (
 
 def listed(by: str | Sequence[str] | None) -> list[str]:
     """Return ``by`` as a list of distinct names; a single name is a list of one."""
-    if by is None:
-        return []
-    names = [by] if isinstance(by, str) else list(by) if isinstance(by, Iterable) else [by]
+    names = as_list(by)
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"by=: found {by!r}; allowed: names of columns, such as ['skill'].")
     return list(dict.fromkeys(names))
@@ -93,20 +91,15 @@ def refuse_pooling(
         _refuse_graders(frame, by, what)
     if copies and "perturbation" not in by and "perturbation" in frame.columns:
         names = frame["perturbation"].unique()
-        names_present = sorted(
-            {"none" if pd.isna(name) or name == "" else str(name) for name in names}
-        )
-        if len(names_present) > 1:
-            contents = (
-                f"altered copies beside the answers (perturbation: {', '.join(names_present)})"
-            )
-            raise _pooling_error(
-                what, contents, "perturbation", "a copy is no repeat of its answer", by
-            )
+        present = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
+        if len(present) > 1:
+            contents = f"altered copies beside the answers (perturbation: {', '.join(present)})"
+            why = "a copy is no repeat of its answer"
+            raise _pooling_error(what, contents, "perturbation", why, by)
     if agents and "agent" not in by and "agent" in frame.columns:
-        names_present = sorted(map(str, frame["agent"].unique()))
-        if len(names_present) > 1:
-            contents = f"answers of more than one agent: {', '.join(names_present)}"
+        present = sorted(map(str, frame["agent"].unique()))
+        if len(present) > 1:
+            contents = f"answers of more than one agent: {', '.join(present)}"
             raise _pooling_error(what, contents, "agent", "they are no repeats of each other", by)
 
 
@@ -124,18 +117,16 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
             )
     fixed: list[str] = []
     for name in GRADER:
-        if name not in frame.columns:
-            continue
-        if name in by:
+        if name in by and name in frame.columns:
             fixed.append(name)
-            continue
-        rows = frame.groupby(fixed, dropna=False) if fixed else frame
-        if np.any(rows[name].nunique(dropna=False) > 1):
-            names_present = sorted(map(str, frame[name].unique()))
-            contents = f"more than one {name}: {', '.join(names_present)}"
-            raise _pooling_error(
-                what, contents, name, "pooling them would hide their differences", by
-            )
+        elif name in frame.columns:
+            rows = frame.groupby(fixed, dropna=False) if fixed else frame
+            if np.any(rows[name].nunique(dropna=False) > 1):
+                contents = (
+                    f"more than one {name}: {', '.join(sorted(map(str, frame[name].unique())))}"
+                )
+                why = "pooling them would hide their differences"
+                raise _pooling_error(what, contents, name, why, by)
 
 
 def prepared(
@@ -204,9 +195,8 @@ def ordered(
     """Return the distinct names without the reference: those of ``order``, then the others."""
     distinct = names.unique() if isinstance(names, pd.Series) else dict.fromkeys(names)
     others = [name for name in distinct if reference is None or name != reference]
-    return [name for name in order if name in others] + [
-        name for name in others if name not in order
-    ]
+    first = [name for name in order if name in others]
+    return first + [name for name in others if name not in order]
 
 
 def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:
@@ -247,8 +237,13 @@ def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, A
     if not by:
         yield {}, frame
         return
-    for key, rows in frame.groupby(list(by), sort=False, dropna=False, observed=True):
+    for key, rows in grouped(frame, by):
         yield dict(zip(by, key, strict=True)), rows
+
+
+def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
+    """Group by distinct columns in order of appearance; a missing value is a value of its own."""
+    return frame.groupby(list(dict.fromkeys(names)), sort=False, dropna=False, observed=True)
 
 
 def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
@@ -258,9 +253,8 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     """
     if not names:
         return np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
-    keys = frame.groupby(list(names), sort=False, dropna=False, observed=True)
     # pandas gives combinations with missing values the last numbers
-    code, numbers = pd.factorize(keys.ngroup())
+    code, numbers = pd.factorize(grouped(frame, names).ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
     first[code[::-1]] = np.arange(len(code))[::-1]  # reversed: the last of several writes stays
     return code, first
@@ -337,8 +331,7 @@ def estimates(
         One row per item of ``rows``: ``by``, the columns of the contract ``"estimates"``, then
         ``extra``. A missing ``note`` is an empty text.
     """
-    shape = list(CONTRACTS["estimates"].columns)
-    names = [*by, *shape, *extra]
+    names = [*by, *CONTRACTS["estimates"].columns, *extra]
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")

@@ -22,18 +22,13 @@ from skillcomp.records import DIMENSIONS, dimension_family
 _WHAT = "from_frame"
 # Words that tables use for each condition; compared without case, blanks, "_" and "-".
 _CONDITIONS = {
-    "baseline": (
-        *("baseline", "base", "control", "without", "no", "off", "0", "false", "no skill"),
-        *("without skill", "without the skill", "without a skill", "noskill", "unassisted"),
-        *("w/o", "w/o skill", "w/o skill.md", "without skill.md", "no skill.md"),
-    ),
-    "skill": (
-        *("skill", "with", "treatment", "treated", "on", "yes", "1", "true", "with skill"),
-        *("with the skill", "with a skill", "withskill", "skilled"),
-        *("w/", "w/ skill", "w/ skill.md", "with skill.md", "skill.md"),
-    ),
-    "placebo": ("placebo", "sham", "placebo skill", "other skill"),
-    "previous": ("previous", "old", "old skill", "previous skill", "previous version"),
+    "baseline": "baseline|base|control|without|no|off|0|false|no skill|without skill"
+    "|without the skill|without a skill|noskill|unassisted|w/o|w/o skill|w/o skill.md"
+    "|without skill.md|no skill.md",
+    "skill": "skill|with|treatment|treated|on|yes|1|true|with skill|with the skill|with a skill"
+    "|withskill|skilled|w/|w/ skill|w/ skill.md|with skill.md|skill.md",
+    "placebo": "placebo|sham|placebo skill|other skill",
+    "previous": "previous|old|old skill|previous skill|previous version",
 }
 _TRUE = ("true", "t", "yes", "y", "1", "pass", "passed", "ok", "correct", "right", "success")
 _FALSE = ("false", "f", "no", "n", "0", "fail", "failed", "incorrect", "wrong", "failure")
@@ -44,7 +39,7 @@ _TRUTHS: dict[str, bool | None] = {
     **dict.fromkeys(_NO_VALUE),
 }
 _DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(_NO_VALUE)}
-_CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words}
+_CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
 _SHOWN = 5  # names of tries listed in a warning
 _FACTS = ("prompt", "transfer", "dimension", "contrast_of")
 _OF_ANSWERS = ("answer", "seconds", "cost_usd")
@@ -61,7 +56,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
 _CELL = [*CASE, "condition", "agent"]
 _FEW_VALUES = 12  # a column with more distinct values does not name graders or tries
 _TRY = [*_CELL, "repeat"]
-_KEYS = ["attempt_id", *_TRY]
+_Columns = dict[str, pd.Series]
 
 
 class FrameWarning(UserWarning):
@@ -216,15 +211,16 @@ def from_frame(
     facts = {name: reader.case_column(columns[name], name) for name in _FACTS if name in columns}
     amounts = {name: columns[name] for name in _OF_ANSWERS if name in columns}
     reader.raise_problems()
-    answers = rows[_KEYS].assign(**amounts)
+    answers = rows[["attempt_id", *_TRY]].assign(**amounts)
     made = {
         "cases": _cases_frame(rows, facts, reader),
         "attempts": _one_each(answers, ["attempt_id"], amounts, reader, "answer"),
         "verdicts": _verdicts_frame(rows, columns, reader),
-        "gold": _labels_beside(gold, labeller, rows, reader)
-        if isinstance(gold, pd.DataFrame)
-        else _labels_inside(columns, rows, reader),
     }
+    if isinstance(gold, pd.DataFrame):
+        made["gold"] = _labels_beside(gold, labeller, rows, reader)
+    else:
+        made["gold"] = _labels_inside(columns, rows, reader)
     reader.raise_problems()
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
@@ -293,9 +289,8 @@ class _TableReader:
         for role, values in columns.items():
             odd = values[[not isinstance(label, Hashable) for label in values]]
             if len(odd):
-                self.add_problem(
-                    role, f"found a {type(odd.iloc[0]).__name__}; expected plain values."
-                )
+                name = type(odd.iloc[0]).__name__
+                self.add_problem(role, f"found a {name}; expected plain values.")
         self.raise_problems()
         return columns
 
@@ -331,11 +326,8 @@ class _TableReader:
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
         """Add a change that lists the mapped words and their numbers of rows."""
         n = values.map(_as_literal, na_action="ignore").value_counts()
-        literals = {_as_literal(word): meaning for word, meaning in meanings.items()}
-        parts = [
-            f"{word} as {'missing' if meaning is None else meaning} ({plural(int(n[word]), 'row')})"
-            for word, meaning in literals.items()
-        ]
+        literals = {_as_literal(w): "missing" if m is None else m for w, m in meanings.items()}
+        parts = [f"{w} as {m} ({plural(int(n[w]), 'row')})" for w, m in literals.items()]
         self.add_change(role, f"{', '.join(parts)}.")
 
     def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -345,15 +337,10 @@ class _TableReader:
         except FrameError as error:
             before = "gold: " if kind == "gold" else ""
             for problem in error.problems:
-                message = re.sub(
-                    r"column '(\w+)'",
-                    lambda match: (
-                        self.column_label(match[1]) if match[1] in self.names else match[0]
-                    ),
-                    problem,
-                    count=1,
-                )
-                self.problems.append(before + message)
+                column = re.search(r"column '(\w+)'", problem)
+                if column and column[1] in self.names:
+                    problem = problem.replace(column[0], self.column_label(column[1]), 1)
+                self.problems.append(before + problem)
             return frame
 
     def as_verdicts(self, values: pd.Series, role: str) -> pd.Series:
@@ -389,9 +376,8 @@ class _TableReader:
                 continue
             name = _CONDITION_OF.get(_plain_word(word)) or _as_name(word)
             if name is None:
-                self.add_problem(
-                    "condition", f"found {show(values[values.eq(word)])}; expected text."
-                )
+                odd = show(values[values.eq(word)])
+                self.add_problem("condition", f"found {odd}; expected text.")
                 return values.astype("object")
             meanings[word] = name
             plainly &= _as_literal(word) == _as_literal(name)
@@ -422,7 +408,7 @@ class _TableReader:
         if "attempt" in columns:
             ids = self.as_texts(columns["attempt"], "attempt")
             first = ~ids.duplicated()
-            numbers = rows[first].groupby([*_CELL], dropna=False).cumcount() + 1
+            numbers = rows[first].groupby(_CELL, dropna=False).cumcount() + 1
             return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
         if "check" in columns:
             return pd.Series(1, index=rows.index, dtype="Int64")
@@ -438,7 +424,7 @@ class _TableReader:
 
     def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
         """Return a hint at the ignored columns in which rows numbered as repeats differ."""
-        place = rows.groupby([*_CELL], dropna=False).ngroup()
+        place = rows.groupby(_CELL, dropna=False).ngroup()
         names = [
             f"'{name}'"
             for name, values in self.others.items()
@@ -477,9 +463,9 @@ class _TableReader:
         cells = pd.DataFrame({"id": ids, "cell": _row_tuples(rows, _CELL)}).drop_duplicates()
         twice = cells.loc[cells["id"].duplicated(), "id"]
         if len(twice):
-            several = f"'{twice.iloc[0]}' stands for several cases or conditions"
             n = plural(len(twice), "such id")
-            self.add_problem("attempt", f"{several} ({n}); an answer has one of each.")
+            several = f"'{twice.iloc[0]}' stands for several cases or conditions ({n})"
+            self.add_problem("attempt", f"{several}; an answer has one of each.")
         return ids
 
     def case_column(self, values: pd.Series, role: str) -> pd.Series:
@@ -505,9 +491,7 @@ class _TableReader:
         return upper
 
 
-def _cases_frame(
-    rows: pd.DataFrame, facts: dict[str, pd.Series], reader: _TableReader
-) -> pd.DataFrame:
+def _cases_frame(rows: pd.DataFrame, facts: _Columns, reader: _TableReader) -> pd.DataFrame:
     cases = _one_each(rows[CASE].assign(**facts), CASE, facts, reader, "case")
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
@@ -525,17 +509,13 @@ def _one_each(
         if several.any():
             first = several.index[several][0]
             name = "/".join(first) if isinstance(first, tuple) else first
-            n = plural(int(several.sum()), what)
-            reader.add_problem(
-                role, f"differs between the rows of one {what} ({n}; the first: '{name}')."
-            )
+            count = f"{plural(int(several.sum()), what)}; the first: '{name}'"
+            reader.add_problem(role, f"differs between the rows of one {what} ({count}).")
     # the first value that is not missing, which need not be in the first row
     return table.groupby(unit, sort=False, as_index=False).first()[list(table.columns)]
 
 
-def _verdicts_frame(
-    rows: pd.DataFrame, columns: dict[str, pd.Series], reader: _TableReader
-) -> pd.DataFrame:
+def _verdicts_frame(rows: pd.DataFrame, columns: _Columns, reader: _TableReader) -> pd.DataFrame:
     place = ["attempt_id", "check_id", "grader", "grader_version"]
     twice = rows.loc[rows.duplicated(place, keep=False), place]
     if len(twice):
@@ -544,21 +524,18 @@ def _verdicts_frame(
         hint = f" Does a column say {', '.join(f'{r}=' for r in lacking)}?" if lacking else ""
         reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}.{hint}")
     verdicts = rows.assign(round=1)
-    if "check_kind" in columns:
-        allowed, kinds = "'positive', 'negative' or missing", columns["check_kind"]
-        words = {"positive": "positive", "negative": "negative"}
+    if (kinds := columns.get("check_kind")) is not None:
+        words = {word: word for word in ("positive", "negative")}
+        allowed = "'positive', 'negative' or missing"
         verdicts["check_kind"] = reader.mapped(kinds, "check_kind", words, allowed)
     # the reason for a missing verdict is unknown: its status is missing, too
     return verdicts.assign(status=rows["passed"].notna().map({True: "ok", False: None}))
 
 
-def _labels_inside(
-    columns: dict[str, pd.Series], rows: pd.DataFrame, reader: _TableReader
-) -> pd.DataFrame:
+def _labels_inside(columns: _Columns, rows: pd.DataFrame, reader: _TableReader) -> pd.DataFrame:
     if "gold" not in columns:
         return empty("gold")
-    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"))
-    labels["labeller"] = "own"
+    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"), labeller="own")
     if "labeller" in columns:
         labels["labeller"] = reader.as_texts(columns["labeller"], "labeller", needed=False)
     labels = labels[labels["passed"].notna()].drop_duplicates()
@@ -596,20 +573,18 @@ def _labels_beside(
         items["attempt_id"] = other.as_texts(columns["attempt"], "attempt")
     else:
         of_try = dict(zip(_row_tuples(rows, _TRY), rows["attempt_id"], strict=True))
-        made = zip(_row_tuples(items, _TRY), _made_ids(items), strict=True)
-        items["attempt_id"] = pd.Series([of_try.get(key, own) for key, own in made], dtype="str")
-    items["passed"] = other.as_verdicts(columns["passed"], "passed")
-    items["labeller"] = (
-        other.as_texts(columns["labeller"], "labeller") if "labeller" in columns else "own"
-    )
+        ids = map(of_try.get, _row_tuples(items, _TRY), _made_ids(items))
+        items["attempt_id"] = pd.Series(list(ids), dtype="str")
+    items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"), labeller="own")
+    if "labeller" in columns:
+        items["labeller"] = other.as_texts(columns["labeller"], "labeller")
     for name in ("inclusion_probability", "borderline", "note"):
         if name in gold.columns:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
     # a gold frame may contain one condition only
-    reader.changes += [
-        f"gold: {line}" for line in other.changes if "none is 'baseline'" not in line
-    ]
+    changes = [change for change in other.changes if "none is 'baseline'" not in change]
+    reader.changes += [f"gold: {change}" for change in changes]
     matches = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
     strays = items.loc[~matches, ITEM]
     if len(strays):

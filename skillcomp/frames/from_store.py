@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skillcomp.errors import FrameError, instead, literal, plural
-from skillcomp.frames.check import check, empty
+from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
 from skillcomp.grading_rules import normalise_quote
@@ -158,8 +158,7 @@ def _has_perturbation(values: pd.Series, perturbation: str | Sequence[str] | Non
         return values.isna()
     if perturbation == "all":
         return pd.Series(True, index=values.index)
-    names = _listed_names(perturbation, "perturbation")
-    _require_present(names, [*values.dropna().unique(), PLAIN], "perturbation")
+    names = _stored_names(perturbation, [*values.dropna().unique(), PLAIN], "perturbation")
     return values.fillna(PLAIN).isin(names)
 
 
@@ -204,7 +203,10 @@ def verdicts(
     if not index.is_unique:
         check(every, "attempts")  # raises with the ids that occur twice
     position = index.get_indexer(pd.Index(frame["attempt_id"]))
-    _refuse_orphans(frame.loc[position < 0, "attempt_id"], "verdicts")
+    if len(orphans := frame.loc[position < 0, "attempt_id"]):
+        names = ", ".join(orphans.unique()[:3])
+        n = plural(len(orphans), "row")
+        raise FrameError(f"verdicts: {n} of attempts that the store does not hold: {names} ...")
     keep = _has_perturbation(every["perturbation"], perturbation).to_numpy()[position]
     keep &= _is_in_rounds(frame["round"], round).to_numpy()
     frame, position = frame[keep].reset_index(drop=True), position[keep]
@@ -233,15 +235,6 @@ def _is_in_rounds(values: pd.Series, round: int | Sequence[int] | str) -> pd.Ser
     if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in names):
         raise FrameError(f"round: found {round!r}; allowed: a number, several numbers or 'all'.")
     return values.fillna(1).isin(names)
-
-
-def _refuse_orphans(attempt_ids: pd.Series, kind: str) -> None:
-    if len(attempt_ids):
-        names = ", ".join(attempt_ids.unique()[:3])
-        raise FrameError(
-            f"{kind}: {plural(len(attempt_ids), 'row')} of attempts that the store does not hold: "
-            f"{names} ..."
-        )
 
 
 def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
@@ -300,14 +293,12 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     """
     written = _stored_frame(require_store(store).table("gold"), "gold")
     frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
-    frame = frame.reset_index(drop=True)
     if labeller == "all":
         return frame
     if labeller is None:
         adjudicated = frame["labeller"].eq(ADJUDICATED).any()
         return one_label(frame, "frames.gold") if adjudicated else frame
-    names = _listed_names(labeller, "labeller")
-    _require_present(names, frame["labeller"].dropna().unique(), "labeller")
+    names = _stored_names(labeller, frame["labeller"].dropna().unique(), "labeller")
     return frame[frame["labeller"].isin(names)].reset_index(drop=True)
 
 
@@ -540,21 +531,13 @@ def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
     return frame.reindex(columns=list(columns)).astype(types)
 
 
-def _listed_names(names_argument: str | Iterable[str], what: str) -> list[str]:
-    names = (
-        [names_argument]
-        if isinstance(names_argument, str) or not isinstance(names_argument, Iterable)
-        else list(names_argument)
-    )
+def _stored_names(argument: str | Sequence[str], present: Iterable[str], what: str) -> list[str]:
+    """Return an argument as a list of names; raise FrameError if one is not in the store."""
+    names = as_list(argument)
     if not all(isinstance(name, str) for name in names):
-        raise FrameError(
-            f"{what}: found {names_argument!r}; allowed: a name, several names or 'all'."
-        )
-    return names
-
-
-def _require_present(names: Sequence[str], present: Iterable[str], what: str) -> None:
+        raise FrameError(f"{what}: found {argument!r}; allowed: a name, several names or 'all'.")
     there = sorted(set(present))
     for name in names:
         if name not in there:
             raise FrameError(f"{what} '{name}' is not in the store{instead(name, there)}")
+    return names

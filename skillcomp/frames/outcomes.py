@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, suggest
-from skillcomp.frames.check import check, empty
+from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS
 from skillcomp.frames.estimates import group_codes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
@@ -112,11 +112,7 @@ def _graders_present(
     """Return the names of the chosen graders, None for all; raise if one has no verdict."""
     if graders_argument is None:
         return None
-    names = (
-        [graders_argument]
-        if isinstance(graders_argument, str) or not isinstance(graders_argument, Sequence)
-        else list(graders_argument)
-    )
+    names = as_list(graders_argument)
     present = sorted(graders.dropna().unique())
     for name in names:
         if name not in present:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.check import check
+from skillcomp.frames.check import as_list, check
 
 ITEM = ["attempt_id", "check_id"]
 # labeller of a label that several people had a part in
@@ -57,12 +57,11 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     about = about.loc[pd.MultiIndex.from_frame(first[ITEM])].set_index(first.index)
     several = about["n"].gt(1) & first["labeller"].ne(ADJUDICATED)
     disputed = several & about["n_passed"].gt(0) & about["n_passed"].lt(about["n"])
-    chance = first["inclusion_probability"].fillna(about["chance"])
     return first.assign(
         labeller=first["labeller"].mask(several, AGREED).mask(disputed, DISPUTED),
         passed=first["passed"].mask(disputed),
         borderline=first["borderline"].mask(several, about["borderline"]),
-        inclusion_probability=chance,
+        inclusion_probability=first["inclusion_probability"].fillna(about["chance"]),
     ).reset_index(drop=True)
 
 
@@ -162,25 +161,17 @@ def without_checks(
     >>> without_checks(frame, "verbatim", "drift")["check_id"].tolist()
     ['states_rule']
     """
-    argument = () if exclude is None else exclude
-    texts = (
-        [argument]
-        if isinstance(argument, str) or not isinstance(argument, Iterable)
-        else list(argument)
-    )
+    texts = as_list(exclude)
     if texts and "check_id" not in frame.columns:
         raise FrameError(f"{what}: exclude_checks needs the column 'check_id', which is not there.")
     left_out = pd.Series(False, index=frame.index)
     for text in texts:
         if not isinstance(text, str) or not text:
-            raise FrameError(
-                f"{what}: exclude_checks: found {text!r}; allowed: part of a check id."
-            )
+            expected = f"found {text!r}; allowed: part of a check id."
+            raise FrameError(f"{what}: exclude_checks: {expected}")
         hit = frame["check_id"].str.contains(text, regex=False).fillna(False).astype(bool)
         if not hit.any():
-            raise FrameError(
-                f"{what}: exclude_checks '{text}' is in no check id."
-                + suggest(text, map(str, frame["check_id"].dropna().unique()))
-            )
+            hint = suggest(text, map(str, frame["check_id"].dropna().unique()))
+            raise FrameError(f"{what}: exclude_checks '{text}' is in no check id.{hint}")
         left_out |= hit
     return frame[~left_out]
