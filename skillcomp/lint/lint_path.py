@@ -27,12 +27,7 @@ from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.io.trigger_suites import KINDS
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
-from skillcomp.lint.lint_skill import (
-    first_distinct,
-    line_in_skill,
-    skill_findings,
-    untestable_messages,
-)
+from skillcomp.lint.lint_skill import first_distinct, line_with, skill_findings, untestable_messages
 from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.records import Skill, Suite
 
@@ -175,18 +170,15 @@ def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]
     is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
     if is_suite or (path / PROMPTS).is_file():
         suite = read_suite(path)
-        n_checks = sum(len(case.checks) for case in suite.cases)
-        description = (
-            f"suite '{suite.slug}': {plural(len(suite.cases), 'case')}, {plural(n_checks, 'check')}"
-        )
+        n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
+        description = f"suite '{suite.slug}': {plural(n, 'case')}, {plural(n_checks, 'check')}"
         if suite.kind == "tasks":
-            description = f"task suite '{suite.slug}': {plural(len(suite.cases), 'task')}"
+            description = f"task suite '{suite.slug}': {plural(n, 'task')}"
         skill_of_suite = _matching_skill(path, suite, skills)
         return description, _findings_of_suite(suite, skill_of_suite, path, None)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
-        "with tasks), a study "
-        "(a folder with manifest.json)."
+        "with tasks), a study (a folder with manifest.json)."
         + (" --evals lints all skills below a folder." if path.is_dir() else "")
     )
 
@@ -205,9 +197,8 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     for slug, skill in store.skills.items():
         findings += _findings_of_skill(skill, path / "skills" / slug / "SKILL.md")
     for suite in store.suites.values():
-        findings += _findings_of_suite(
-            suite, store.skills.get(suite.skill), path / suite.path, path
-        )
+        skill_of_suite = store.skills.get(suite.skill)
+        findings += _findings_of_suite(suite, skill_of_suite, path / suite.path, path)
     findings += [finding("store", str(store.path), problem) for problem in store_problems(store)]
     return description, findings
 
@@ -318,7 +309,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
         if not target or _ELSEWHERE.match(name):
             continue
         place = file.parent / PurePosixPath(target)
-        where = f"line {line_in_skill(skill, name)}: '{name}'"
+        where = f"line {line_with(skill, name)}: '{name}'"
         if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
         elif not exists(place):  # False also for names that no file can have
@@ -393,37 +384,26 @@ def store_problems(store: RunStore) -> list[str]:
     """
     problems: list[str] = []
     tables: dict[str, pd.DataFrame] = {}
-    readers: dict[str, Callable[[], pd.DataFrame]] = {
-        "cases": lambda: frames.cases(store),
-        "checks": lambda: frames.checks(store),
-        "attempts": lambda: frames.attempts(store, perturbation="all"),
-        "verdicts": lambda: frames.verdicts(store, perturbation="all", round="all"),
-        "gold": lambda: frames.gold(store, labeller="all"),
-        "pairwise": lambda: frames.pairwise(store),
-        "invocations": lambda: frames.invocations(store, perturbation="all"),
-    }
-    for kind, read in readers.items():
+    every: dict[str, Any] = {"perturbation": "all"}
+    rows_of: dict[str, dict[str, Any]] = {"attempts": every, "invocations": every}
+    rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}
+    for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
         try:
-            tables[kind] = read()
+            tables[kind] = getattr(frames, kind)(store, **rows_of.get(kind, {}))
         except SkillcompError as error:
             message = str(error)
             # verdicts fail with the message of the attempts, which is reported once
             problems += [message] if message not in problems else []
-    for table_problems in (
-        _attempt_problems,
-        _verdict_problems,
-        _gold_problems,
-        _pairwise_problems,
-    ):
-        problems += table_problems(tables)
+    for find in (_attempt_problems, _verdict_problems, _gold_problems, _pairwise_problems):
+        problems += find(tables)
     return problems
 
 
-def _problem_if_any(kind: str, rows: pd.DataFrame, names: list[str], what: str) -> Iterator[str]:
+def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
     """Yield one sentence with the number of rows at fault and the keys of the first, if any."""
     if len(rows):
         first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
-        yield f"{kind}: rows that {what}: {len(rows)}; the first: {first}."
+        yield f"{what}: {len(rows)}; the first: {first}."
 
 
 def _has_key_in(frame: pd.DataFrame, other: pd.DataFrame, on: list[str]) -> pd.Series:
@@ -436,26 +416,15 @@ def _attempt_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     if attempts is None or cases is None:
         return
     has_case = attempts["case_id"].isin(cases["case_id"])
-    yield from _problem_if_any(
-        "attempts",
-        attempts[~has_case],
-        ["attempt_id", "case_id"],
-        "answer a case that no suite has",
-    )
-    same_skill = _has_key_in(attempts, cases, ["skill", "case_id"])
-    yield from _problem_if_any(
-        "attempts",
-        attempts[has_case & ~same_skill],
-        ["attempt_id", "skill", "case_id"],
-        "name another skill than their case",
-    )
+    what = "attempts: rows that answer a case that no suite has"
+    yield from _problem_if_any(attempts[~has_case], what, "attempt_id", "case_id")
+    other = attempts[has_case & ~_has_key_in(attempts, cases, ["skill", "case_id"])]
+    what = "attempts: rows that name another skill than their case"
+    yield from _problem_if_any(other, what, "attempt_id", "skill", "case_id")
     source = attempts["source_attempt_id"]
-    yield from _problem_if_any(
-        "attempts",
-        attempts[source.notna() & ~source.isin(attempts["attempt_id"])],
-        ["attempt_id", "source_attempt_id"],
-        "are copies of an attempt that is not there",
-    )
+    orphans = attempts[source.notna() & ~source.isin(attempts["attempt_id"])]
+    what = "attempts: rows that are copies of an attempt that is not there"
+    yield from _problem_if_any(orphans, what, "attempt_id", "source_attempt_id")
 
 
 def _verdict_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
@@ -463,20 +432,13 @@ def _verdict_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     if verdicts is None or attempts is None:
         return
     status = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["status"])
-    yield from _problem_if_any(
-        "verdicts",
-        verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()],
-        ["attempt_id", "check_id"],
-        "judge an attempt whose status is not ok",
-    )
+    judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
+    what = "verdicts: rows that judge an attempt whose status is not ok"
+    yield from _problem_if_any(judged, what, "attempt_id", "check_id")
     if "checks" in tables:
         has_check = _has_key_in(verdicts, tables["checks"], ["skill", "case_id", "check_id"])
-        yield from _problem_if_any(
-            "verdicts",
-            verdicts[~has_check],
-            ["attempt_id", "check_id"],
-            "judge a check that their case does not have",
-        )
+        what = "verdicts: rows that judge a check that their case does not have"
+        yield from _problem_if_any(verdicts[~has_check], what, "attempt_id", "check_id")
 
 
 def _gold_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
@@ -484,39 +446,25 @@ def _gold_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     if gold is None or attempts is None:
         return
     has_attempt = gold["attempt_id"].isin(attempts["attempt_id"])
-    yield from _problem_if_any(
-        "gold",
-        gold[~has_attempt],
-        ["attempt_id", "check_id"],
-        "label an attempt that is not there",
-    )
+    what = "gold: rows that label an attempt that is not there"
+    yield from _problem_if_any(gold[~has_attempt], what, "attempt_id", "check_id")
     if checks is None:
         return
     labels = gold[has_attempt].merge(attempts[["attempt_id", "skill", "case_id"]], on="attempt_id")
-    yield from _problem_if_any(
-        "gold",
-        labels[~_has_key_in(labels, checks, ["skill", "case_id", "check_id"])],
-        ["attempt_id", "check_id"],
-        "label a check that their case does not have",
-    )
+    has_check = _has_key_in(labels, checks, ["skill", "case_id", "check_id"])
+    what = "gold: rows that label a check that their case does not have"
+    yield from _problem_if_any(labels[~has_check], what, "attempt_id", "check_id")
 
 
 def _pairwise_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     pairwise, attempts = tables.get("pairwise"), tables.get("attempts")
     if pairwise is None or attempts is None:
         return
+    what = "pairwise: rows that compare an attempt that is not there"
     for name in ("first", "second"):
-        yield from _problem_if_any(
-            "pairwise",
-            pairwise[~pairwise[name].isin(attempts["attempt_id"])],
-            ["case_id", name],
-            "compare an attempt that is not there",
-        )
+        lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]
+        yield from _problem_if_any(lost, what, "case_id", name)
     winner = pairwise["winner"]
     neither = winner.notna() & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
-    yield from _problem_if_any(
-        "pairwise",
-        pairwise[neither],
-        ["case_id", "winner"],
-        "name a winner that is neither of the two compared",
-    )
+    what = "pairwise: rows that name a winner that is neither of the two compared"
+    yield from _problem_if_any(pairwise[neither], what, "case_id", "winner")

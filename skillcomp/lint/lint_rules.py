@@ -51,6 +51,7 @@ class Finding(Record):
 _GROUNDS = "a case may rest only on what a grader can look up in the sources it names"
 _TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
 
+_NO_NEGATIVE = "without a negative behaviour an answer that says everything passes"
 _CONCEPT = "C1 to C7 are each graded against one concept field"
 _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
 
@@ -59,9 +60,7 @@ _ERRORS: Mapping[str, str] = {
     # suite
     "reading": "what deviates from the report's shape is read differently elsewhere",
     "store": "every analysis refuses it, or would count it wrongly",
-    "negative_none": (
-        "without a negative behaviour an answer that says everything passes everything"
-    ),
+    "negative_none": f"{_NO_NEGATIVE} everything",
     "anti_quote_none": (
         "a grader that sees the concept field rewards quoting it unless a behaviour forbids it "
         "(report 8.4)"
@@ -115,7 +114,7 @@ _WARNINGS: Mapping[str, str] = {
         "a far prompt that shares a run of words with the skill can be answered by looking it up "
         "(report 7.4)"
     ),
-    "negative_missing": "without a negative behaviour an answer that says everything passes",
+    "negative_missing": _NO_NEGATIVE,
     "anti_quote_missing": (
         "a definition that copies the skill shows retrieval and not understanding (report 5.2)"
     ),

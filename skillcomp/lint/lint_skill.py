@@ -135,10 +135,8 @@ def _section_messages(skill: Skill, rule: str) -> RuleMessages:
         if not text.strip():
             yield rule, f"{place}: the section '{section.title}' is empty."
         elif title == "Verification" and n < ITEMS:
-            message = (
-                f"{place}: '{section.title}' has {plural(n, 'item')}; expected at least {ITEMS}."
-            )
-            yield "verification_short", message
+            message = f"{place}: '{section.title}' has {plural(n, 'item')}; expected at least "
+            yield "verification_short", f"{message}{ITEMS}."
 
 
 def _text_with_subsections(skill: Skill, section: Section) -> str:
@@ -191,11 +189,11 @@ def untestable_messages(skill: Skill) -> RuleMessages:
         yield "not_when_none", "neither description nor body says when not to use it."
     if match := _UNBOUNDED.search(body):
         phrase = match[0].lower()
-        yield "unbounded", f"line {line_in_skill(skill, phrase)}: '{phrase}'; expected an end."
+        yield "unbounded", f"line {line_with(skill, phrase)}: '{phrase}'; expected an end."
     parts = (part for part in re.split(r"\n(?=#{1,6} )", body) if not _OPTIONAL.search(part))
     downloads = (match[0].strip() for part in parts for match in _DOWNLOAD.finditer(part))
     for text in first_distinct(text for text in downloads if _REFERENCES not in text):
-        yield "download", f"line {line_in_skill(skill, text)}: '{text:.80}' is not called optional."
+        yield "download", f"line {line_with(skill, text)}: '{text:.80}' is not called optional."
 
 
 def first_distinct(texts: Iterable[str]) -> list[str]:
@@ -203,7 +201,7 @@ def first_distinct(texts: Iterable[str]) -> list[str]:
     return list(islice(dict.fromkeys(texts), MOST))
 
 
-def line_in_skill(skill: Skill, text: str) -> int:
+def line_with(skill: Skill, text: str) -> int:
     """Return the line of the skill's file in which a text occurs first."""
     whole = (skill.text or skill.body).lower()
     return whole.count("\n", 0, max(whole.find(text.lower()), 0)) + 1

@@ -146,19 +146,11 @@ def suite_findings(
     if suite.kind == "tasks":
         return [finding(rule, place, message) for rule, message in _task_messages(suite)]
     folder = _sources_root(suite) if root is None else Path(root)
-    case_lint = CaseLint(
-        {case.case_id: case for case in suite.cases}, skill, Sources(folder, skill)
-    )
-    findings = [
-        finding(rule, place, message)
-        for rule_messages in (
-            _coverage_messages,
-            _far_messages,
-            _behaviour_messages,
-            _unchecked_messages,
-        )
-        for rule, message in rule_messages(suite, case_lint)
-    ]
+    by_id = {case.case_id: case for case in suite.cases}
+    case_lint = CaseLint(by_id, skill, Sources(folder, skill))
+    messages = [*_coverage_messages(suite), *_far_messages(suite)]
+    messages += [*_behaviour_messages(suite, case_lint), *_unchecked_messages(suite, case_lint)]
+    findings = [finding(rule, place, message) for rule, message in messages]
     for case in suite.cases:
         findings += case_lint.findings(case)
     if suite.cases and not any(map(_is_extended, suite.cases)):
@@ -173,11 +165,10 @@ def _task_messages(suite: Suite) -> RuleMessages:
     kinds = [check.judge.type for case in suite.cases for check in case.checks if check.judge]
     n_rubrics = kinds.count("llm-rubric")
     if 2 * n_rubrics > n_tasks:
-        yield (
-            "tasks_rubric",
+        message = (
             f"{n_rubrics} of {n_tasks} tasks are scored by a model; prefer contains or pytest "
-            "where words or structure tell a good answer.",
         )
+        yield "tasks_rubric", message + "where words or structure tell a good answer."
 
 
 def _is_extended(case: Case) -> bool:
@@ -200,7 +191,7 @@ def _sources_root(suite: Suite) -> Path | None:
     return above if (above / "skills").is_dir() else file.resolve().parent
 
 
-def _coverage_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
+def _coverage_messages(suite: Suite) -> RuleMessages:
     cases = suite.cases
     if len(cases) < FEWEST:
         yield "cases_few", f"{plural(len(cases), 'case')}; expected at least {FEWEST}."
@@ -215,7 +206,7 @@ def _coverage_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
         yield "dimensions_missing", f"no case for {titles}; {expected}"
 
 
-def _far_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
+def _far_messages(suite: Suite) -> RuleMessages:
     near = {case.comprehension_dimension for case in suite.cases}
     near -= {case.comprehension_dimension for case in suite.cases if case.transfer == "far"}
     for rule, dimensions in (
@@ -244,26 +235,17 @@ def _behaviour_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
 
 def _unchecked_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
     if case_lint.skill is None:
-        yield (
-            "not_checked",
-            f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields and "
-            "primitives were not looked at.",
-        )
+        message = f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields and "
+        yield "not_checked", message + "primitives were not looked at."
     elif not case_lint.names:
-        yield (
-            "not_checked",
-            "the mental model names no primitives: whether behaviours ask for one was not looked "
-            "at.",
-        )
+        message = "the mental model names no primitives: whether behaviours ask for one "
+        yield "not_checked", message + "was not looked at."
     sources = [source for case in suite.cases for source in case.truth_sources]
     problems = [case_lint.sources.problem(source) for source in sources]
     n = sum(problem is not None and problem[0] == "not_checked" for problem in problems)
     if n:
-        yield (
-            "not_checked",
-            f"{n} of {len(sources)} truth sources were not looked up: they are addresses, or no "
-            "folder is known (root=).",
-        )
+        message = f"{n} of {len(sources)} truth sources were not looked up: they are addresses, or "
+        yield "not_checked", message + "no folder is known (root=)."
 
 
 def _word_stems(text: str) -> set[str]:
@@ -333,18 +315,14 @@ class CaseLint:
 
     def _check_dimension(self, case: Case) -> RuleMessages:
         dimension = case.comprehension_dimension
-        if dimension is None and all(
-            c.comprehension_dimension is None for c in self.cases.values()
-        ):
+        covered = {c.comprehension_dimension for c in self.cases.values()}
+        if covered == {None}:
             return  # one finding about the whole suite is enough
-        family = dimension_family(c.comprehension_dimension for c in self.cases.values())
+        family = dimension_family(covered)
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
-            yield (
-                "dimension_single",
-                f"comprehension_dimension: found {_quoted_or(dimension, 'none')}; allowed: exactly "
-                f"one of {', '.join(family)}.{hint}",
-            )
+            message = f"comprehension_dimension: found {_quoted_or(dimension, 'none')}; allowed: "
+            yield "dimension_single", f"{message}exactly one of {', '.join(family)}.{hint}"
         elif case.transfer not in ("near", "far"):
             rule = "transfer_missing" if case.transfer is None else "transfer_unknown"
             value = _quoted_or(case.transfer, "nothing")
@@ -357,11 +335,8 @@ class CaseLint:
         grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
         if grams:
             runs, longest = plural(len(grams), "run"), _longest_shared_run(case.prompt, self.text)
-            yield (
-                "far_overlap",
-                f"transfer: tagged far, but the prompt shares '{longest}' with the skill ({runs} "
-                f"of {FAR_N} content words); allowed: none.",
-            )
+            message = f"transfer: tagged far, but the prompt shares '{longest}' with the skill "
+            yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
 
     def _check_behaviours(self, case: Case) -> RuleMessages:
         what, dimension = "expected_behaviors", case.comprehension_dimension
@@ -372,25 +347,17 @@ class CaseLint:
             return
         for check_id, n in Counter(check.check_id for check in case.checks).items():
             if n > 1:
-                yield (
-                    "behaviour_id",
-                    f"{what}: the id '{check_id}' stands {n} times; allowed: once.",
-                )
+                message = f"{what}: the id '{check_id}' stands {n} times; allowed: once."
+                yield "behaviour_id", message
         if not any(check.check_kind == "negative" for check in case.checks):
             yield "negative_missing", f"{what}: none of the {len(case.checks)} is negative."
         if dimension == "C1" and not any(map(forbids_copying, case.checks)):
             message = f"{what}: none forbids copying the skill, as no_verbatim_span does."
             yield "anti_quote_missing", message
-        if (
-            self.names
-            and dimension in WITH_PRIMITIVES
-            and not any(asks_for(check, self.distinctive) for check in case.checks)
-        ):
-            yield (
-                "primitive_missing",
-                f"{what}: no positive one names a primitive of the mental model "
-                f"({', '.join(self.names)}).",
-            )
+        has_primitive = any(asks_for(check, self.distinctive) for check in case.checks)
+        if self.names and dimension in WITH_PRIMITIVES and not has_primitive:
+            message = f"{what}: no positive one names a primitive of the mental model "
+            yield "primitive_missing", f"{message}({', '.join(self.names)})."
 
     def _check_leaks(self, case: Case) -> RuleMessages:
         # a negative behaviour may name the temptation in the prompt: only positive ones are answers
@@ -402,12 +369,10 @@ class CaseLint:
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:
             if shared_ngrams(case.prompt, answer, n=LEAK_N):
-                run = _longest_shared_run(case.prompt, answer)
-                yield (
-                    "leak",
-                    f"prompt: shares '{run}' with {place}; allowed: no run of {LEAK_N} content "
-                    "words.",
+                message = (
+                    f"prompt: shares '{_longest_shared_run(case.prompt, answer)}' with {place}; "
                 )
+                yield "leak", f"{message}allowed: no run of {LEAK_N} content words."
 
     def _check_truth_sources(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
@@ -428,14 +393,10 @@ class CaseLint:
         if case.prompt.split() == partner.prompt.split():
             yield "contrast_same", f"prompt: the same as that of {partner.case_id}."
             return
-        behaviours, twin_behaviours = (
-            {check.description for check in twin.checks} for twin in (case, partner)
-        )
-        if case.checks and behaviours == twin_behaviours:
-            yield (
-                "contrast_behaviours",
-                f"expected_behaviors: the same as those of {partner.case_id}.",
-            )
+        own, other = ({check.description for check in twin.checks} for twin in (case, partner))
+        if case.checks and own == other:
+            message = f"expected_behaviors: the same as those of {partner.case_id}."
+            yield "contrast_behaviours", message
 
 
 def _quoted_or(word: str | None, otherwise: str) -> str:
@@ -443,12 +404,8 @@ def _quoted_or(word: str | None, otherwise: str) -> str:
 
 
 def _longest_shared_run(prompt: str, text: str) -> str:
-    return _shortened(match([prompt], [text], [0], n=FAR_N).longest_text[0])
-
-
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
+    run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
+    return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
 
 
 class Sources:
@@ -475,16 +432,12 @@ class Sources:
         path = parts["path"].replace("\\", "/") if parts else ""
         away = path.startswith(("/", "~")) or _DRIVE.match(path)
         if not path or not path.isprintable() or (":" in path and not away):
-            return "truth_source", (
-                f"truth_sources: found '{source}'; allowed: path, path:line, path:first-last, "
-                "path#anchor."
-            )
+            forms = "path, path:line, path:first-last, path#anchor"
+            return "truth_source", f"truth_sources: found '{source}'; allowed: {forms}."
         assert parts is not None
         if away or ".." in PurePosixPath(path).parts:
-            return "truth_outside", (
-                f"truth_sources: '{source}' leads out of the folder; allowed: relative paths "
-                "without '..'."
-            )
+            message = f"truth_sources: '{source}' leads out of the folder; allowed: relative paths "
+            return "truth_outside", message + "without '..'."
         try:
             text = self._text(path)
         except SuiteError as cause:
@@ -492,9 +445,10 @@ class Sources:
             rule = "truth_outside" if "leads out of" in message else "truth_source"
             return rule, f"truth_sources: '{source}': {message}"
         if text is None:
-            return "not_checked", (
+            message = (
                 f"truth_sources: '{source}' was not looked up: no folder is known; give root=."
             )
+            return "not_checked", message
         first, last, anchor = parts["first"], parts["last"], parts["anchor"]
         if anchor is not None and (lines := _LINES.fullmatch(anchor)):
             (first, last), anchor = lines.groups(), None
