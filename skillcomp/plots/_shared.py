@@ -27,6 +27,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Stroke: TypeAlias = Any  # a line style of matplotlib: a word or a pattern
 Entry: TypeAlias = tuple[object, Artist]  # text and mark of a legend entry
+Estimates: TypeAlias = Sequence[Floats]  # values, lower and upper limits
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
@@ -60,7 +61,7 @@ def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
     return np.asarray(converted.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 
-def estimates(frame: pd.DataFrame, where: str) -> tuple[Floats, Floats, Floats]:
+def estimates(frame: pd.DataFrame, where: str) -> Estimates:
     """Return the columns estimate, ci_low and ci_high as floats."""
     value, low, high = (numbers(frame, name, where) for name in ("estimate", "ci_low", "ci_high"))
     return value, low, high
@@ -186,17 +187,10 @@ def difference_of(frame: pd.DataFrame) -> str:
     return f"Difference in {what}" if what else "Difference"
 
 
-def difference_label(unit: str | None, *, percent: bool, name: str = "Difference") -> str:
-    """Label an axis of differences."""
+def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
+    """Label an axis of estimates, or of differences if the name begins with "Difference"."""
     if percent:
-        return f"{name} (percentage points)"
-    return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
-
-
-def estimate_label(unit: str | None, *, percent: bool, name: str = "Estimate") -> str:
-    """Label an axis of estimates other than differences."""
-    if percent:
-        return f"{name} (%)"
+        unit = "points" if name.startswith("Difference") else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
 
 
@@ -284,10 +278,9 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
 
 def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
     """Return the legend mark of a look."""
-    face = "white" if hollow else look.color
-    return Line2D(
-        [], [], color=look.color, marker=look.marker, linestyle=line, markerfacecolor=face
-    )
+    mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line)
+    mark.set_markerfacecolor("white" if hollow else look.color)
+    return mark
 
 
 def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
@@ -296,14 +289,7 @@ def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
 
 
 def intervals(
-    ax: Axes,
-    at: Floats,
-    low: Floats,
-    high: Floats,
-    look: Look,
-    *,
-    upright: bool,
-    width: float = 1.1,
+    ax: Axes, at: Floats, low: Floats, high: Floats, look: Look, *, upright: bool, width: float
 ) -> None:
     """Draw intervals as lines without caps; rows that lack a limit get none."""
     finite = ~(np.isnan(low) | np.isnan(high))
@@ -314,46 +300,32 @@ def intervals(
 
 
 def points(
-    ax: Axes,
-    x: Floats,
-    y: Floats,
-    look: Look,
-    label: object,
-    *,
-    line: Stroke = "",
-    hollow: Any = None,
-    gid: str = "no interval",
+    ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
 ) -> Line2D:
-    """Draw the points of one level, joined by a `line` if given; `hollow` ones are not filled."""
-    how: dict[str, Any] = {"color": look.color, "marker": look.marker}
-    (drawn,) = ax.plot(x, y, linestyle=line, label=plain(label), zorder=3, **how)
-    drawn.set_gid("estimate")
-    if hollow is not None and np.any(hollow):
-        ax.plot(
-            x[hollow], y[hollow], linestyle="", markerfacecolor="white", zorder=3.1, gid=gid, **how
-        )
+    """Draw the points of one level, joined by a `line` if given."""
+    (drawn,) = ax.plot(x, y, look.marker, color=look.color, linestyle=line, label=plain(label))
+    drawn.set(zorder=3, gid="estimate")
     return drawn
 
 
-def level_marks(
-    ax: Axes,
-    at: Floats,
-    estimate: tuple[Floats, Floats, Floats],
-    look: Look,
-    name: object,
-    *,
-    line: Stroke = "",
-    width: float = 1.1,
-    hollow: Any = None,
-) -> Entry:
-    """Draw upright intervals and points of one level; return its legend entry.
+def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no interval") -> None:
+    """Draw points that are not filled on top of others, if any."""
+    if len(x):
+        (drawn,) = ax.plot(x, y, look.marker, color=look.color, linestyle="")
+        drawn.set(markerfacecolor="white", zorder=3.1, gid=gid)
 
-    `estimate` holds the values and the lower and upper limits at the positions `at`.
+
+def level_marks(
+    ax: Axes, at: Floats, of: Estimates, rows: Bools, look: Look, name: object, **how: Any
+) -> Entry:
+    """Draw upright intervals and points of one level at `at[rows]`; return its legend entry.
+
+    `how` may name the `line` that joins the points and the `width` of the intervals.
     """
-    value, low, high = estimate
-    intervals(ax, at, low, high, look, upright=True, width=width)
-    points(ax, at, value, look, name, line=line, hollow=hollow)
-    return name, marker(look, line=line)
+    value, low, high = (column[rows] for column in of)
+    intervals(ax, at[rows], low, high, look, upright=True, width=how.get("width", 1.1))
+    points(ax, at[rows], value, look, name, line=how.get("line", ""))
+    return name, marker(look, line=how.get("line", ""))
 
 
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
@@ -366,6 +338,12 @@ def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> No
 def dashed_mark() -> Line2D:
     """Return the legend mark of a dashed reference line."""
     return Line2D([], [], color=INK, linestyle=DASH, linewidth=0.8, marker="")
+
+
+def limit_line(ax: Axes, at: float, what: str, *, upright: bool, digits: int = 6) -> Entry:
+    """Draw a dashed line at a share; return its legend entry, such as "limit (5%)"."""
+    reference(ax, at, upright=upright, dashed=True)
+    return f"{what} ({number_text(at, percent=True, digits=digits)}%)", dashed_mark()
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:
@@ -435,22 +413,16 @@ def legend(
         raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
     texts = [level_name(label, width=40) for label, _ in entries]
     handles = [handle for _, handle in entries]
-    if place == "right":
-        box = ax.legend(handles, texts, loc="upper left", bbox_to_anchor=(1.01, 1.0))
-    else:
+    how: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
+    if place == "below":
         longest = max(len(text) for text in texts) + 6
         under = ax.xaxis.get_tightbbox()
         deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
         down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
-        box = ax.legend(
-            handles,
-            texts,
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
-            bbox_transform=ax.transAxes + down,
-            borderaxespad=0.0,
-            ncols=int(np.clip(characters(ax) // longest, 1, len(texts))),
-        )
+        how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 0.0}
+        how["bbox_transform"] = ax.transAxes + down
+        how["ncols"] = int(np.clip(characters(ax) // longest, 1, len(texts)))
+    box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
     # matplotlib drops labels with a leading underscore, which a user's text may have

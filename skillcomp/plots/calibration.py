@@ -102,16 +102,14 @@ def overlap(
     taken = draw.strip(ax, frame, x, y, hue, where)
     percent = x.startswith("share")
     draw.scale(ax.xaxis, percent=percent)
-    unit = "%" if percent else ""
     text = _SCORES.get(x, draw.words(x) + (" (%)" if percent else ""))
     draw.label_x(ax, label if label is not None else text, taken=taken)
     look_of = {} if hue in (None, y) else draw.hue_looks(frame, hue)[1]
     entries = draw.marked(look_of, line="")
     if limit is not None:
         draw.reference(ax, limit, upright=True, dashed=True)
-        entries.append(
-            (f"limit ({draw.number_text(limit, percent=percent)}{unit})", draw.dashed_mark())
-        )
+        size = draw.number_text(limit, percent=percent) + "%" * percent
+        entries.append((f"limit ({size})", draw.dashed_mark()))
     draw.legend(ax, entries, legend)
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')}, one mark a text, {draw.each(y)}", rows)
@@ -174,16 +172,13 @@ def threshold(
     standard = all(measure in _MEASURES for measure in measures)
     look_of = {m: _MEASURES[m] for m in measures} if standard else looks(measures)
     ax = draw.axes(ax)
-    steps = np.diff(np.unique(at[np.isfinite(at)]))
-    step = float(steps.min()) if len(steps) else 1.0
     entries: list[draw.Entry] = [
         (_NAMES.get(m, m), draw.marker(look_of[m], line="-")) for m in measures
     ]
-    entries += _threshold_curves(ax, frame, at, look_of, step, where)
+    entries += _threshold_curves(ax, frame, at, look_of, where)
     limit = draw.numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
-        draw.reference(ax, share, upright=False, dashed=True)
-        entries.append((f"limit ({draw.number_text(share, percent=True)}%)", draw.dashed_mark()))
+        entries.append(draw.limit_line(ax, share, "limit", upright=False))
     places = np.unique(at[draw.truth(frame, "chosen", where)])
     if len(places):
         text = ", ".join(draw.number_text(place, percent=False) for place in places)
@@ -206,9 +201,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
     entries: list[draw.Entry] = []
     foot = ax.get_xaxis_transform()
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
-    for low, high in zip(
-        *(draw.numbers(rows, c, where) for c in ("ci_low", "ci_high")), strict=True
-    ):
+    for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
             # the limits are half a step outside the chosen lengths
@@ -231,12 +224,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _threshold_curves(
-    ax: Axes,
-    frame: pd.DataFrame,
-    at: draw.Floats,
-    look_of: dict[Any, Look],
-    step: float,
-    where: str,
+    ax: Axes, frame: pd.DataFrame, at: draw.Floats, look_of: dict[Any, Look], where: str
 ) -> list[draw.Entry]:
     """Draw a curve per measure and rule; return the legend entries of the rules."""
     of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
@@ -247,15 +235,15 @@ def _threshold_curves(
             "Facet by rule instead (skillcomp.plots.facet)."
         )
     stroke_of = dict(zip(rules, _STROKES, strict=False))
-    value, low, high = draw.estimates(frame, where)
-    chosen = draw.truth(frame, "chosen", where)
-    shift = iter(draw.offsets(len(look_of) * len(rules), spread=0.4 * step))
+    curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
+    steps = np.diff(np.unique(at[np.isfinite(at)]))
+    spread = 0.4 * float(steps.min()) if len(steps) else 0.4
+    shift = iter(draw.offsets(len(look_of) * len(rules), spread=spread))
     for (measure, look), rule in product(look_of.items(), rules):
         rows = draw.where_equal(of_measure, measure) & draw.where_equal(of_rule, rule)
-        shifted = at[rows] + next(shift)
-        mine = value[rows], low[rows], high[rows]
-        draw.level_marks(ax, shifted, mine, look, measure, line=stroke_of[rule])
-        draw.ring_chosen(ax, shifted[chosen[rows]], value[rows & chosen])
+        shifted = at + next(shift)
+        draw.level_marks(ax, shifted, curves, rows, look, measure, line=stroke_of[rule])
+        draw.ring_chosen(ax, shifted[rows & chosen], curves[0][rows & chosen])
     strokes = [(r, Line2D([], [], color=INK, linestyle=s)) for r, s in stroke_of.items()]
     return list(strokes) if len(rules) > 1 else []
 
@@ -297,7 +285,7 @@ def roc(
     FrameError
         If a column is missing or the hue has more than six levels.
     """
-    ax, entries = _draw_curves(frame, x, y, hue, ax, "plots.roc", ("auc", "AUC"))
+    ax, entries = _draw_curves(frame, x, y, hue, ax, "plots.roc")
     _zoom_in(ax, zoom, "plots.roc", low=(0.0, 1.0 - zoom))
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
     chance: list[draw.Entry] = [("chance", draw.dashed_mark())] if zoom > 0.5 else []
@@ -339,13 +327,11 @@ def precision_recall(
         If a column is missing or the hue has more than six levels.
     """
     where = "plots.precision_recall"
-    ax, entries = _draw_curves(frame, x, y, hue, ax, where, ("average_precision", "AP"))
+    ax, entries = _draw_curves(frame, x, y, hue, ax, where)
     _zoom_in(ax, zoom, where, low=(1.0 - zoom, 1.0 - zoom))
     shares = np.unique(draw.numbers(frame, "prevalence", where))
     for share in shares[np.isfinite(shares) & (shares >= 1.0 - zoom)]:
-        draw.reference(ax, share, upright=False, dashed=True)
-        text = f"prevalence ({draw.number_text(share, percent=True, digits=3)}%)"
-        entries.append((text, draw.dashed_mark()))
+        entries.append(draw.limit_line(ax, share, "prevalence", upright=False, digits=3))
     draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=_key_title(hue))
     about = "Precision against recall along the thresholds"
     _describe_curves(ax, frame, x, y, hue, about, ("full recall", 1.0))
@@ -370,9 +356,8 @@ def _describe_curves(
             best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
             name = f"{_key_title(hue)} {level}: " if hue else ""
             heights.append(f"{name}{draw.words(y).lower()} {best} % at {at[0]}")
-    draw.describe_axes(
-        ax, f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what, "; ".join(heights)
-    )
+    about = f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what
+    draw.describe_axes(ax, about, "; ".join(heights))
 
 
 def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
@@ -386,22 +371,18 @@ def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> 
 
 
 def _draw_curves(
-    frame: pd.DataFrame,
-    x: str,
-    y: str,
-    hue: str | None,
-    ax: Axes | None,
-    where: str,
-    area: tuple[str, str],
+    frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None, where: str
 ) -> tuple[Axes, list[draw.Entry]]:
     """Draw curves of two rates; return axes and legend entries, with known areas."""
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
-    across, up, areas = (draw.numbers(frame, column, where) for column in (x, y, area[0]))
+    falling = where == "plots.precision_recall"
+    area, short = ("average_precision", "AP") if falling else ("auc", "AUC")
+    across, up, areas = (draw.numbers(frame, column, where) for column in (x, y, area))
     chosen = draw.truth(frame, "chosen", where)
     entries: list[draw.Entry] = []
-    far = up - across if where == "plots.roc" else up + across
+    far = up + across if falling else up - across
     corners: list[tuple[float, float]] = []
     for level in reversed(order):  # earlier curves are drawn on top
         rows = draw.where_equal(hues, level)
@@ -419,7 +400,7 @@ def _draw_curves(
         corners.append(here)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
         unique_areas = np.unique(areas[rows & np.isfinite(areas)])
-        text = f"{name} ({area[1]} {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
+        text = f"{name} ({short} {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
         entries.insert(0, (text, draw.marker(look, line="-")))
     if chosen.any():
         entries.append(("chosen", draw.ring()))

@@ -69,9 +69,8 @@ def cusum(
     (path,) = ax.plot(at, value, color="#0072B2", marker="", linewidth=1.0, gid="path")
     fixed = not isinstance(limit, str)
     bound = np.full(len(frame), limit) if fixed else draw.numbers(frame, str(limit), where)
-    (line,) = ax.plot(
-        at, bound, color=INK, marker="", linestyle=draw.DASH, linewidth=0.8, gid="limit"
-    )
+    (line,) = ax.plot(at, bound, color=INK, marker="", linestyle=draw.DASH, gid="limit")
+    line.set_linewidth(0.8)
     same = np.unique(bound[np.isfinite(bound)])
     limit_text = f"limit ({same[0]:.3g})" if len(same) == 1 else "limit"
     entries: list[draw.Entry] = [("CUSUM", path), (limit_text, line)]
@@ -99,9 +98,8 @@ def cusum(
     about = [f"{len(frame):,} checks"]
     about += [f"highest value {finite.max():.3g}"] if len(finite) else []
     about += [str(name) for name, _ in entries[1:]]
-    draw.describe_axes(
-        ax, "CUSUM statistic of the checks in their order, with its limit", ", ".join(about)
-    )
+    what = "CUSUM statistic of the checks in their order, with its limit"
+    draw.describe_axes(ax, what, ", ".join(about))
     return ax
 
 
@@ -164,19 +162,16 @@ def power(
     draw.require(frame, [x, y, hue], where)
     draw.unit(frame, where)
     hues, look_of, order = draw.hue_looks(frame, hue)
-    at, value, low, high = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    at, *curves = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=2.8)
     entries: list[draw.Entry] = []
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
         name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {level}"
-        curve = value[rows], low[rows], high[rows]
-        entries.append(
-            draw.level_marks(ax, at[rows], curve, look, name if hue else "power", line="-")
-        )
+        name = name if hue else "power"
+        entries.append(draw.level_marks(ax, at, curves, rows, look, name, line="-"))
     if target is not None:
-        draw.reference(ax, target, upright=False, dashed=True)
-        entries.append((f"target ({draw.number_text(target, percent=True)}%)", draw.dashed_mark()))
+        entries.append(draw.limit_line(ax, target, "target", upright=False))
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.02, 1.02)
     draw.scale(ax.yaxis, percent=True)
@@ -240,8 +235,7 @@ def coverage(
     taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
     if target is not None:
-        draw.reference(ax, target, upright=True, dashed=True)
-        entries.append((f"target ({draw.number_text(target, percent=True)}%)", draw.dashed_mark()))
+        entries.append(draw.limit_line(ax, target, "target", upright=True))
     draw.scale(ax.xaxis, percent=True)
     draw.label_x(ax, label, taken=taken)
     draw.legend(ax, entries, legend)
@@ -302,7 +296,7 @@ def scores(
     draw.require(frame, [x, y, hue], where)
     unit = draw.unit(frame, where)
     hues, look_of, order = draw.hue_looks(frame, hue)
-    at, value, low, high = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    at, *results = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=3.0)
     at = _side_by_side(at)
     if null is not None:
@@ -310,16 +304,16 @@ def scores(
     entries: list[draw.Entry] = []
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
-        mine = value[rows], low[rows], high[rows]
         name = "document" if hue is None else level
-        entries.append(draw.level_marks(ax, at[rows], mine, look, name, width=0.6))
+        entries.append(draw.level_marks(ax, at, results, rows, look, name, width=0.6))
     percent = unit in ("rate", "points")
     draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
     draw.label_x(ax, label)
-    name = "Pass rate (%)" if unit == "rate" else draw.difference_label(unit, percent=percent)
-    draw.label_y(ax, name)
+    text = draw.axis_label("Difference", unit, percent=percent)
+    text = "Pass rate (%)" if unit == "rate" else text
+    draw.label_y(ax, text)
     draw.legend(ax, entries if hue else [], legend)
-    what = f"{name.partition(' (')[0]} of each document against its {label[:1].lower()}{label[1:]}"
+    what = f"{text.partition(' (')[0]} of each document against its {label[:1].lower()}{label[1:]}"
     draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))
     return ax
 

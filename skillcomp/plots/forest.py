@@ -186,9 +186,8 @@ def severity(
     if text is None:
         text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · harder →"
     ax = estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
-    draw.describe_axes(
-        ax, f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder"
-    )
+    about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder"
+    draw.describe_axes(ax, about)
     return ax
 
 
@@ -280,9 +279,7 @@ def _draw_forest(
     at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
     lines = len(categories) * (len(order) * _LINE + 0.06)
     ax = draw.axes(ax, width=width, height=min(max(lines + _MARGIN, 1.3), 9.0))
-    value, low, high = draw.estimates(frame, where)
-    value = np.where(np.isfinite(value), value, np.nan)
-    low, high = _end_at_edge(ax, at, value, low, high, null)
+    value, low, high = _end_at_edge(ax, at, draw.estimates(frame, where), null)
     if null is not None:
         draw.reference(ax, null, upright=True)
     bare = np.isnan(low) | np.isnan(high)
@@ -296,16 +293,15 @@ def _draw_forest(
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=line)
         hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
         name = "estimate" if hue is None else level
-        draw.points(ax, value[rows], at[rows], look, name, hollow=hollow[rows], gid=gid)
+        draw.points(ax, value[rows], at[rows], look, name)
+        draw.hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
     longest = _name_rows(ax, frame, categories, places, hues, order, headed=group is not None)
     space = draw.characters(ax) - longest - 8
     _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
     draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    if null == 0:
-        text = draw.difference_label(unit, percent=percent, name=draw.difference_of(frame))
-    else:
-        text = draw.estimate_label(unit, percent=percent)
-    text = label if label is not None else text + draw.level_text(frame)
+    what = draw.difference_of(frame) if null == 0 else "Estimate"
+    text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
+    text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     return ax, _without_level(text), bare & np.isfinite(value)
 
@@ -350,17 +346,13 @@ def _refuse_alike(
 
 
 def _end_at_edge(
-    ax: Axes,
-    at: draw.Floats,
-    value: draw.Floats,
-    low: draw.Floats,
-    high: draw.Floats,
-    null: float | None,
-) -> tuple[draw.Floats, draw.Floats]:
+    ax: Axes, at: draw.Floats, estimates: draw.Estimates, null: float | None
+) -> draw.Estimates:
     """Clip infinite limits to the edge of the axes and mark them with an arrow."""
-    low, high = (np.where(np.isfinite(value), side, np.nan) for side in (low, high))
+    finite = np.isfinite(estimates[0])
+    value, low, high = (np.where(finite, column, np.nan) for column in estimates)
     if not np.isinf([low, high]).any():
-        return low, high
+        return value, low, high
     everything = np.concatenate([value, low, high, [np.nan if null is None else null]])
     finite = everything[np.isfinite(everything)]
     edge = 0.15 * (float(np.ptp(finite)) or 1.0)
@@ -371,16 +363,11 @@ def _end_at_edge(
         if len(infinite):
             how: Any = {"color": INK, "marker": arrow, "linestyle": "", "clip_on": False}
             ax.plot(np.full(len(infinite), end), infinite, gid="goes on", **how)
-    return np.clip(low, least, None), np.clip(high, None, most)
+    return value, np.clip(low, least, None), np.clip(high, None, most)
 
 
 def _write_notes(
-    ax: Axes,
-    frame: pd.DataFrame,
-    at: draw.Floats,
-    value: draw.Floats,
-    look: Sequence[Look],
-    space: int,
+    ax: Axes, frame: pd.DataFrame, at: draw.Floats, value: draw.Floats, look: list[Look], space: int
 ) -> None:
     """Write the reason for a missing estimate in place of its point."""
     across = ax.get_yaxis_transform()
@@ -503,10 +490,17 @@ def transfer(
     ax = draw.axes(ax, width="column" if len(places) < 4 else "text", height=2.8)
     step = dict(zip(lanes, draw.offsets(len(lanes), spread=0.5), strict=True))
     at = np.array([places.index(p) + step[lane] for p, lane in zip(of_row, beside, strict=True)])
+    value, low, high = draw.estimates(frame, _WHERE)
     for level, scope in lanes:
-        rows = draw.where_equal(beside, (level, scope))
-        mine = [of_row[i] for i in np.flatnonzero(rows)]
-        _draw_lane(ax, frame[rows], mine, at[rows], look_of[level], level, scope != scopes[0])
+        rows, look = draw.where_equal(beside, (level, scope)), look_of[level]
+        hollow = rows & (np.isnan(low) | np.isnan(high) | (scope != scopes[0]))
+        draw.level_marks(ax, at, (value, low, high), rows, look, level)
+        draw.hollow_points(ax, at[hollow], value[hollow], look)
+        for pair in (("near", "far"), ("near_delta", "far_delta")):
+            ends = [i for place in pair for i in np.flatnonzero(rows) if of_row[i] == place]
+            if len(ends) == 2:
+                (line,) = ax.plot(at[ends], value[ends], color=look.color, marker="", gid="pair")
+                line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
     unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
     _name_places(ax, frame, places, of_row, percent)
     text = label if label is not None else _transfer_label(places, percent) + draw.level_text(frame)
@@ -544,26 +538,6 @@ def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
             "scope instead (skillcomp.plots.facet)."
         )
     return scopes, [scopes[0] if scope is None else scope for scope in of_row]
-
-
-def _draw_lane(
-    ax: Axes,
-    rows: pd.DataFrame,
-    of_row: list[Any],
-    at: draw.Floats,
-    look: Look,
-    name: object,
-    hollow: bool,
-) -> None:
-    """Draw the points of one condition and scope, with a line from near to far."""
-    value, low, high = draw.estimates(rows, _WHERE)
-    bare = np.isnan(low) | np.isnan(high)
-    draw.level_marks(ax, at, (value, low, high), look, name, hollow=bare | hollow)
-    for pair in (("near", "far"), ("near_delta", "far_delta")):
-        spots = [of_row.index(place) for place in pair if place in of_row]
-        if len(spots) == 2:
-            (line,) = ax.plot(at[spots], value[spots], color=look.color, marker="", gid="pair")
-            line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
 
 
 def _name_places(
@@ -608,7 +582,7 @@ def _mark_unknown(
 def _transfer_label(places: list[str], percent: bool) -> str:
     rates = [place in _RATES for place in places]
     if all(rates):
-        return draw.estimate_label(None, percent=percent, name="Rate")
+        return draw.axis_label("Rate", None, percent=percent)
     if not any(rates):
-        return draw.difference_label(None, percent=percent)
+        return draw.axis_label("Difference", None, percent=percent)
     return "Rate (%) or difference (points)" if percent else "Rate or difference"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +19,7 @@ from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, plain
 
-_HATCHED: Any = {
-    "facecolor": "white",
-    "edgecolor": draw.LINE_GREY,
-    "hatch": "////",
-    "linewidth": 0.4,
-}
+_HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
 _MOST_PANELS = 24
 
 
@@ -92,29 +88,25 @@ def dimensions(
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
     norm = _color_scale(cells, null, percent)
     for i, j in np.argwhere(there & np.isnan(cells)):
-        ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCHED))
-    number_format: Any = {"percent": percent, "signed": null == 0, "digits": 3}
-    texts = [
-        [draw.number_text(round(v, 2), **number_format) for v in row]
-        for row in np.nan_to_num(cells)
-    ]
+        ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
+    form = partial(draw.number_text, percent=percent, signed=null == 0, digits=3)
+    texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
     for i, j in np.argwhere(with_interval):
-        low, high = (draw.number_text(round(side[i, j], 2), **number_format) for side in limits)
+        low, high = (form(round(side[i, j], 2)) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
     text = label if label is not None else _value_label(frame, value, null, percent)
-    cmap = RATES if null is None else DIFFERENCES
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
-    _heat_map(ax, cells, texts, norm, cmap, TICK_SIZE, bar)
+    how: Any = {"cmap": RATES if null is None else DIFFERENCES, "cbar_kws": bar}
+    _heat_map(ax, cells, texts, norm, TICK_SIZE, **how)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=null == 0)
         drawn.outline.set_linewidth(0.4)
     _name_grid(ax, columns, rows, _size_texts(frame, y, rows, where))
     hatched = bool((there & np.isnan(cells)).any())
-    draw.legend(ax, [("undefined", Patch(**_HATCHED))] if hatched else [], legend)
-    draw.describe_axes(
-        ax, f"{text.removesuffix(' (%)')} {draw.each(x, 'dimension' if 'dimension' in y else y)}"
-    )
+    draw.legend(ax, [("undefined", Patch(**_HATCH))] if hatched else [], legend)
+    rows_of = "dimension" if "dimension" in y else y
+    draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
     return ax
 
 
@@ -170,31 +162,25 @@ def flips(
     ax = draw.axes(ax, width="column", height=2.6)
     most = np.nanmax(cells) if np.isfinite(cells).any() else 1.0
     texts = [[f"{count:,.0f}" for count in row] for row in np.nan_to_num(cells)]
-    _heat_map(ax, cells, texts, Normalize(-0.05 * most, 1.6 * most or 1.0), "Greys", LABEL_SIZE)
-    for i, j in np.argwhere(np.isfinite(cells) & ~np.eye(len(cells), dtype=bool)):
+    norm = Normalize(-0.05 * most, 1.6 * most or 1.0)
+    _heat_map(ax, cells, texts, norm, LABEL_SIZE, cmap="Greys", cbar=False)
+    flipped = np.argwhere(np.isfinite(cells) & ~np.eye(len(cells), dtype=bool))
+    for i, j in flipped:
         frame_of = Rectangle((j + 0.03, i + 0.03), 0.94, 0.94, fill=False, gid="flip")
         frame_of.set(linewidth=1.2, edgecolor="#D55E00")
         ax.add_patch(frame_of)
     _name_grid(ax, order, order)
     mark = Rectangle((0, 0), 1, 1, fill=False, linewidth=1.2, edgecolor="#D55E00")
-    flipped = bool((np.isfinite(cells) & ~np.eye(len(cells), dtype=bool)).any())
-    ax.set(
-        xlabel=_only_name(frame, "grader", draw.words(x)),
-        ylabel=_only_name(frame, "reference", draw.words(y)),
-        aspect="equal",
-    )
+
+    ax.set(xlabel=_only_name(frame, "grader", draw.words(x)), aspect="equal")
+    ax.set(ylabel=_only_name(frame, "reference", draw.words(y)))
     ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
-    draw.legend(ax, [("flipped between the two", mark)] if flipped else [], legend)
+    draw.legend(ax, [("flipped between the two", mark)] if len(flipped) else [], legend)
     pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
-    cell_texts = [
-        f"{old} to {new} {cells[i, j]:,.0f}"
-        for i, old in enumerate(order)
-        for j, new in enumerate(order)
-        if np.isfinite(cells[i, j])
-    ]
-    draw.describe_axes(
-        ax, f"How many verdicts stayed and how many flipped {pair}", ", ".join(cell_texts)
-    )
+    filled = np.argwhere(np.isfinite(cells))
+    cell_texts = [f"{order[i]} to {order[j]} {cells[i, j]:,.0f}" for i, j in filled]
+    about = f"How many verdicts stayed and how many flipped {pair}"
+    draw.describe_axes(ax, about, ", ".join(cell_texts))
     return ax
 
 
@@ -270,22 +256,15 @@ def facet(
 
 
 def _heat_map(
-    ax: Axes,
-    cells: draw.Floats,
-    texts: list[list[str]],
-    norm: Normalize,
-    cmap: str,
-    size: float,
-    bar: dict[str, Any] | None = None,
+    ax: Axes, cells: draw.Floats, texts: list[list[str]], norm: Normalize, size: float, **how: Any
 ) -> None:
     """Draw non-missing cells in colour, with texts in black or white for contrast."""
     if not cells.size:
         return
     sns.heatmap(
-        cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, cmap=cmap,
+        cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
         annot=np.array(texts), fmt="", annot_kws={"size": size, "va": "center_baseline"},
-        linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False,
-        cbar=bar is not None, cbar_kws=bar, ax=ax,
+        linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False, **how,
     )  # fmt: skip
     mesh: Any = ax.collections[0]
     for text in ax.texts:
@@ -324,12 +303,9 @@ def _grid_of_cells(
         )
     cells = np.full((len(rows), len(columns)), np.nan)
     there = np.zeros(cells.shape, dtype=bool)
-    values = draw.numbers(frame, value, where)
-    for row, column, number_ in zip(
-        draw.values(frame[y]), draw.values(frame[x]), values, strict=True
-    ):
-        spot = rows.index(row), columns.index(column)
-        cells[spot], there[spot] = number_, True
+    down = [rows.index(level) for level in draw.values(frame[y])]
+    across = [columns.index(level) for level in draw.values(frame[x])]
+    cells[down, across], there[down, across] = draw.numbers(frame, value, where), True
     return cells, there, columns, rows
 
 
@@ -361,11 +337,9 @@ def _name_grid(
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    names = [draw.level_name(level) for level in rows]
-    ax.set_yticks(
-        np.arange(len(rows)) + 0.5,
-        [a + b for a, b in zip(names, counts or [""] * len(rows), strict=True)],
-    )
+    names = zip(rows, counts or [""] * len(rows), strict=True)
+    texts = [draw.level_name(level) + count for level, count in names]
+    ax.set_yticks(np.arange(len(rows)) + 0.5, texts)
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -379,7 +353,7 @@ def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
 
 def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: bool) -> str:
     if null == 0:
-        return draw.difference_label(None, percent=percent, name=draw.difference_of(frame))
+        return draw.axis_label(draw.difference_of(frame), None, percent=percent)
     name = "Rate" if percent and value == "estimate" else draw.words(value)
     return name + (" (%)" if percent else "")
 

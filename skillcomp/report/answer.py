@@ -86,18 +86,13 @@ class _Estimates:
     missing: dict[str, str] = field(default_factory=dict)
 
     def add(
-        self,
-        name: str,
-        needed: object,
-        analyse: Callable[..., pd.DataFrame],
-        *args: Any,
-        **how: Any,
+        self, name: str, needed: object, run: Callable[..., pd.DataFrame], *args: Any, **how: Any
     ) -> None:
         """Run an analysis, if it is needed, and keep its frame or the reason for its failure."""
         if not needed:
             return
         try:
-            self.frames[name] = analyse(*args, **how)
+            self.frames[name] = run(*args, **how)
         except SkillcompError as error:
             self.missing[name] = str(error)
 
@@ -176,9 +171,8 @@ def answer(
     _add_skills(estimates, mine)
     if isinstance(study, RunStore) and (design := study.manifest.get("design")):
         estimates.add("effects", True, structure.factorial, mine, design)
-        estimates.add(
-            "explained", True, structure.score_association, mine, study.skills, attempts=attempts
-        )
+        explain = structure.score_association
+        estimates.add("explained", True, explain, mine, study.skills, attempts=attempts)
     _add_graders(estimates, verdicts, gold, cases, chosen)
     _add_cases_needed(estimates, mine, margin)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(attempts)}
@@ -203,47 +197,43 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
 
 
 def _add_triggers(
-    estimates: _Estimates, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
+    into: _Estimates, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
 ) -> None:
     agents = ["agent"] if invocations["agent"].nunique(dropna=False) > 1 else []
     recorded = not invocations.empty
-    estimates.add("triggers", recorded, triggers.detection, invocations, cases, by=agents)
+    into.add("triggers", recorded, triggers.detection, invocations, cases, by=agents)
     with_goals = recorded and verdicts["goal"].notna().any()
-    estimates.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
+    into.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
 
 
 def _add_graders(
-    estimates: _Estimates,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    cases: pd.DataFrame,
-    chosen: str,
+    into: _Estimates, verdicts: pd.DataFrame, gold: pd.DataFrame, cases: pd.DataFrame, chosen: str
 ) -> None:
     unusable = _unusable_verdicts(verdicts)
     if len(unusable):
-        estimates.frames["unusable"] = unusable
+        into.frames["unusable"] = unusable
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
     against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
-    estimates.add("drift", several, reliability.drift, verdicts, labels, **against)
+    into.add("drift", several, reliability.drift, verdicts, labels, **against)
     compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
     how: dict[str, Any] = {"by": ["grader"], "cases": cases}
-    estimates.add("corrected", len(gold), correction.delta, compared, gold, **how)
+    into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
 
-def _add_skills(estimates: _Estimates, mine: pd.DataFrame) -> None:
+def _add_skills(into: _Estimates, mine: pd.DataFrame) -> None:
     conditions = set(mine["condition"])
-    estimates.add("overall", mine["skill"].nunique() > 1, deltas.paired, mine)
+    into.add("overall", mine["skill"].nunique() > 1, deltas.paired, mine)
     others = mine[mine["condition"].ne("baseline")]
     against: dict[str, Any] = {"by": ["skill"], "reference": "placebo"}
     with_placebo = "placebo" in conditions and len(conditions) > 2
-    estimates.add("placebo", with_placebo, deltas.paired, others, **against)
-    estimates.add("gap", mine["transfer"].notna().any(), transfer.gap, mine)
+    into.add("placebo", with_placebo, deltas.paired, others, **against)
+    into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine)
 
 
-def _add_cases_needed(estimates: _Estimates, mine: pd.DataFrame, margin: float) -> None:
+def _add_cases_needed(into: _Estimates, mine: pd.DataFrame, margin: float) -> None:
     """Add the number of cases that would decide the undetermined skills."""
-    decided = estimates.frames["decided"]
+    decided = into.frames["decided"]
     skills = decided.loc[decided["verdict"].eq("undetermined"), "skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(["baseline", "skill"])]
     repeats = outcomes.groupby(["skill", "case_id", "condition"], observed=True).size()
@@ -253,7 +243,7 @@ def _add_cases_needed(estimates: _Estimates, mine: pd.DataFrame, margin: float) 
         each: dict[str, Any] = {"n_skills": 1, "n_repeats": max(int(repeats.median()), 1)}
         return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
 
-    estimates.add("needed", len(repeats), needed)
+    into.add("needed", len(repeats), needed)
 
 
 def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:

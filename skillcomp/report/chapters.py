@@ -144,16 +144,9 @@ def chapter_of(
     sections = _sections_of(parts)
     if elsewhere:  # without its text a section may have nothing to show
         sections = [section for at, section in enumerate(sections) if not at or section.parts]
+    name, sheets, apart = title(notebook, path), _fill_sheets(sections), sorted(files - on_page)
     return Chapter(
-        stem=path.stem,
-        title=title(notebook, path),
-        sheets=_fill_sheets(sections),
-        sentences=sentences,
-        files=tuple(sorted(files - on_page)),
-        number=number,
-        stopped=stopped,
-        elsewhere=elsewhere,
-        other_study=other_study,
+        path.stem, name, sheets, sentences, tuple(apart), number, stopped, elsewhere, other_study
     )
 
 
@@ -172,11 +165,8 @@ def _parts_of_cells(
         if heading and heading.group(1).strip() in _FOLDED:
             fold = heading.group(1).strip()
             rest = cell.source.partition("\n")[2]
-            content = (
-                Markup(_harmless_html(_markdown_as_html(rest)))
-                if prose and rest.strip()
-                else Markup("")
-            )
+            if prose and rest.strip():
+                content = _harmless_html(_markdown_as_html(rest))
             continue
         for part in _parts_of_cell(cell, stem, out, taken, prose=prose):
             if fold and not isinstance(part, Figure):
@@ -236,9 +226,8 @@ def _fold_code(cells: Sequence[Code]) -> Markup:
 
 
 def _fold_content(name: str, content: Markup) -> Markup:
-    return Markup("<details class='fold'><summary>{}</summary>{}</details>").format(
-        _FOLDED.get(name, name), content
-    )
+    fold = Markup("<details class='fold'><summary>{}</summary>{}</details>")
+    return fold.format(_FOLDED.get(name, name), content)
 
 
 def _parts_of_cell(
@@ -276,13 +265,11 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
     if "application/javascript" in data or (widget and "text/html" not in data):
         return None
     if "text/html" in data:
-        table = Markup("<div class='table'>{}</div>").format(
-            Markup(_harmless_html(data["text/html"]))
-        )
+        table = Markup("<div class='table'>{}</div>").format(_harmless_html(data["text/html"]))
         # fold the stored view of an explorer: it is long, and no text refers to it
         return _fold_content("The explorer as it opens", table) if widget else table
     if "text/markdown" in data:
-        return Markup(_harmless_html(_markdown_as_html(str(data["text/markdown"]))))
+        return _harmless_html(_markdown_as_html(str(data["text/markdown"])))
     text = data.get("text/latex") or data.get("text/plain")
     return Markup("<pre>{}</pre>").format(str(text)) if text else None
 
@@ -292,10 +279,10 @@ def _markdown_as_html(source: str) -> str:
     return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
-def _harmless_html(html: Any) -> str:
+def _harmless_html(html: Any) -> Markup:
     """Drop all but harmless markup, including the content of scripts and styles."""
     how: Any = {"url_schemes": {"http", "https", "mailto"}, "link_rel": None}
-    return nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how)
+    return Markup(nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how))
 
 
 def _with_anchors(body: str, stem: str, taken: set[str]) -> str:

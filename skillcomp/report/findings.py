@@ -292,8 +292,8 @@ def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sente
     near, far = by_measure["near_delta"], by_measure["far_delta"]
     text = (
         f"On near cases the skill changes the pass rate by {say.difference(near, ' points')}, on "
-        f"far cases by {say.difference(far)}"
     )
+    text += f"far cases by {say.difference(far)}"
     end = f"no difference is shown: far minus near {say.difference(row)}"
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
@@ -345,10 +345,8 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
             continue
         n, n_skills = f"{row['n']:,.0f} documents", f"{row['n_clusters']:,.0f} skills"
         crossed = by_measure["cross_validated_r_squared"]["estimate"]
-        text = (
-            f"{what} explains {say.share(row, say.percent)} of the differences between {n} of "
-            f"{n_skills} in what passes (R squared; {say.percent(crossed)} cross-validated)."
-        )
+        text = f"{what} explains {say.share(row, say.percent)} of the differences between {n} of "
+        text += f"{n_skills} in what passes (R squared; {say.percent(crossed)} cross-validated)."
         least = by_measure["detectable_r_squared"]["estimate"]
         if pd.notna(least):
             text += f" {n_skills} show {say.rate(least)} or more, four times in five."
@@ -365,9 +363,8 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
         clauses = []
         if (exact := row.get(("exact", "all"))) is not None:
-            clauses.append(
-                f"just the right skills are invoked at {say.share(exact)} of the prompts"
-            )
+            right = "just the right skills are invoked at"
+            clauses.append(f"{right} {say.share(exact)} of the prompts")
         if (recall := row.get(("recall", "all"))) is not None:
             kinds = [
                 f"{word} {say.rate(row['recall', kind]['estimate'])}"
@@ -429,8 +426,8 @@ def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
     for name, part in _by_grader(unusable):
         n, of_n = part["n"].sum(), part["of_n"].iloc[0]
         reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
-        text = (
-            f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
+        text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
+        text += (
             f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
         )
         yield Sentence(text, name)
@@ -486,12 +483,9 @@ def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
         raw, best = row["naive"], chosen.iloc[0]
         estimates.append(float(best["estimate"]))
         estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
-        text = (
-            f"By {name} the skill changes the share of checks met by "
-            f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
-            f"by {say.difference(best)}."
-        )
-        yield Sentence(text, name)
+        text = f"By {name} the skill changes the share of checks met by "
+        text += f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
+        yield Sentence(f"{text}by {say.difference(best)}.", name)
     if len(estimates) > 1:
         spread = say.points(max(estimates) - min(estimates))
         points = f"{spread} point{say.plural(float(spread))}"

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -207,8 +206,5 @@ def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", []):
-            if output.get("name") == "stderr":
-                continue
-            data: dict[str, Any] = output.get("data", {})
-            data.pop("application/vnd.jupyter.widget-view+json", None)
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     return notebook

@@ -165,18 +165,12 @@ def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[
     apart = {made.stem: made.other_study for made in chapters if made.other_study}
     on_page = [made for made in chapters if made.stem not in apart and not made.bare]
     first = _first_page(run.result, problem, run.study.fingerprint)
+    first |= {"figures": figures, "chapters": on_page, "every": chapters, "apart": apart}
     page = run.out / "index.html"
-    replace_file(
-        page,
-        template.render(
-            **common, **first, figures=figures, chapters=on_page, every=chapters, apart=apart
-        ).encode(),
-    )
-    for chapter in (made for made in chapters if made.stem in apart):
-        alone = template.render(
-            **common, chapters=[chapter], alone=chapter, shows=apart[chapter.stem]
-        )
-        replace_file(run.out / f"{chapter.stem}.html", alone.encode())
+    replace_file(page, template.render(**common, **first).encode())
+    for made in (made for made in chapters if made.stem in apart):
+        html = template.render(**common, chapters=[made], alone=made, shows=apart[made.stem])
+        replace_file(run.out / f"{made.stem}.html", html.encode())
     return page
 
 
@@ -202,9 +196,8 @@ def _round_of(value: object, study: RunStore | Frames) -> int:
     rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
     if isinstance(value, int) and value in rounds:
         return value
-    raise StudyError(
-        f"report: there is no round {value}; there: {', '.join(map(str, rounds)) or 'none'}."
-    )
+    others = ", ".join(map(str, rounds)) or "none"
+    raise StudyError(f"report: there is no round {value}; there: {others}.")
 
 
 def _answer_or_reason(
