@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
@@ -57,7 +58,7 @@ STEPS = (
     "skillcomp deltas study",
     "skillcomp report --data study --answer-only",
 )
-_Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")]
+_Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
 
 def _print_version(requested: bool) -> None:
@@ -71,8 +72,7 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def _root_options(
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_print_version),
+        bool, Option("--version", help="Print the version.", callback=_print_version)
     ] = False,
 ) -> None:
     """Options of all commands."""
@@ -92,11 +92,8 @@ def init(folder: _Folder) -> None:
         mine = (row for row in mine if row["perturbation"] is None)
         attempts = [row for row in mine if row["condition"] in ("baseline", "skill")]
         ids = {row["attempt_id"] for row in attempts}
-        verdicts = [
-            row
-            for row in pilot.table("verdicts").to_pylist()
-            if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
-        ]
+        graded = (row for row in pilot.table("verdicts").to_pylist() if row["attempt_id"] in ids)
+        verdicts = [row for row in graded if (row["grader"], row["round"]) == (_GRADER, 1)]
         recorded = RunStore(folder / "recorded")
         with recorded.writer(sync=False):
             recorded.append("attempts", attempts)
@@ -112,20 +109,18 @@ def notebooks(folder: _Folder) -> None:
     from skillcomp import datasets
     from skillcomp.report import find_notebooks
 
-    paths = find_notebooks(every=True)
+    paths, copies = find_notebooks(every=True), folder / "notebooks"
     sources = (datasets.path("pilot"), datasets.path("execution"), datasets.path("copies").parent)
     with _new_folder(folder, "notebooks"):
         for part in ("notebooks", "data"):
             (folder / part).mkdir()
         for path in paths:
-            shutil.copyfile(path, folder / "notebooks" / path.name)
+            shutil.copyfile(path, copies / path.name)
         for source in sources:
-            hidden = shutil.ignore_patterns(".*")
-            shutil.copytree(source, folder / "data" / source.name, ignore=hidden)
-    say(
-        f"notebooks: {len(paths)} in {folder / 'notebooks'}, their data in {folder / 'data'}. Next:"
-    )
-    say(f"  jupyter lab {folder / 'notebooks'}")
+            place = folder / "data" / source.name
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns(".*"))
+    say(f"notebooks: {len(paths)} in {copies}, their data in {folder / 'data'}. Next:")
+    say(f"  jupyter lab {copies}")
 
 
 @contextmanager
@@ -149,16 +144,15 @@ def _new_folder(folder: Path, command: str) -> Iterator[None]:
 @app.command()
 def check(
     path: Annotated[
-        Path, typer.Argument(help="A SKILL.md, its folder, a suite, a study or its study.yaml.")
+        Path, Argument(help="A SKILL.md, its folder, a suite, a study or its study.yaml.")
     ],
-    strict: Annotated[bool, typer.Option(help="Treat warnings as errors.")] = False,
-    advice: Annotated[bool, typer.Option("--advice", help="Show the warnings as well.")] = False,
+    strict: Annotated[bool, Option(help="Treat warnings as errors.")] = False,
+    advice: Annotated[bool, Option("--advice", help="Show the warnings as well.")] = False,
     evals: Annotated[
-        bool, typer.Option("--evals", help="Lint all skills in a folder and their prompts.csv.")
+        bool, Option("--evals", help="Lint all skills in a folder and their prompts.csv.")
     ] = False,
     form: Annotated[
-        str,
-        typer.Option("--format", help="text, sarif (for code scanning) or github (annotations)."),
+        str, Option("--format", help="text, sarif (for code scanning) or github (annotations).")
     ] = "text",
 ) -> None:
     """Validate and lint a skill, a suite or a whole study; print each fault, its place and why."""
@@ -199,23 +193,22 @@ def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
 @app.command()
 def report(
     data: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the study; the default is the recorded pilot."),
+        Path | None, Option(help="Folder of the study; the default is the recorded pilot.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
-    quiet: Annotated[bool, typer.Option(help="Show no progress bars.")] = False,
+    out: Annotated[Path, Option(help="Folder of the report.")] = Path("report"),
+    quiet: Annotated[bool, Option(help="Show no progress bars.")] = False,
     notebook: Annotated[
         list[str] | None,
-        typer.Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
+        Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
     ] = None,
-    order: Annotated[str, typer.Option(help="Order of skills: effect or name.")] = "effect",
-    answer_only: Annotated[bool, typer.Option(help="The answer, without the chapters.")] = False,
+    order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
+    answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
+        Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
     round: Annotated[
-        int | None, typer.Option(min=1, help="Grading round; 2 and up are regrades.")
+        int | None, Option(min=1, help="Grading round; 2 and up are regrades.")
     ] = None,
 ) -> None:
     """Write the answer of a study as an HTML page, followed by the executed notebooks."""
@@ -265,8 +258,8 @@ def _parse_parameters(settings: list[str]) -> dict[str, object]:
 
 @app.command()
 def export(
-    data: Annotated[Path, typer.Argument(help="Folder of the recorded study.")],
-    out: Annotated[Path, typer.Argument(help="Folder for the files.")],
+    data: Annotated[Path, Argument(help="Folder of the recorded study.")],
+    out: Annotated[Path, Argument(help="Folder for the files.")],
 ) -> None:
     """Write every frame of a study as parquet and csv."""
     from skillcomp import export as exporter
@@ -300,19 +293,17 @@ def _study_folder(data: Path, command: str, what: str) -> Path:
 
 @app.command()
 def deltas(
-    data: Annotated[Path, typer.Argument(help="Folder of the study.")],
-    grader: Annotated[
-        str | None, typer.Option(help="The grader; required if there are several.")
-    ] = None,
-    reference: Annotated[str, typer.Option(help="Condition to compare with.")] = "baseline",
-    margin: Annotated[float, typer.Option(help="Largest negligible change.")] = 0.1,
-    round: Annotated[int, typer.Option(min=1, help="Grading round; 2 and up are regrades.")] = 1,
-    by: Annotated[str, typer.Option(help="skill, or dimension for the scorecard.")] = "skill",
+    data: Annotated[Path, Argument(help="Folder of the study.")],
+    grader: Annotated[str | None, Option(help="The grader; required if there are several.")] = None,
+    reference: Annotated[str, Option(help="Condition to compare with.")] = "baseline",
+    margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
+    round: Annotated[int, Option(min=1, help="Grading round; 2 and up are regrades.")] = 1,
+    by: Annotated[str, Option(help="skill, or dimension for the scorecard.")] = "skill",
     weigh: Annotated[
         str | None,
-        typer.Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
+        Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all columns as JSON.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print the paired change in pass rate when the skill is loaded, with intervals."""
     from skillcomp import deltas as of
@@ -385,9 +376,8 @@ def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
         try:
             weights[word] = float(number)
         except ValueError:
-            raise StudyError(
-                f"deltas: --weigh '{pair}'; expected WORD=NUMBER, such as normal=1,critical=3."
-            ) from None
+            example = "expected WORD=NUMBER, such as normal=1,critical=3."
+            raise StudyError(f"deltas: --weigh '{pair}'; {example}") from None
     words = cases["criticality"].fillna("")
     if lacking := sorted(set(words) - set(weights)):
         lacking_words = ", ".join(f"'{word}'" if word else "no criticality" for word in lacking)
@@ -395,11 +385,8 @@ def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
     return cases[["skill", "case_id"]].assign(criticality_weight=words.map(weights))
 
 
-for _command in (
-    *(init, notebooks),
-    *(studies.run, studies.grade, studies.compare, studies.status),
-    evaluating.evaluate,
-):
+_of_studies = (studies.run, studies.grade, studies.compare, studies.status)
+for _command in (init, notebooks, *_of_studies, evaluating.evaluate):
     app.command()(_command)
 _trigger = typer.Typer(
     no_args_is_help=True, help="Does a skill trigger when it should, and is the work done well?"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from typer import Option
 
 from skillcomp.cli.study_commands import warnings_as_notes
 from skillcomp.cli.terminal import say
@@ -27,69 +28,57 @@ if TYPE_CHECKING:
 _CODES = {"pass": 0, "fail": 1, "error": 2, "skipped": 3}
 _CLAUDE = "{kind: cli, program: claude}"
 _LINE = ("execution_pass_rate", "baseline_pass_rate", "delta", "verdict", "reason")
-_Artifacts = Annotated[
-    Path, typer.Option(help="Folder of all runs; its own .gitignore keeps it out of git.")
-]
+_Runs = Annotated[Path, Option(help="Folder of all runs; its own .gitignore keeps it out of git.")]
 _HOME = Path("artifacts/skill-evals")
 
 
 def evaluate(
-    task_suite: Annotated[Path, typer.Option(help="The task_suite.yaml.")],
-    state_root: Annotated[Path, typer.Option(help="Folder of the state and the artefacts.")],
+    task_suite: Annotated[Path, Option(help="The task_suite.yaml.")],
+    state_root: Annotated[Path, Option(help="Folder of the state and the artefacts.")],
     input: Annotated[
-        Path | None, typer.Option(help="Pipeline mode: the ranking artefact (JSON).")
+        Path | None, Option(help="Pipeline mode: the ranking artefact (JSON).")
     ] = None,
-    candidate_id: Annotated[
-        str | None, typer.Option(help="Pipeline mode: id of the candidate.")
-    ] = None,
+    candidate_id: Annotated[str | None, Option(help="Pipeline mode: id of the candidate.")] = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="Evaluate a skill without a ranking artefact.")
+        bool, Option("--standalone", help="Evaluate a skill without a ranking artefact.")
     ] = False,
     skill_path: Annotated[
-        Path | None, typer.Option(help="Standalone mode: the SKILL.md or its folder.")
+        Path | None, Option(help="Standalone mode: the SKILL.md or its folder.")
     ] = None,
     original: Annotated[
-        Path | None,
-        typer.Option(help="Standalone mode: the earlier SKILL.md, to compare with."),
+        Path | None, Option(help="Standalone mode: the earlier SKILL.md, to compare with.")
     ] = None,
     pass_k: Annotated[
-        int, typer.Option(min=1, help="Attempts per task; one passed attempt is enough.")
+        int, Option(min=1, help="Attempts per task; one passed attempt is enough.")
     ] = 1,
     baseline_cache_dir: Annotated[
-        Path | None, typer.Option(help="Folder that keeps baselines for seven days.")
+        Path | None, Option(help="Folder that keeps baselines for seven days.")
     ] = None,
     eval_threshold: Annotated[
-        float, typer.Option(help="Minimum score of a candidate; lower ones are skipped.")
+        float, Option(help="Minimum score of a candidate; lower ones are skipped.")
     ] = 6.0,
     mock: Annotated[
-        bool, typer.Option("--mock", help="Ask and judge nothing, to test the setup.")
+        bool, Option("--mock", help="Ask and judge nothing, to test the setup.")
     ] = False,
     output: Annotated[
-        Path | None,
-        typer.Option(help="File of the artefact. Default: evaluations/<run_id>.json"),
+        Path | None, Option(help="File of the artefact. Default: evaluations/<run_id>.json")
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option(
-            help=f"The agent: a model, or a mapping as in a study file. Default: {_CLAUDE}"
-        ),
+        Option(help=f"The agent: a model, or a mapping as in a study file. Default: {_CLAUDE}"),
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(help="The agent that scores by rubric. Default: --agent.")
+        str | None, Option(help="The agent that scores by rubric. Default: --agent.")
     ] = None,
-    no_skill: Annotated[
-        bool, typer.Option("--no-skill", help="Ask without any skill as well.")
-    ] = False,
+    no_skill: Annotated[bool, Option("--no-skill", help="Ask without any skill as well.")] = False,
     trust_answers: Annotated[
-        bool,
-        typer.Option("--trust-answers", help="Run answers without a sandbox if there is none."),
+        bool, Option("--trust-answers", help="Run answers without a sandbox if there is none.")
     ] = False,
     budget_usd: Annotated[
-        float | None,
-        typer.Option(help="Maximum dollars for the answers, and again for the scores."),
+        float | None, Option(help="Maximum dollars for the answers, and again for the scores.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Maximum questions at once.")] = 4,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
+    concurrency: Annotated[int, Option(min=1, help="Maximum questions at once.")] = 4,
+    quiet: Annotated[bool, Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
     """Measure the pass rate of a skill on a task suite, and its change from the original."""
     from skillcomp.live import evaluate as evaluation
@@ -135,9 +124,8 @@ def evaluate(
         say("mock: nothing was asked, nothing was judged, and every task passes", err=True)
     if interval := artefact.get("interval"):
         say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
-    evaluation.write_artefact(
-        artefact, output or state_root / "evaluations" / f"{candidate.run_id}.json"
-    )
+    file = output or state_root / "evaluations" / f"{candidate.run_id}.json"
+    evaluation.write_artefact(artefact, file)
     line = {name: artefact[name] for name in _LINE if name in artefact}
     say(json.dumps(line | ({"mock": True} if mock else {})))
     if code := _CODES[artefact["verdict"]]:
@@ -166,52 +154,41 @@ def _agent_to_ask(text: str | None, suite: Suite, key: str) -> Agent:
 def trigger_run(
     suite: Annotated[
         str,
-        typer.Option(
-            help="smoke (first explicit, first negative), explicit, implicit, negative or all."
-        ),
+        Option(help="smoke (first explicit, first negative), explicit, implicit, negative or all."),
     ] = "smoke",
     root: Annotated[
-        Path, typer.Option(help="Repository with skills/ and evals/skills/<slug>/prompts.csv.")
+        Path, Option(help="Repository with skills/ and evals/skills/<slug>/prompts.csv.")
     ] = Path("."),
     skills: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the skills. Default: skills/ of the root."),
+        Path | None, Option(help="Folder of the skills. Default: skills/ of the root.")
     ] = None,
-    skill: Annotated[list[str] | None, typer.Option(help="Only this skill; repeatable.")] = None,
-    case: Annotated[list[str] | None, typer.Option(help="Only this case id; repeatable.")] = None,
-    max_cases: Annotated[int | None, typer.Option(min=1, help="Maximum cases per skill.")] = None,
+    skill: Annotated[list[str] | None, Option(help="Only this skill; repeatable.")] = None,
+    case: Annotated[list[str] | None, Option(help="Only this case id; repeatable.")] = None,
+    max_cases: Annotated[int | None, Option(min=1, help="Maximum cases per skill.")] = None,
     neighbour: Annotated[
-        list[str] | None,
-        typer.Option(help="Another skill to install, or 'none'. Default: all others."),
+        list[str] | None, Option(help="Another skill to install, or 'none'. Default: all others.")
     ] = None,
     judge: Annotated[
         bool | None,
-        typer.Option(
-            "--judge/--no-judge", help="Judge all cases or none. Default: by the column judge."
-        ),
+        Option("--judge/--no-judge", help="Judge all cases or none. Default: by the column judge."),
     ] = None,
-    program: Annotated[str, typer.Option(help="The program to ask: claude or codex.")] = "claude",
-    model: Annotated[str | None, typer.Option(help="The program's model.")] = None,
-    judge_program: Annotated[
-        str | None, typer.Option(help="The judge. Default: --program.")
-    ] = None,
-    judge_model: Annotated[str | None, typer.Option(help="The judge's model.")] = None,
-    timeout_s: Annotated[
-        float, typer.Option(min=1, help="Seconds for a case without a limit.")
-    ] = 180,
-    judge_timeout_s: Annotated[float, typer.Option(min=1, help="Seconds for a judgement.")] = 180,
-    concurrency: Annotated[int, typer.Option(min=1, help="Maximum programs at once.")] = 2,
-    run_id: Annotated[str | None, typer.Option(help="Name of the run. Default: the time.")] = None,
-    artifacts: _Artifacts = _HOME,
-    write_progress: Annotated[bool, typer.Option(help="Write progress files.")] = False,
+    program: Annotated[str, Option(help="The program to ask: claude or codex.")] = "claude",
+    model: Annotated[str | None, Option(help="The program's model.")] = None,
+    judge_program: Annotated[str | None, Option(help="The judge. Default: --program.")] = None,
+    judge_model: Annotated[str | None, Option(help="The judge's model.")] = None,
+    timeout_s: Annotated[float, Option(min=1, help="Seconds for a case without a limit.")] = 180,
+    judge_timeout_s: Annotated[float, Option(min=1, help="Seconds for a judgement.")] = 180,
+    concurrency: Annotated[int, Option(min=1, help="Maximum programs at once.")] = 2,
+    run_id: Annotated[str | None, Option(help="Name of the run. Default: the time.")] = None,
+    artifacts: _Runs = _HOME,
+    write_progress: Annotated[bool, Option(help="Write progress files.")] = False,
     background: Annotated[
-        bool,
-        typer.Option("--background", help="Run detached from the terminal, with progress files."),
+        bool, Option("--background", help="Run detached from the terminal, with progress files.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Resume a run with its settings (needs --run-id).")
+        bool, Option("--resume", help="Resume a run with its settings (needs --run-id).")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
     """Ask a program with installed skills the prompts of trigger suites, and grade its work."""
     from skillcomp.io.files import checked_slug
@@ -264,9 +241,9 @@ def trigger_run(
 
 
 def trigger_status(
-    run_id: Annotated[str, typer.Option(help="Name of the run.")],
-    artifacts: _Artifacts = _HOME,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    run_id: Annotated[str, Option(help="Name of the run.")],
+    artifacts: _Runs = _HOME,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the progress of a run, also while it runs; nothing is written."""
     from skillcomp.live import trigger_runs as triggers

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError, suggest
@@ -24,31 +25,26 @@ if TYPE_CHECKING:
     from skillcomp.io.store import RunStore
     from skillcomp.live.study_file import StudyFile
 
-_INTERRUPTED = 130
-_Study = Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.")]
+_Study = Annotated[Path, Argument(metavar="STUDY.yaml", help="The study.")]
 _Batch = Annotated[
-    bool | None, typer.Option("--batch/--no-batch", help="Ask in batches: half the price.")
+    bool | None, Option("--batch/--no-batch", help="Ask in batches: half the price.")
 ]
 _Resend = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--resend-lost",
         help="Ask in batches, and repeat the questions of batches that the service does not know.",
     ),
 ]
 _Budget = Annotated[
     float | None,
-    typer.Option(
-        metavar="USD", help="Maximum cost of this stage in dollars, earlier calls included."
-    ),
+    Option(metavar="USD", help="Maximum cost of this stage in dollars, earlier calls included."),
 ]
-_Width = Annotated[int | None, typer.Option(min=1, help="Maximum number of questions at once.")]
+_Width = Annotated[int | None, Option(min=1, help="Maximum number of questions at once.")]
 _Outside = Annotated[
-    bool,
-    typer.Option("--allow-outside", help="Allow a store and texts outside the study's folder."),
+    bool, Option("--allow-outside", help="Allow a store and texts outside the study's folder.")
 ]
-_Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bars.")]
-_LEFT_OUT = ("models", "note")
+_Quiet = Annotated[bool, Option("--quiet", help="Show no progress bars.")]
 _REASONS = 10  # maximum number of printed reasons
 
 
@@ -60,9 +56,7 @@ def run(
     concurrency: _Width = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Repeat answers with this status: refused, truncated or paused; repeatable."
-        ),
+        Option(help="Repeat answers with this status: refused, truncated or paused; repeatable."),
     ] = None,
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
@@ -96,14 +90,11 @@ def grade(
     resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
-    gold: Annotated[
-        Path | None, typer.Option(help="Answers with known verdicts, as JSON Lines.")
-    ] = None,
+    gold: Annotated[Path | None, Option(help="Answers with known verdicts, as JSON Lines.")] = None,
     min_gold_agreement: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Minimum agreement with the gold answers."),
+        float | None, Option(metavar="SHARE", help="Minimum agreement with the gold answers.")
     ] = None,
-    round: Annotated[int, typer.Option(min=1, help="2 or more to grade again.")] = 1,
+    round: Annotated[int, Option(min=1, help="2 or more to grade again.")] = 1,
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
@@ -137,8 +128,8 @@ def compare(
     resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
-    condition: Annotated[str, typer.Option(help="The condition to compare.")] = "skill",
-    reference: Annotated[str, typer.Option(help="The condition to compare it with.")] = "baseline",
+    condition: Annotated[str, Option(help="The condition to compare.")] = "skill",
+    reference: Annotated[str, Option(help="The condition to compare it with.")] = "baseline",
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
@@ -168,7 +159,7 @@ def compare(
 
 def status(
     store: Annotated[
-        Path, typer.Argument(metavar="STORE", help="Folder of the study, or its STUDY.yaml.")
+        Path, Argument(metavar="STORE", help="Folder of the study, or its STUDY.yaml.")
     ],
     allow_outside: _Outside = False,
 ) -> None:
@@ -182,13 +173,12 @@ def status(
 
         store = read_study(store, outside=allow_outside).store_path
     if not (store / "manifest.json").is_file():
-        beside = [path.name for path in store.parent.glob("*") if path.is_dir() and path != store]
-        near = suggest(store.name, beside)
+        folders = (path for path in store.parent.glob("*") if path.is_dir() and path != store)
+        near = suggest(store.name, [path.name for path in folders])
         raise StudyError(f"status: {store} is not a study: it has no manifest.json.{near}")
     study = RunStore(store)
     _print_state(status_of(study), study, exits=False)
-    who = writer(study)
-    say(f"at work: {who}" if who else "at work: nobody")
+    say(f"at work: {writer(study) or 'nobody'}")
 
 
 def _display_name(stage: str, name: str, number: Any) -> str:
@@ -232,18 +222,16 @@ def warnings_as_notes(store: RunStore, again: str = "The same command") -> Itera
         try:
             yield
         except KeyboardInterrupt:
-            say(
-                f"skillcomp: interrupted; {store.path} holds what was answered. {again} goes on.",
-                err=True,
-            )
-            raise typer.Exit(_INTERRUPTED) from None
+            text = f"interrupted; {store.path} holds what was answered. {again} goes on."
+            say(f"skillcomp: {text}", err=True)
+            raise typer.Exit(130) from None
 
 
 def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
     """Print a state and the reasons of failures; exit with 1 if something stays open."""
     from skillcomp.live.status import errors
 
-    filled = table.drop(columns=list(_LEFT_OUT)).dropna(axis="columns", how="all")
+    filled = table.drop(columns=["models", "note"]).dropna(axis="columns", how="all")
     if len(table):
         cells = filled.astype(object).where(filled.notna(), "-")
         say(cells.to_string(index=False, float_format="{:.4f}".format))
@@ -255,8 +243,7 @@ def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) ->
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
         head = "note" if "empty answer" in note else "under way"
         say(f"{head}: {_display_name(stage, name, number)}: {note}")
-    reasons = errors(store)
-    here = reasons.merge(table[["stage", "name", "round"]].drop_duplicates())
+    here = errors(store).merge(table[["stage", "name", "round"]].drop_duplicates())
     for stage, name, number, reason, n, first in here.head(_REASONS).to_numpy():
         times = "once" if n == 1 else f"{n} times, first"
         say(f"failed: {_display_name(stage, name, number)}: {reason} ({times} at {first})")

@@ -43,8 +43,7 @@ def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Itera
 
 def sarif(findings: pd.DataFrame) -> str:
     """Return findings as one SARIF 2.1.0 run, with files relative to the working folder."""
-    columns = ["rule", "severity", "reason"]
-    rules = findings[columns].drop_duplicates("rule").to_dict("records")
+    rules = findings.drop_duplicates("rule").to_dict("records")
     index_of = {row["rule"]: index for index, row in enumerate(rules)}
     driver = {
         "name": "skillcomp",

@@ -95,8 +95,7 @@ def compare(
     skillcomp.bias.position : Estimate how much the answer shown first is preferred.
     """
     pairs = _ordered_pairs(store, graders, condition, reference)
-    agents = (grader.agent for grader in graders)
-    options = Options.of(concurrency, batch, progress, agents)
+    options = Options.of(concurrency, batch, progress, (grader.agent for grader in graders))
     families = {pair.first.agent_family for pair in pairs}
     for grader in graders:
         if message := family_warning(grader, families):
@@ -203,18 +202,14 @@ def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
     return [] if over and read_comparison(last[-1].answer or "", item)[1] else last
 
 
-def _require_graders(graders: Sequence[PairwiseGrader]) -> None:
-    for grader in graders:
-        if not isinstance(grader, PairwiseGrader):
-            raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
-    require_distinct("grader", graders, lambda grader: grader.name)
-
-
 def _ordered_pairs(
     store: RunStore, graders: Sequence[PairwiseGrader], condition: str, reference: str
 ) -> list[OrderedPair]:
     """Return every pair of answers in both orders; raise if there is none."""
-    _require_graders(graders)
+    for grader in graders:
+        if not isinstance(grader, PairwiseGrader):
+            raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
+    require_distinct("grader", graders, lambda grader: grader.name)
     attempts = [attempt for attempt in store.records("attempts") if attempt.perturbation is None]
     there = sorted({attempt.condition for attempt in attempts})
     for key, name in (("condition", condition), ("reference", reference)):
@@ -233,11 +228,8 @@ def _ordered_pairs(
                 )
             place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
             sides[attempt.condition].setdefault(place, attempt)
-    both = [
-        (sides[condition][at], sides[reference][at])
-        for at in sides[condition]
-        if at in sides[reference]
-    ]
+    ours, theirs = sides.values()
+    both = [(attempt, theirs[at]) for at, attempt in ours.items() if at in theirs]
     if not both:
         raise StudyError(
             f"{store.path}: no case has an answer with status ok under both '{condition}' and "

@@ -132,9 +132,7 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
 
 def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
     """Make the candidate of standalone mode from a skill and, optionally, its original."""
-    before = None
-    if original is not None:
-        before = read_skill(original).model_copy(update={"slug": suite.skill})
+    before = read_skill(original).model_copy(update={"slug": suite.skill}) if original else None
     run_id = checked_slug(f"standalone-{suite.skill}", StudyError)
     return Candidate(run_id, skill, before, {"lane": "standalone", "skill_path": str(skill)})
 
@@ -268,8 +266,8 @@ class Evaluation:
             else:
                 under["previous"] = {row["task_id"]: row for row in stored["results"]}
             if self.cache is not None:
-                age = (now() - datetime.fromisoformat(stored["created_at"])) if stored else None
-                seconds = None if age is None else age.total_seconds()
+                made = datetime.fromisoformat(stored["created_at"]) if stored else None
+                seconds = (now() - made).total_seconds() if made else None
                 extra["baseline_cache"] = {"reused": stored is not None, "age_seconds": seconds}
             rate = _pass_rate(under["previous"], self.tasks)
             if rate is None or rate < FEWEST_PASSES:
@@ -278,10 +276,10 @@ class Evaluation:
                 return self._make_artefact("error", reason, under, extra)
         self._ask_and_grade(self.conditions)
         under |= {condition: self._results_by_task(condition) for condition in self.conditions}
-        if not self._tasks_with_verdicts(under, [name for name in _MAIN if name in under])[0]:
-            reason = "no task has a verdict under every condition"
-            return self._make_artefact("error", reason, under, extra)
-        return self._make_artefact("", None, under, extra)
+        if self._tasks_with_verdicts(under, [name for name in _MAIN if name in under])[0]:
+            return self._make_artefact("", None, under, extra)
+        reason = "no task has a verdict under every condition"
+        return self._make_artefact("error", reason, under, extra)
 
     def _fill_store(self) -> None:
         """Add suite and skill to the store."""
@@ -297,25 +295,25 @@ class Evaluation:
             self.store.annotate(mock=True)
 
     def _ask_and_grade(self, conditions: Sequence[str]) -> None:
-        previous = self.candidate.original if "previous" in conditions else None
         run(
             self.store,
             [self.store.suites[self.suite.slug]],
             agents=[self.agent],
             conditions=conditions,
             repeats=self.pass_k,
-            previous=previous,
+            previous=self.candidate.original if "previous" in conditions else None,
             **self.options,
         )
         grade(self.store, graders=[self.grader], **self.options)
 
     def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
         """Return the result of each task under a condition: one passed attempt is enough."""
-        verdicts = {
-            row["attempt_id"]: row
-            for row in self.store.table("verdicts").to_pylist()
-            if (row["grader"], row["grader_version"]) == (self.grader.name, self.grader.version)
-        }
+        rows, who = (
+            self.store.table("verdicts").to_pylist(),
+            (self.grader.name, self.grader.version),
+        )
+        own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
+        verdicts = {row["attempt_id"]: row for row in own}
         tries: defaultdict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
         for row in self.store.table("attempts").to_pylist():
             last = tries[row["case_id"]].get(row["repeat"])
@@ -373,6 +371,7 @@ class Evaluation:
         tasks, missing = self._tasks_with_verdicts(under, compared)
         main = _main_fields(verdict, reason, under, tasks)
         verdict = main["verdict"]
+        attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
         artefact: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
@@ -395,9 +394,7 @@ class Evaluation:
             "answers_trusted": self.grader.trusted,
             "n_tasks": len(tasks),
             "missing_tasks": missing,
-            "several_attempts": {
-                name: _attempt_rates(under[name], tasks, self.pass_k) for name in under
-            },
+            "several_attempts": attempts,
             "notes": self.notes,
             **(extra or {}),
         }
@@ -431,13 +428,15 @@ class Evaluation:
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:
-            data = read_bytes(
-                file, root=self.cache, max_bytes=_MAX_JSON, what="baseline", error=StudyError
-            )
-            entry = orjson.loads(data)
+            limits: dict[str, Any] = {
+                "max_bytes": _MAX_JSON,
+                "what": "baseline",
+                "error": StudyError,
+            }
+            entry = orjson.loads(read_bytes(file, root=self.cache, **limits))
             body = entry["body"]
             age = now() - datetime.fromisoformat(body["created_at"])
-            whole = entry["sha256"] == digest(_sorted_json(body)) and body["key"] == self.key
+            whole = entry["sha256"] == _hash_of(body) and body["key"] == self.key
             whole &= [row["task_id"] for row in body["results"]] == self.tasks
         except (StudyError, ValueError, KeyError, TypeError, AttributeError):
             whole, age, body = False, timedelta(0), {}
@@ -451,15 +450,11 @@ class Evaluation:
 
     def _keep_baseline(self, results: Results) -> None:
         """Cache a baseline if every task has a verdict."""
-        if self.cache is None or any(row["passed"] is None for row in results.values()):
+        rows, made_at = list(results.values()), now().isoformat()
+        if self.cache is None or any(row["passed"] is None for row in rows):
             return
-        body = {
-            "key": self.key,
-            "created_at": now().isoformat(),
-            "mock": self.mock,
-            "results": list(results.values()),
-        }
-        entry = {"sha256": digest(_sorted_json(body)), "body": body}
+        body = {"key": self.key, "created_at": made_at, "mock": self.mock, "results": rows}
+        entry = {"sha256": _hash_of(body), "body": body}
         write_json(self.cache / self._baseline_name, entry)
 
 
@@ -473,8 +468,8 @@ def _text_of(skill: Skill | Path) -> str:
     return skill.text if isinstance(skill, Skill) else read_skill(skill).text
 
 
-def _sorted_json(body: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+def _hash_of(body: Mapping[str, Any]) -> str:
+    return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS))
 
 
 def _main_fields(
@@ -510,15 +505,13 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
     """Return any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts."""
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
+    names = (f"any_of_{k}", f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
     if not whole:
-        return dict.fromkeys((f"any_of_{k}", f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1"), None)
+        return dict.fromkeys(names, None)
     n, passes = [k] * len(whole), [sum(row) for row in whole]
-    return {
-        f"any_of_{k}": round(float(any_of_k(whole, k).mean()), _DIGITS),
-        f"pass_at_{k}": round(float(pass_at_k(n, passes, k).mean()), _DIGITS),
-        f"pass_hat_{k}": round(float(pass_hat_k(n, passes, k).mean()), _DIGITS),
-        "pass_at_1": round(float(pass_at_k(n, passes, 1).mean()), _DIGITS),
-    }
+    rates = (any_of_k(whole, k), pass_at_k(n, passes, k), pass_hat_k(n, passes, k))
+    means = [round(float(rate.mean()), _DIGITS) for rate in (*rates, pass_at_k(n, passes, 1))]
+    return dict(zip(names, means, strict=True))
 
 
 def _interval_fields(
@@ -533,18 +526,13 @@ def _interval_fields(
     before = [float(under[other[0]][task]["passed"]) for task in tasks]
     changes = [new - old for new, old in zip(values, before, strict=True)]
     interval = bounded_mean(changes, quantity=DELTAS, null=0.0)
-    supports = f"neither better nor worse: a delta from {interval.low:+.2f} to {interval.high:+.2f}"
-    if interval.low > 0:
-        supports = f"better, by {interval.low:+.2f} to {interval.high:+.2f}"
-    elif interval.high < 0:
-        supports = f"worse, by {interval.low:+.2f} to {interval.high:+.2f}"
+    change = "neither better nor worse: a delta from"
+    if interval.low > 0 or interval.high < 0:
+        change = "better, by" if interval.low > 0 else "worse, by"
+    supports = f"{change} {interval.low:+.2f} to {interval.high:+.2f}"
     name = "delta" if other[0] == "previous" else "execution_pass_rate minus no_skill_pass_rate"
-    return {
-        "of": name,
-        **_estimate_fields(interval),
-        "p_value": interval.p_value,
-        "supports": supports,
-    }
+    estimate = _estimate_fields(interval)
+    return {"of": name, **estimate, "p_value": interval.p_value, "supports": supports}
 
 
 def _estimate_fields(interval: Interval) -> dict[str, Any]:

@@ -149,10 +149,11 @@ def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> No
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
         # a grader by fixed words or tests has no model family
-        asks_model = grader.kind not in ("mock", "rules") and (
-            grader.kind != "suite" or grader.model is not None
+        by_rules = grader.kind in ("mock", "rules") or (grader.kind, grader.model) == (
+            "suite",
+            None,
         )
-        if asks_model and (message := family_warning(grader, families)):
+        if not by_rules and (message := family_warning(grader, families)):
             warnings.warn(message, GraderWarning, stacklevel=3)
 
 
@@ -326,8 +327,8 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
     items = {}
     for attempt in store.records("attempts"):
-        limited = attempt.stop_reason == TIME_LIMIT
-        if not limited and (attempt.status != "ok" or attempt.answer is None):
+        answered = attempt.status == "ok" and attempt.answer is not None
+        if not answered and attempt.stop_reason != TIME_LIMIT:
             continue
         case = cases.get(attempt.case_id)
         if case is None or attempt.skill not in skills:
@@ -395,9 +396,8 @@ class PlannedGrader(Record):
 
     def is_same(self, other: PlannedGrader) -> bool:
         """Return whether both graders share name, version and round."""
-        if (self.grader, self.version) != (other.grader, other.version):
-            return False
-        return None in (self.round, other.round) or self.round == other.round
+        same_round = None in (self.round, other.round) or self.round == other.round
+        return same_round and (self.grader, self.version) == (other.grader, other.version)
 
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
@@ -411,12 +411,9 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
         agent = getattr(grader, "agent", None)
         planned = PlannedGrader(
             grader=grader.name,
-            version=grader.version,
             round=round if agent is None else None,
-            kind=grader.kind,
-            model=grader.model,
-            family=grader.family,
             settings=getattr(agent or grader, "settings", None),
+            **{name: getattr(grader, name) for name in ("version", "kind", "model", "family")},
         )
         before = [earlier for earlier in (*recorded, *new) if earlier.is_same(planned)]
         for earlier in before:

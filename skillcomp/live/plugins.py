@@ -18,6 +18,7 @@ from typing import Any, Literal
 from skillcomp.errors import SkillcompError, StudyError, literal, require_known, suggest
 
 Group = Literal["agents", "graders"]
+Maker = Callable[..., Any]  # a class, or a function that returns an agent or grader
 _MEMBERS = {
     "agents": ("name", "model", "family", "settings", "ask", "aclose"),
     "graders": ("name", "kind", "model", "family", "version", "grade", "aclose"),
@@ -28,14 +29,6 @@ _BASES = {"agents": "sc.live.BaseAgent", "graders": "sc.live.BaseGrader"}
 def installed_kinds(group: Group) -> dict[str, EntryPoint]:
     """Return the entry points of installed packages, by kind."""
     return {entry.name: entry for entry in entry_points(group=f"skillcomp.{group}")}
-
-
-def target_problem(target: str) -> str | None:
-    """Return the error message of a malformed target; None for a correct one."""
-    module, _, name = target.partition(":")
-    if name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-        return None
-    return f"found {literal(target)}; allowed: 'module:name', such as 'my_module:MyAgent'."
 
 
 def build_from_target(
@@ -79,7 +72,7 @@ def build_from_target(
             f"{where}, which is {literal(maker)}; allowed: a class, or a function that returns "
             f"one of the {group}."
         )
-    return _checked_call(group, maker, arguments, place=place, keys=("kind", "target"))
+    return _checked_call(group, maker, arguments, place, ("kind", "target"))
 
 
 def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
@@ -89,7 +82,7 @@ def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, pl
         maker = entry.load()
     except Exception as cause:
         raise _import_failure(f"{place}.kind: found {literal(kind)}", entry.value, cause) from cause
-    return _checked_call(group, maker, arguments, place=place, keys=("kind",))
+    return _checked_call(group, maker, arguments, place, ("kind",))
 
 
 def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
@@ -101,12 +94,7 @@ def _is_own_callable(value: Any, module: str) -> bool:
 
 
 def _checked_call(
-    group: Group,
-    maker: Callable[..., Any],
-    arguments: Mapping[str, Any],
-    *,
-    place: str,
-    keys: tuple[str, ...],
+    group: Group, maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> Any:
     """Call a class or function with the keys of a study file and check its result."""
     _require_arguments(maker, arguments, place, keys)
@@ -116,8 +104,7 @@ def _checked_call(
     except SkillcompError as cause:
         raise StudyError(f"{place}: {cause}") from cause
     except Exception as cause:  # code of another package may raise anything
-        message = f"{place}: {name} raised {type(cause).__name__}: {cause}"
-        raise StudyError(message) from cause
+        raise StudyError(f"{place}: {name} raised {type(cause).__name__}: {cause}") from cause
     missing = [member for member in _MEMBERS[group] if not hasattr(made, member)]
     if missing:
         raise StudyError(
@@ -128,16 +115,13 @@ def _checked_call(
 
 
 def _require_arguments(
-    maker: Callable[..., Any], arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
+    maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> None:
     """Raise StudyError for a key that is not an argument, or for a missing argument."""
     try:
         parameters = inspect.signature(maker).parameters.values()
-    except (
-        TypeError,
-        ValueError,
-    ):  # code in C has no signature: the call itself checks the arguments
-        return
+    except (TypeError, ValueError):
+        return  # code in C has no signature: the call itself checks the arguments
     by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for key in arguments:

@@ -25,13 +25,7 @@ from skillcomp.live.agents.agent import (
     agent_version,
     attribute_of,
 )
-from skillcomp.live.batches import (
-    Batches,
-    BatchLimits,
-    batch_cost,
-    batch_service,
-    outstanding,
-)
+from skillcomp.live.batches import Batches, BatchLimits, batch_cost, batch_service, outstanding
 from skillcomp.live.concurrency import Stop, run_sync
 from skillcomp.live.engine import Engine, Options, Recorder
 from skillcomp.live.ledger import Budget, RunRecord, charged_usd, receipt_at_start, with_upper_cost
@@ -136,7 +130,9 @@ def run(
     after the second it abandons them too.
     """
     chosen = _listed_suites(store, suites)
-    repeated = _statuses_to_repeat(again)
+    repeated = frozenset([again] if isinstance(again, str) else again)
+    for word in sorted(repeated):
+        require_known("again: found", word, _AGAIN, StudyError)
     if not isinstance(concurrency, int) or concurrency < 1:
         raise StudyError(f"concurrency is {concurrency!r}; allowed: a whole number from 1.")
     options = Options.of(concurrency, batch, progress, agents)
@@ -193,9 +189,8 @@ class AnswerWork(Engine[PlannedCell]):
         budget = Budget(budget_usd, spent=_cost_so_far(self.store) + under_way)
         n_cells = len(self.plan.cells)
         async with self.at_work(budget, stop):
-            with closing(
-                self.bar("answers", n_cells, n_cells - len(self.open()))
-            ) as self.progress_bar:
+            bar = self.bar("answers", n_cells, n_cells - len(self.open()))
+            with closing(bar) as self.progress_bar:
                 await self.collect_earlier()
                 if self.options.limits is None:
                     await self.do_all(self.open())
@@ -226,13 +221,8 @@ class AnswerWork(Engine[PlannedCell]):
 
     async def work_on(self, job: PlannedCell, *, batched: bool) -> bool:
         """Ask one cell and record the answer."""
-
-        async def book(reply: Reply, started: datetime) -> None:
-            await self._record_reply(job, reply, started)
-
-        recorder = Recorder(
-            self.agents[job.agent], (), None if batched else book, self.budget, self.stop
-        )
+        book = None if batched else partial(self._record_reply, job)
+        recorder = Recorder(self.agents[job.agent], (), book, self.budget, self.stop)
         reply = await recorder.ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
@@ -245,17 +235,14 @@ class AnswerWork(Engine[PlannedCell]):
     async def _record_reply(
         self, cell: PlannedCell, reply: Reply, started: datetime | None
     ) -> None:
-        at = cell.place
-        tried = self.done.setdefault(at, self.tried.get(at) or Tried())
+        tried = self.done.setdefault(cell.place, self.tried.get(cell.place) or Tried())
         self.tallies[cell.agent].add(reply)
         if reply.status in PAID and "ok" in tried.paid:
             # a second paid answer to a cell with one answer: kept for its cost only
             row = {**cell.model_dump(), **reply.model_dump(exclude_none=True)}
             await self.ledger.write("surplus", [row])
             return
-        attempt = _attempt_record(
-            cell, reply, self.agents[cell.agent], _attempt_name(cell, reply, tried), started
-        )
+        attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
         if reply.cost_upper_usd is not None:
             # written first: after a crash the budget counts too much rather than too little
             row = {"attempt_id": attempt.attempt_id, "cost_upper_usd": reply.cost_upper_usd}
@@ -288,9 +275,8 @@ class AnswerWork(Engine[PlannedCell]):
             if key not in cells:  # a cell of an earlier, larger plan
                 rows = map(PlannedCell.model_validate, self.store.records("plan"))
                 cells[key] = next(cell for cell in rows if cell.attempt_id == key)
-            await self._record_reply(
-                cells[key], with_upper_cost(reply, partial(cost, cells[key])), None
-            )
+            reply = with_upper_cost(reply, partial(cost, cells[key]))
+            await self._record_reply(cells[key], reply, None)
             if reply.fatal or reply.status not in PAID:
                 self.failed_in_batch(key, reply)
 
@@ -298,12 +284,9 @@ class AnswerWork(Engine[PlannedCell]):
 
     def warn_of_files(self) -> None:
         """Warn of agents that cannot see the files of a skill or the input of a case."""
-        trees = {
-            text.loaded_skill: self.store.manifest["skills"].get(text.loaded_skill, {}).get("tree")
-            for text in self.plan.texts.values()
-            if text.loaded_skill and text.text is None
-        }
-        with_files = sorted(slug for slug, tree in trees.items() if tree)
+        skills, texts = self.store.manifest["skills"], self.plan.texts.values()
+        slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
+        with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
         n_cases = sum(map(bool, self.files.values()))
         for name, agent in self.agents.items():
             if attribute_of(agent, "is_recording"):
@@ -321,8 +304,8 @@ class AnswerWork(Engine[PlannedCell]):
         """Warn of open cells, empty answers, retries and the limits of a placebo."""
         messages = []
         if n_open := len(self.open()):
-            why = f" ({self.stopped})" if self.stopped else " after errors"
-            why += most_frequent(self.store, "run") if not self.stopped else ""
+            causes = f" after errors{most_frequent(self.store, 'run')}"
+            why = f" ({self.stopped})" if self.stopped else causes
             messages.append(
                 f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
                 "goes on with them."
@@ -333,10 +316,9 @@ class AnswerWork(Engine[PlannedCell]):
                     f"agent '{name}': {plural(tally.n_empty, 'answer')} empty after a normal stop; "
                     "such are its own and are graded."
                 )
-            if (n := tally.n_retries) > 0:
-                messages.append(
-                    f"agent '{name}' asked its service again by itself ({plural(n, 'time')})."
-                )
+            if tally.n_retries > 0:
+                times = plural(tally.n_retries, "time")
+                messages.append(f"agent '{name}' asked its service again by itself ({times}).")
         texts = self.plan.texts.values()
         messages += [f"skill '{text.skill}': {text.note}." for text in texts if text.note]
         for text in messages:
@@ -375,26 +357,16 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
     return store.add_suite(suite)
 
 
-def _statuses_to_repeat(again: Collection[str]) -> frozenset[str]:
-    words = frozenset([again] if isinstance(again, str) else again)
-    for word in sorted(words):
-        require_known("again: found", word, _AGAIN, StudyError)
-    return words
-
-
-def _attempt_name(cell: PlannedCell, reply: Reply, tried: Tried) -> str:
-    """Return the id of the cell for its first answer, and a longer id for any other try."""
-    if reply.status not in PAID:
-        return f"{cell.attempt_id}/error-{tried.n_errors + 1}"
-    return f"{cell.attempt_id}/again-{len(tried.paid)}" if tried.paid else cell.attempt_id
-
-
 def _attempt_record(
-    cell: PlannedCell, reply: Reply, agent: Agent, attempt_id: str, started: datetime | None
+    cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime | None
 ) -> Attempt:
+    """Return the attempt: under the id of the cell if it is its first answer, else a longer id."""
+    ending = f"/again-{len(tried.paid)}" if tried.paid else ""
+    if reply.status not in PAID:
+        ending = f"/error-{tried.n_errors + 1}"
     fields = {name: getattr(reply, name) for name in _FROM_REPLY}
     return Attempt(
-        **{**cell.model_dump(), **fields, "attempt_id": attempt_id},
+        **{**cell.model_dump(), **fields, "attempt_id": f"{cell.attempt_id}{ending}"},
         agent_model=reply.model or agent.model,
         agent_family=agent.family,
         started_at=started,
@@ -404,6 +376,5 @@ def _attempt_record(
 def _cost_so_far(store: RunStore) -> float:
     costs = store.table("attempts").select(["cost_usd", "perturbation"]).to_pylist()
     paid = [row["cost_usd"] or 0.0 for row in costs if row["perturbation"] is None]
-    return sum(paid) + sum(
-        charged_usd(r) for t in ("surplus", "unreadable") for r in store.records(t)
-    )
+    rows = (row for table in ("surplus", "unreadable") for row in store.records(table))
+    return sum(paid) + sum(map(charged_usd, rows))

@@ -32,13 +32,7 @@ from skillcomp.io.files import line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
-from skillcomp.live.plugins import (
-    Group,
-    build_from_target,
-    build_installed,
-    installed_kinds,
-    target_problem,
-)
+from skillcomp.live.plugins import Group, build_from_target, build_installed, installed_kinds
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
 
@@ -46,10 +40,6 @@ _KINDS: Mapping[Group, tuple[str, ...]] = {
     "agents": ("anthropic", "openai", "cli", "replay", "python"),
     "graders": ("comprehension", "replay", "suite", "python"),
 }
-_ONE_WAY = (
-    "give either 'program' (claude or codex, with all that it needs) or 'command' (a list of "
-    "program and arguments of your own)"
-)
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
@@ -71,9 +61,8 @@ class _Agent(Record):
 
     def _constructor_arguments(self, *without: str) -> dict[str, Any]:
         """Return the arguments of the agent's constructor."""
-        fields = self.model_dump(exclude={"kind", "prices", *without})
         own = [Price(**price.model_dump()) for price in self.prices]
-        return {**fields, "prices": own}
+        return {**self.model_dump(exclude={"kind", *without}), "prices": own}
 
 
 class _Anthropic(_Agent):
@@ -121,7 +110,11 @@ class _Cli(_Agent):
     @model_validator(mode="after")
     def _one_way(self) -> _Cli:
         if (self.program is None) == (self.command is None):
-            raise PydanticCustomError("own_words", _ONE_WAY)
+            raise PydanticCustomError(
+                "own_words",
+                "give either 'program' (claude or codex, with all that it needs) or 'command' (a "
+                "list of program and arguments of your own)",
+            )
         if self.extra and self.program is None:
             raise PydanticCustomError(
                 "own_words", "'extra' goes with 'program'; put it into command"
@@ -142,26 +135,27 @@ class _Replay(Record):
     name: str | None = None
 
     def build(self, folder: Path, place: str) -> Agent:
-        store = RunStore(_existing_file(folder, self.store, "agents"))
+        store = RunStore(_file_in(folder, self.store, "agents"))
         return live.ReplayAgent(store, agent=self.agent, name=self.name)
 
 
 def _checked_target(target: str) -> str:
-    if problem := target_problem(target):
-        raise PydanticCustomError("own_words", problem)
-    return target
+    module, _, name = target.partition(":")
+    if name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return target
+    problem = f"found {literal(target)}; allowed: 'module:name', such as 'my_module:MyAgent'."
+    raise PydanticCustomError("own_words", problem)
 
 
 class _Guest(Record):
     """An agent or grader of another package; keys without a field here are its arguments."""
 
     model_config = ConfigDict(extra="allow")
-    group: ClassVar[Group]
+    group: ClassVar[Group] = "agents"
 
     def _keyword_arguments(self, folder: Path, place: str) -> dict[str, Any]:
         arguments = dict(self.model_extra or {})
-        spec = getattr(self, "agent", None) if "agent" in type(self).model_fields else None
-        if spec is not None:
+        if self.group == "graders" and (spec := getattr(self, "agent", None)) is not None:
             arguments["agent"] = spec.build(folder, f"{place}.agent")
         return arguments
 
@@ -181,14 +175,6 @@ class _Installed(_Guest):
     def build(self, folder: Path, place: str) -> Any:
         arguments = self._keyword_arguments(folder, place)
         return build_installed(self.group, self.kind, arguments, place=place)
-
-
-class _PythonAgent(_Python):
-    group = "agents"
-
-
-class _InstalledAgent(_Installed):
-    group = "agents"
 
 
 def _spec_tag(group: Group, kind: object) -> str:
@@ -213,8 +199,8 @@ _AgentSpec = Annotated[
     | Annotated[_OpenAI, Tag("openai")]
     | Annotated[_Cli, Tag("cli")]
     | Annotated[_Replay, Tag("replay")]
-    | Annotated[_PythonAgent, Tag("python")]
-    | Annotated[_InstalledAgent, Tag("installed")],
+    | Annotated[_Python, Tag("python")]
+    | Annotated[_Installed, Tag("installed")],
     Discriminator(_agent_tag),
 ]
 
@@ -232,7 +218,7 @@ class _Comprehension(Record):
 
     def build(self, folder: Path, place: str) -> live.LiveGrader:
         fields = self.model_dump(exclude={"kind", "agent", "template"})
-        own = None if self.template is None else _existing_file(folder, self.template, "graders")
+        own = None if self.template is None else _file_in(folder, self.template, "graders")
         agent = self.agent.build(folder, f"{place}.agent")
         return live.ComprehensionGrader(agent, template=own, **fields)
 
@@ -255,7 +241,7 @@ class _ReplayGrader(Record):
     name: str | None = None
 
     def build(self, folder: Path, place: str) -> live.LiveGrader:
-        store = RunStore(_existing_file(folder, self.store, "graders"))
+        store = RunStore(_file_in(folder, self.store, "graders"))
         return live.ReplayGrader(store, grader=self.grader, round=self.round, name=self.name)
 
 
@@ -268,8 +254,7 @@ class _SuiteGrader(Record):
 
     def build(self, folder: Path, place: str, store: RunStore) -> live.LiveGrader:
         agent = None if self.agent is None else self.agent.build(folder, f"{place}.agent")
-        options = self.model_dump(exclude={"kind", "agent"})
-        return live.SuiteGrader(store, agent, **options)
+        return live.SuiteGrader(store, agent, **self.model_dump(exclude={"kind", "agent"}))
 
 
 class _PythonGrader(_Python):
@@ -376,49 +361,39 @@ class StudyFile(Record):
         """Open the store and add the skills of the file."""
         store = RunStore(self.store_path)
         for path in self.skills:
-            store.add_skill(_existing_file(self.folder, path, "skills"))
+            store.add_skill(_file_in(self.folder, path, "skills"))
         return store
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
         """Add the suites of the file to the store and return them; None means all suites."""
-        suites = [
-            store.add_suite(_existing_file(self.folder, path, "suites")) for path in self.suites
-        ]
+        suites = [store.add_suite(_file_in(self.folder, path, "suites")) for path in self.suites]
         return suites or None
 
     def build_agents(self) -> list[Agent]:
         """Build the agents."""
-        return [
-            agent.build(self.folder, f"agents[{position}]")
-            for position, agent in enumerate(self.agents)
-        ]
+        return self._built("agents")
 
     def build_graders(self) -> list[live.LiveGrader]:
         """Build the graders; the suites of a ``kind: suite`` grader must be in the store."""
-        graders: list[live.LiveGrader] = []
-        for position, grader in enumerate(self.graders):
-            place = f"graders[{position}]"
-            if isinstance(grader, _SuiteGrader):
-                graders.append(grader.build(self.folder, place, RunStore(self.store_path)))
-            else:
-                graders.append(grader.build(self.folder, place))
-        return graders
+        return self._built("graders")
 
     def build_comparators(self) -> list[live.PairwiseGrader]:
         """Build the comparators."""
-        return [
-            comparator.build(self.folder, f"comparators[{position}]")
-            for position, comparator in enumerate(self.comparators)
-        ]
+        return self._built("comparators")
+
+    def _built(self, key: str) -> list[Any]:
+        built = []
+        for position, spec in enumerate(getattr(self, key)):
+            store = (RunStore(self.store_path),) if isinstance(spec, _SuiteGrader) else ()
+            built.append(spec.build(self.folder, f"{key}[{position}]", *store))
+        return built
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
         """Return the placebo or previous texts: a slug or text unchanged, a file with its path."""
         texts = getattr(self, name)
-        if texts is None:
-            return None
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
-        return self._text_or_file(store, texts, name)
+        return None if texts is None else self._text_or_file(store, texts, name)
 
     def _text_or_file(self, store: RunStore, text: str, key: str) -> str | Path:
         if text in store.skills:
@@ -456,7 +431,7 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
         raise StudyError("\n".join(dict.fromkeys(faults))) from None
 
 
-def _existing_file(folder: Path, path: Path, key: str) -> Path:
+def _file_in(folder: Path, path: Path, key: str) -> Path:
     file = folder / path
     if not exists(file):
         near = suggest(path.name, [p.name for p in file.parent.glob("*")])
@@ -491,8 +466,7 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
     try:
         for key in _NOT_IN_FILE & content.keys():
             raise StudyError(f"{path}: '{key}' is not a known key.")
-        more = {"folder": path.parent, "outside": outside}
-        return StudyFile.model_validate({**content, **more})
+        return StudyFile.model_validate({**content, "folder": path.parent, "outside": outside})
     except ValidationError as cause:
         faults = list(dict.fromkeys(_fault_lines(cause, node)))
         many = f", {len(faults)} problems" if len(faults) > 1 else ""
@@ -501,11 +475,10 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
 
 def _fault_lines(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
-        whole = fault["loc"]
-        loc = [part for at, part in enumerate(whole) if not _is_tag(whole, at)]
+        loc = [part for at, part in enumerate(fault["loc"]) if not _is_tag(fault["loc"], at)]
         place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
-        line = line_of(node, loc)
-        yield f"line {line}: {place}: {_fault_message(fault, str(loc[-1]) if loc else '')}"
+        message = _fault_message(fault, str(loc[-1]) if loc else "")
+        yield f"line {line_of(node, loc)}: {place}: {message}"
 
 
 _NOT_IN_FILE = {"folder", "outside"}
@@ -582,5 +555,5 @@ def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
     model = models[tags[-1]] if tags else StudyFile
     if loc[0] == "graders" and tags == ["replay"]:
         model = _ReplayGrader
-    keys = [name for name in model.model_fields if name not in _NOT_IN_FILE]
+    keys = (name for name in model.model_fields if name not in _NOT_IN_FILE)
     return sorted(keys, key=lambda name: name != "kind")

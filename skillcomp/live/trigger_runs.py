@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from subprocess import DEVNULL, Popen
 from typing import Any, Literal, Unpack
 
 import orjson
@@ -53,7 +53,7 @@ from skillcomp.records import Case, Skill, Suite
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
 SANDBOX = "workspace-write"  # default of a case, as in the source system
-_UNKNOWN_COLUMN = "is not a known column"
+_FROM_REPLY = ("model", "status", "error", "offered", "invoked")  # fields of meta.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +116,8 @@ def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | No
     """
     cases = list(suite.cases)
     if which == "smoke":
-        kinds = ("explicit", "negative")
-        firsts = (next((c for c in cases if c.prompt_kind == kind), None) for kind in kinds)
-        cases = [case for case in firsts if case is not None]
+        firsts = {case.prompt_kind: case for case in reversed(cases)}
+        cases = [firsts[kind] for kind in ("explicit", "negative") if kind in firsts]
     elif which != "all":
         cases = [case for case in cases if case.prompt_kind == which]
     if only:
@@ -194,15 +193,12 @@ def prepare_run(
             f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} prompts.csv "
             f"in {evals})." + hint * bool(only_cases)
         )
+    judged = [c for _, c in cases if judge or (judge is None and c.extra.get("judge", False))]
     plan = TriggerPlan(
         **asdict(settings),
         run_id=folder.name,
         cases={case.case_id: slug for slug, case in cases},
-        judged=tuple(
-            case.case_id
-            for _, case in cases
-            if (case.extra.get("judge", False) if judge is None else judge)
-        ),
+        judged=tuple(case.case_id for case in judged),
         neighbours=tuple(skill_files if neighbours is None else neighbours),
     )
     store, tested = RunStore(folder / "store"), dict.fromkeys(plan.cases.values())
@@ -228,7 +224,7 @@ def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> N
 
 
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
-    wrong = [problem for problem in suite.problems if _UNKNOWN_COLUMN not in problem]
+    wrong = [problem for problem in suite.problems if "is not a known column" not in problem]
     if wrong:
         listed = "\n".join(f"- {problem}" for problem in wrong)
         raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
@@ -311,14 +307,11 @@ class _CaseAgent:
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
         self._run, self._plan = run, plan
-        self._agent = _program_agent(plan.program, plan.model)
+        self._agent = agent = _program_agent(plan.program, plan.model)
         self._cases = {c.case_id: c for suite in store.suites.values() for c in suite.cases}
-        self.name, self.model = self._agent.name, self._agent.model
-        self.family = self._agent.family
-        settings = json.loads(self._agent.settings)
-        self.settings = settings_json(
-            **settings, neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
-        )
+        self.name, self.model, self.family = agent.name, agent.model, agent.family
+        limits = {"neighbours": list(plan.neighbours), "timeout_s": plan.timeout_s}
+        self.settings = settings_json(**json.loads(agent.settings), **limits)
         self.takes_files, self.installs_folders = True, True
         self._beside: dict[str, Skill] = {}
         for slug in plan.neighbours:
@@ -379,18 +372,12 @@ def write_case(
         "skill": {"name": name, "slug": skill.slug},
         "case": {
             "id": case.case_id.partition("/")[2],
-            "should_trigger": case.should_trigger,
-            "prompt": case.prompt,
-            "prompt_kind": case.prompt_kind,
+            **{name: getattr(case, name) for name in ("should_trigger", "prompt", "prompt_kind")},
         },
         "suite": plan.suite,
         "run": {
             "agent": plan.program,
-            "model": reply.model,
-            "status": reply.status,
-            "error": reply.error,
-            "offered": reply.offered,
-            "invoked": reply.invoked,
+            **{name: getattr(reply, name) for name in _FROM_REPLY},
             "sandbox": bounds.sandbox,
             "timeout_s": bounds.timeout,
         },
@@ -433,19 +420,18 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
             parts.append(judge.get("overall_pass"))
             score = f"judge score={judge['score']}" if judge else "not judged"
             notes = "; ".join(filter(None, (notes, score)))
-        rows.append(
-            {
-                "skill": meta.get("skill", {}).get("name", skill),
-                "skill_slug": skill,
-                "case_id": case_id.partition("/")[2],
-                "should_trigger": meta.get("case", {}).get("should_trigger"),
-                "pass": all_of(parts),
-                "deterministic": deterministic,
-                "judge": judge or None,
-                "case_dir": str(place),
-                "notes": notes,
-            }
-        )
+        row = {
+            "skill": meta.get("skill", {}).get("name", skill),
+            "skill_slug": skill,
+            "case_id": case_id.partition("/")[2],
+            "should_trigger": meta.get("case", {}).get("should_trigger"),
+            "pass": all_of(parts),
+            "deterministic": deterministic,
+            "judge": judge or None,
+            "case_dir": str(place),
+            "notes": notes,
+        }
+        rows.append(row)
     passed = [row["pass"] for row in rows]
     return {
         "run_id": plan.run_id,
@@ -475,12 +461,11 @@ def _summary_markdown(summary: Mapping[str, Any]) -> str:
         graded = _read_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
         failed = ", ".join(check["id"] for check in graded if check["pass"] is False)
         cells = (row["skill_slug"], row["case_id"], words[row["pass"]], failed, row["notes"])
-        lines.append("| " + " | ".join(_table_cell(text) for text in cells) + " |")
+        escaped = (
+            " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;") for text in cells
+        )
+        lines.append(f"| {' | '.join(escaped)} |")
     return "\n".join(lines) + "\n"
-
-
-def _table_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def run_state(folder: Path) -> dict[str, Any]:
@@ -518,14 +503,10 @@ def start_in_background(folder: Path) -> int:
     command = [sys.executable, "-P", "-c", "from skillcomp.cli import main; main()"]
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (folder / "runner.log").open("ab") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        process = Popen(
+            command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
     process.returncode = 0  # no warning that nobody waits for the process, which outlives this one
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
