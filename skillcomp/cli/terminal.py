@@ -45,18 +45,16 @@ def sarif(findings: pd.DataFrame) -> str:
     """Return findings as one SARIF 2.1.0 run, with files relative to the working folder."""
     rules = findings.drop_duplicates("rule").to_dict("records")
     index_of = {row["rule"]: index for index, row in enumerate(rules)}
-    driver = {
-        "name": "skillcomp",
-        "rules": [
-            {
-                "id": row["rule"],
-                "shortDescription": {"text": row["reason"]},
-                "defaultConfiguration": {"level": row["severity"]},
-            }
-            for row in rules
-        ],
-    }
+    described = [
+        {
+            "id": row["rule"],
+            "shortDescription": {"text": row["reason"]},
+            "defaultConfiguration": {"level": row["severity"]},
+        }
+        for row in rules
+    ]
     results = [_sarif_result(row, index_of[row["rule"]]) for row in findings.to_dict("records")]
+    driver = {"name": "skillcomp", "rules": described}
     run = {"tool": {"driver": driver}, "results": results}
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=False)

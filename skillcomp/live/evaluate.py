@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from os.path import exists
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ SCHEMA_VERSION = "1.0"
 FEWEST_PASSES = 0.2  # pass rate of the baseline, below which the suite counts as broken
 ENOUGH = 0.5  # pass rate at which a skill without an original passes
 AGE = timedelta(days=7)  # of a cached baseline, from which it is not used
-_MAX_JSON = 1 << 26  # bytes of a ranking artefact or a cached baseline
+_read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # of rates, as in the source system
 _MAIN = ("skill", "previous")  # conditions of the candidate and of its baseline
 Results = Mapping[str, Mapping[str, Any]]  # result by task
@@ -93,7 +94,7 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
     StudyError
         If the file, the candidate, its text, its score or the target's SKILL.md is missing.
     """
-    data = read_bytes(path, root=path.parent, max_bytes=_MAX_JSON, what="ranking", error=StudyError)
+    data = _read_limited(path, root=path.parent, what="ranking")
     try:
         ranking = orjson.loads(data)
     except orjson.JSONDecodeError as cause:
@@ -308,10 +309,8 @@ class Evaluation:
 
     def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
         """Return the result of each task under a condition: one passed attempt is enough."""
-        rows, who = (
-            self.store.table("verdicts").to_pylist(),
-            (self.grader.name, self.grader.version),
-        )
+        rows = self.store.table("verdicts").to_pylist()
+        who = (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
         verdicts = {row["attempt_id"]: row for row in own}
         tries: defaultdict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
@@ -428,12 +427,7 @@ class Evaluation:
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:
-            limits: dict[str, Any] = {
-                "max_bytes": _MAX_JSON,
-                "what": "baseline",
-                "error": StudyError,
-            }
-            entry = orjson.loads(read_bytes(file, root=self.cache, **limits))
+            entry = orjson.loads(_read_limited(file, root=self.cache, what="baseline"))
             body = entry["body"]
             age = now() - datetime.fromisoformat(body["created_at"])
             whole = entry["sha256"] == _hash_of(body) and body["key"] == self.key
