@@ -13,15 +13,7 @@ import math
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -37,13 +29,9 @@ from skillcomp.live.concurrency import Stop, StoppedError
 from skillcomp.live.ledger import Budget, Ledger, upper_cost, with_upper_cost
 
 _log = logging.getLogger("skillcomp.live")
-_CLOSING_EVENTS = ("collected", "dropped")
-_TRIES = 6  # of a call to the service, the first included
 _SERVICE_SLACK = timedelta(minutes=10)  # between two clocks of the service
 _CLOCK_SLACK = timedelta(days=1)  # between the clock of this machine and the service's
 _SENDING = timedelta(hours=6)  # all tries of one batch, with their waits
-_RETENTION = timedelta(days=29)  # how long the service keeps results
-_WRITTEN_AT_ONCE = 256  # results that share one write to the disk
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
 
 _T = TypeVar("_T")
@@ -150,7 +138,7 @@ class Sent:
     @property
     def is_expired(self) -> bool:
         """Whether the service no longer keeps its results."""
-        return datetime.now(UTC) - self.at > _RETENTION
+        return datetime.now(UTC) - self.at > timedelta(days=29)
 
     def as_record(self) -> dict[str, Any]:
         """Return the fields that are stored before it is sent, enough to find it again."""
@@ -173,9 +161,7 @@ def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
     yield from _open_and_lost(store)[0].values()
 
 
-def _open_and_lost(
-    store: RunStore,
-) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
+def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
     """Return open batches by nonce, and purpose and dollars of those given up with a cost."""
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
@@ -185,7 +171,7 @@ def _open_and_lost(
             still_open[nonce] = (row["purpose"], _sent_from_row(row))
         elif row["event"] == "created" and nonce in still_open:
             still_open[nonce][1].batch_id = row["batch_id"]
-        elif row["event"] in _CLOSING_EVENTS:
+        elif row["event"] in ("collected", "dropped"):
             closed = still_open.pop(nonce, None)
             if closed is not None and "usd" in row:
                 lost.append((closed[0], row["usd"]))
@@ -286,7 +272,7 @@ class Batches:
             return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(_TRIES),
+            stop=tenacity.stop_after_attempt(6),  # the first included
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
@@ -336,9 +322,7 @@ class Batches:
             return state
 
         waiting = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_result(
-                lambda state: not ((state and state.has_ended) or self.stop.reason)
-            ),
+            retry=tenacity.retry_if_result(lambda s: not ((s and s.has_ended) or self.stop.reason)),
             wait=tenacity.wait_exponential(self.limits.first_wait, self.limits.longest_wait),
             sleep=self.stop.sleep,
         )
@@ -362,7 +346,7 @@ class Batches:
 
         return await self._call_or_raise(first, f"results of batch {batch_id} cannot be read")
 
-    def _other_workspace_error(self, sent: Sent, what: str) -> AgentError:
+    def _unknown_error(self, sent: Sent, what: str) -> AgentError:
         """Return the error about a batch that is unknown in the workspace of the key."""
         return AgentError(
             f"agent '{self.agent.name}': {what}: {sent}. The key is likely of another workspace "
@@ -463,22 +447,18 @@ class Batches:
             sent.reserved = {key: self.budget.reserve_running(usd) for key in sent.keys}
         ready = []
         for sent in earlier:
-            try:
+            if sent.batch_id is None:
+                try:
+                    sent.batch_id = await self._find_batch(sent)
+                except StoppedError:
+                    break
                 if sent.batch_id is None:
-                    await self._find_again(sent)
-            except StoppedError:
-                break
-            if sent.batch_id is not None:
-                ready.append(sent)
+                    await self._store_event(sent, "dropped")
+                    await self._release_reserved(sent)
+                    continue
+                await self._store_event(sent, "created", batch_id=sent.batch_id)
+            ready.append(sent)
         await self._collect_all(ready, earlier=True)
-
-    async def _find_again(self, sent: Sent) -> None:
-        sent.batch_id = await self._find_batch(sent)
-        if sent.batch_id is None:
-            await self._store_event(sent, "dropped")
-            await self._release_reserved(sent)
-        else:
-            await self._store_event(sent, "created", batch_id=sent.batch_id)
 
     async def _find_batch(self, sent: Sent) -> str | None:
         """Return the name of a recorded batch at the service; None if it never arrived."""
@@ -488,13 +468,8 @@ class Batches:
         )
         of_others = {row.get("batch_id") for row in self.store.records("batches")}
         names = sent.key_by_name
-        candidates = [
-            state
-            for state in listed
-            if state.batch_id not in of_others
-            and not state.is_archived
-            and state.size == len(names)
-        ]
+        unclaimed = [state for state in listed if state.batch_id not in of_others]
+        candidates = [s for s in unclaimed if s.size == len(names) and not s.is_archived]
         # names are readable only in the results
         for state in candidates:
             if state.has_ended and await self._has_result_named(state.batch_id, names):
@@ -506,9 +481,7 @@ class Batches:
                 if await self._has_result_named(state.batch_id, names):
                     return state.batch_id
         if not (has_newest or self.limits.resend or _was_empty_before(sent, listed)):
-            raise self._other_workspace_error(
-                sent, "the service lists neither it nor the one before it"
-            )
+            raise self._unknown_error(sent, "the service lists neither it nor the one before it")
         return None
 
     # -- collecting ---------------------------------------------------------------------------
@@ -523,15 +496,14 @@ class Batches:
             if state.is_archived or (sent.is_expired and not state.has_results):
                 await self._give_up(sent, "the service has deleted its results", earlier)
                 return
-            await self._call_or_raise(
-                lambda: self._take_in(state, sent), f"results of {sent} cannot be read"
-            )
+            failure = f"results of {sent} cannot be read"
+            await self._call_or_raise(lambda: self._take_in(state, sent), failure)
             await self._store_event(sent, "collected", batch_id=state.batch_id)
         except StoppedError:
             pass  # it stays with the service
         except MissingBatchError:
             if not (earlier and (self.limits.resend or sent.is_expired)):
-                raise self._other_workspace_error(sent, "the service does not know it") from None
+                raise self._unknown_error(sent, "the service does not know it") from None
             await self._give_up(sent, "the service does not know it any more", earlier)
         finally:
             await self._release_reserved(sent)
@@ -562,7 +534,7 @@ class Batches:
                 if key is None or request_id in self.recorded:
                     continue
                 waiting.append((key, reply.model_copy(update={"request_id": request_id})))
-                if len(waiting) >= _WRITTEN_AT_ONCE:
+                if len(waiting) >= 256:  # they share one write to the disk
                     await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
                     waiting = []
         is_whole = n_results >= state.size
@@ -591,9 +563,8 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
     """Return whether a batch was created at a time that fits an intent."""
     if sent.before is None:  # an earlier release stored only this machine's clock
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
-    if sent.before.at is None:
-        return True
-    return sent.before.at - _SERVICE_SLACK <= state.created_at <= sent.before.at + _SENDING
+    at = sent.before.at
+    return at is None or at - _SERVICE_SLACK <= state.created_at <= at + _SENDING
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
@@ -606,7 +577,7 @@ def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
     return all(state.created_at >= since for state in listed)
 
 
-async def _await_all(work: Iterable[Awaitable[None]]) -> None:
+async def _await_all(work: Iterator[Awaitable[None]]) -> None:
     """Await all, then raise the first error."""
     for error in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(error, BaseException):

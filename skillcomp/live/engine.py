@@ -53,7 +53,6 @@ from skillcomp.live.ledger import (
 )
 from skillcomp.live.status import most_frequent
 
-_REFUSED = 3  # login failures after which an agent without any answer is given up
 # Messages of programs and proxies about a missing login, whatever status they answer with.
 _NO_ACCESS = re.compile(
     r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
@@ -63,9 +62,7 @@ _NO_ACCESS = re.compile(
     r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
     re.IGNORECASE,
 )
-_IN_A_ROW = 20  # failures without a success in between, after which the stage stops
 KEPT = PAID - {"paused"}  # a paused reply of a grader has no judgement, so it is asked again
-_UNREADABLE = 5  # unreadable replies in a row, after which the grader is at fault
 
 
 class ReplyNeededError(Exception):
@@ -341,11 +338,12 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
         self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
-        has_no_login = self.login_failures[who] >= _REFUSED and who not in self.answered
+        # an agent without any answer is given up after three login failures
+        has_no_login = self.login_failures[who] >= 3 and who not in self.answered
         why = None
         if last.fatal or has_no_login:
             why = f"stopped, since every further {self.unit} would fail too: {error}"
-        elif self.failures_in_a_row >= _IN_A_ROW:
+        elif self.failures_in_a_row >= 20:
             why = f"stopped after {self.failures_in_a_row} failures in a row; the last: {error}"
         if why:
             self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.stop_note}"))
@@ -425,10 +423,8 @@ class Judging(Engine[J]):
         self.n_open = self.n_wanted
         who = {"model": self.grader.model, "prompt_version": self.grader.version}
         who["settings"] = getattr(self.agent, "settings", None)
-        n = {"n_wanted": self.n_wanted, "n_open": self.n_open}
-        return [
-            receipt_at_start(self.store, self.stage, self.grader.name, study=self.study, **who, **n)
-        ]
+        more = {"study": self.study, "n_wanted": self.n_wanted, "n_open": self.n_open}
+        return [receipt_at_start(self.store, self.stage, self.grader.name, **who, **more)]
 
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
         """Return the fields of the final receipt."""
@@ -501,7 +497,7 @@ class Judging(Engine[J]):
     @property
     def is_at_fault(self) -> bool:
         """Whether unreadable replies stopped the grader; the next grader can still work."""
-        return self.n_unreadable >= _UNREADABLE
+        return self.n_unreadable >= 5  # in a row
 
     def warn(self) -> None:
         """Warn about open jobs, and about answers that reveal their condition."""

@@ -191,9 +191,8 @@ class Tally:
         """Count a reply."""
         self.statuses[reply.status] += 1
         self.n_retries += reply.n_retries
-        self.n_empty += (
-            reply.status == "ok" and reply.answer is not None and not reply.answer.strip()
-        )
+        if reply.status == "ok" and reply.answer is not None:
+            self.n_empty += not reply.answer.strip()
         if reply.model:
             self.models[reply.model] += 1
         if reply.cost_usd is not None:
@@ -362,9 +361,8 @@ class Budget:
             had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
             if reply is not None and reply.cost_usd is not None:
                 self.spent += reply.cost_usd
-                self._dearest = max(self._dearest, reply.cost_usd)
-                if math.isnan(self._dearest):
-                    self._dearest = reply.cost_usd
+                # in this order, max drops the NaN of the beginning
+                self._dearest = max(reply.cost_usd, self._dearest)
             elif reply is not None and reply.cost_note == UNREADABLE and not had_unknown_cost:
                 self.spent += reserved
             elif reply is not None and (reply.status in PAID or reply.cost_note == UNREADABLE):

@@ -21,7 +21,6 @@ from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
-_CHARACTERS = 4  # per token, the usual estimate for English text
 _ALIKE = 1.25  # largest ratio of the lengths of placebo and skill without a note
 
 
@@ -172,24 +171,18 @@ def make_plan(
     texts = _settled_texts(store, skills, conditions, arguments, recorded)
     settled = settled_agents(store, agents)
     planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
-    order = interleaved(
-        [(suite.skill, case.case_id) for suite in suites for case in suite.cases],
-        [agent.name for agent in agents],
-        list(conditions),
-        repeats,
-        seed=seed,
-    )
+    names = [agent.name for agent in agents]
+    places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
+    order = interleaved(places, names, conditions, repeats, seed=seed)
     skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
-    name_of = _cell_namer(planned.values(), [agent.name for agent in agents], store)
+    name_of = _cell_namer(planned.values(), names, store)
+    loaded = {place: text.loaded_skill for place, text in texts.items()}
     fresh = [
         PlannedCell(
-            attempt_id=name_of(key),
-            skill=skill,
-            loaded_skill=texts[skill, key.condition].loaded_skill,
-            **key._asdict(),
+            attempt_id=name_of(k), skill=s, loaded_skill=loaded[s, k.condition], **k._asdict()
         )
-        for key, skill in skill_by_key.items()
-        if key not in planned
+        for k, s in skill_by_key.items()
+        if k not in planned
     ]
     store.append("arms", [text for at, text in texts.items() if at not in recorded])
     store.append("agents", settled)
@@ -220,17 +213,15 @@ def _require_complete(
         raise StudyError(f"The case ids {', '.join(twice)} stand more than once.")
 
 
-def require_distinct(
-    kind: str, participants: Sequence[Any], ident: Callable[[Any], object]
-) -> None:
+def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
     """Raise if there are no agents or graders, or if two of them have the same identity."""
-    if not participants:
+    if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
-    counts = Counter(map(ident, participants))
-    for participant in participants:
-        if counts[ident(participant)] > 1:
+    counts = Counter(map(ident, members))
+    for member in members:
+        if counts[ident(member)] > 1:
             raise StudyError(
-                f"Two {kind}s are named '{participant.name}'; give one of them another name=, "
+                f"Two {kind}s are named '{member.name}'; give one of them another name=, "
                 "since what they say is told apart by it."
             )
 
@@ -305,8 +296,7 @@ def interleaved(
 
 def tries(store: RunStore) -> dict[Key, Tried]:
     """Return the attempts at each cell in the store, without perturbed copies."""
-    columns = ["agent", "case_id", "condition", "repeat", "status", "perturbation"]
-    columns += ["source_attempt_id"]
+    columns = [*Key._fields, "status", "perturbation", "source_attempt_id"]
     tried_by_key: defaultdict[Key, Tried] = defaultdict(Tried)
     for row in store.table("attempts").select(columns).to_pylist():
         if row["perturbation"] is not None or row["source_attempt_id"] is not None:
@@ -423,7 +413,7 @@ class ConditionText(Record):
 
 def n_tokens(text: str) -> int:
     """Estimate the length of a text in tokens, at four characters each."""
-    return -(-len(text) // _CHARACTERS)
+    return -(-len(text) // 4)
 
 
 def _settled_texts(
@@ -434,7 +424,16 @@ def _settled_texts(
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
     """Return the text of every skill and condition; raise if it differs from the recorded one."""
-    _check_conditions(conditions, arguments)
+    if not conditions:
+        raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
+    for condition in conditions:
+        require_known("There is no condition", condition, CONDITIONS, StudyError)
+    for name, argument in arguments.items():
+        if argument is not None and name not in conditions:
+            raise StudyError(
+                f"{name}= is given, but '{name}' is not among the conditions "
+                f"({', '.join(conditions)})."
+            )
     texts: dict[tuple[str, str], ConditionText] = {}
     for slug in skills:
         for condition in conditions:
@@ -450,19 +449,6 @@ def _settled_texts(
                 )
             texts[slug, condition] = before or text
     return texts
-
-
-def _check_conditions(conditions: Collection[str], arguments: Mapping[str, object]) -> None:
-    if not conditions:
-        raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
-    for condition in conditions:
-        require_known("There is no condition", condition, CONDITIONS, StudyError)
-    for name, text in arguments.items():
-        if text is not None and name not in conditions:
-            raise StudyError(
-                f"{name}= is given, but '{name}' is not among the conditions "
-                f"({', '.join(conditions)})."
-            )
 
 
 def _condition_text(
@@ -491,10 +477,8 @@ def _condition_text(
     loaded = _skill_from(store, text, condition)
     if condition == "placebo":
         inside = store.skills.get(loaded.slug)
-        is_stored = inside is not None and inside.text == loaded.text
-        stored = None if is_stored else loaded.text
-        name = loaded.slug
-        chosen = _described(slug, condition, loaded, choice="given", name=name, text=stored)
+        stored = None if inside and inside.text == loaded.text else loaded.text
+        chosen = _described(slug, condition, loaded, "given", loaded.slug, stored)
         return _with_length_note(chosen, own)
     is_mapping = isinstance(argument, Mapping)
     if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
@@ -507,7 +491,7 @@ def _condition_text(
 
 
 def _described(
-    slug: str, condition: str, loaded: Skill, *, choice: str, name: str, text: str | None = None
+    slug: str, condition: str, loaded: Skill, choice: str, name: str, text: str | None = None
 ) -> ConditionText:
     return ConditionText(
         skill=slug,

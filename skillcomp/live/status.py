@@ -22,7 +22,6 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-_REASON = 200  # maximum characters of a printed reason
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times, which differ between tries
 _GraderVersion = tuple[str, str | None, int]  # name, version, round
 _COLUMNS = {
@@ -103,15 +102,13 @@ class _RowTotals:
     @property
     def malformed(self) -> set[str]:
         """Answers with an unreadable verdict that no later verdict replaced."""
-        return {
-            name for name, statuses in self.verdicts.items() if "malformed" in statuses.values()
-        }
+        return {name for name, how in self.verdicts.items() if "malformed" in how.values()}
 
     @property
     def refused(self) -> set[str]:
         """Answers with a verdict that is neither ok nor malformed."""
-        other = {"ok", "malformed"}
-        return {name for name, statuses in self.verdicts.items() if set(statuses.values()) - other}
+        items = self.verdicts.items()
+        return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 
 
 def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
@@ -157,23 +154,15 @@ def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
 def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     table = store.table("attempts").select(["attempt_id", "case_id", "status"]).to_pylist()
     n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
-    needs = {
-        row["attempt_id"]: n_checks.get(row["case_id"], 0) for row in table if row["status"] == "ok"
-    }
+    needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
     to_grade = {name for name, n in needs.items() if n}
     totals = _verdict_totals(store)
     # the last receipt of a run, written at its end, has the agreement and n_open
-    receipts = {
-        (row["name"], row["prompt_version"], row["study"]["round"]): row
-        for row in store.records("receipts")
-        if row["stage"] == "grade"
-    }
+    rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
+    receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
     batches = under_way(store, "grade")
-    recordings = {
-        (row["grader"], row.get("version"))
-        for row in store.records("graders")
-        if row.get("round") is not None
-    }
+    recorded = (row for row in store.records("graders") if row.get("round") is not None)
+    recordings = {(row["grader"], row.get("version")) for row in recorded}
     # includes graders that have started and have no verdict yet
     for key in [*totals, *(key for key in receipts if key not in totals)]:
         own, live = totals.get(key, _RowTotals()), receipts.get(key)
@@ -204,8 +193,7 @@ def _comparison_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     receipts = [row for row in store.records("receipts") if row["stage"] == "compare"]
     if not receipts:
         return
-    columns = ["attempt_id", "condition"]
-    table = store.table("attempts").select(columns).to_pylist()
+    table = store.table("attempts").select(["attempt_id", "condition"]).to_pylist()
     condition = {row["attempt_id"]: row["condition"] for row in table}
     ok: defaultdict[Any, set[_PairOrder]] = defaultdict(set)
     tried: defaultdict[Any, dict[_PairOrder, str]] = defaultdict(dict)
@@ -279,7 +267,7 @@ def errors(store: RunStore) -> pd.DataFrame:
     counts: dict[tuple[str, str, int | None, str], list[Any]] = {}
     failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
     for stage, name, number, reason, place in failures:
-        line = _one_line(reason or "no reason is known")[:_REASON]
+        line = " ".join(without_control(reason or "no reason is known").split())[:200]
         key = (stage, name, number, _NUMBER.sub("#", line))
         counts.setdefault(key, [0, line, place])[0] += 1
     rows = [(*key[:3], line, n, place) for key, (n, line, place) in counts.items()]
@@ -293,8 +281,8 @@ _Failure = tuple[str, str, int | None, str | None, str]
 
 
 def _failed_cells(store: RunStore) -> Iterable[_Failure]:
-    columns = ["agent", "case_id", "condition", "repeat", "status", "error", "attempt_id"]
-    table = store.table("attempts").select([*columns, "perturbation"]).to_pylist()
+    columns = [*Key._fields, "status", "error", "attempt_id", "perturbation"]
+    table = store.table("attempts").select(columns).to_pylist()
     rows = [(Key.of(row), row) for row in table]
     paid = {key for key, row in rows if row["status"] in PAID}
     for key, row in rows:
@@ -334,10 +322,6 @@ def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
         if row["status"] in PAID and not reason:
             reason = f"malformed: {row.get('answer') or 'an empty reply'}"
         yield "compare", row["grader"], None, reason, f"{row['first']} and {row['second']}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(without_control(text).split())
 
 
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:

@@ -45,7 +45,6 @@ _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_token
 # An agent gets the text of a skill byte for byte, as a harness would load it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-_VERSION_LENGTH = 12  # hex digits of the hash, enough to distinguish prompts
 LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the stage ends
 TIME_LIMIT = "timeout_s"  # stop_reason of an answer that exceeded the time limit of its case
 # Statuses of replies that are charged for.
@@ -343,10 +342,8 @@ def family_of(model: str | None) -> str | None:
     if not model:
         return None
     name = model.lower().rsplit("/", 1)[-1]
-    for family, pattern in _FAMILIES.items():
-        if re.search(pattern, name):
-            return family
-    return re.split(r"[-_:. 0-9]", name)[0] or name
+    families = (family for family, words in _FAMILIES.items() if re.search(words, name))
+    return next(families, re.split(r"[-_:. 0-9]", name)[0] or name)
 
 
 def settings_json(**settings: Any) -> str:
@@ -470,7 +467,7 @@ def agent_version() -> str:
 
 def short_hash(*parts: str) -> str:
     """Return the hash that identifies a version of some texts."""
-    return whole_hash(*parts)[:_VERSION_LENGTH]
+    return whole_hash(*parts)[:12]  # enough to distinguish prompts
 
 
 def whole_hash(*parts: object) -> str:

@@ -166,9 +166,8 @@ class CliAgent(BaseAgent):
         self._timeout = timeout
         self._has_warned = False
         self.prices = tuple(prices)
-        variable = _BASE_URL.get(self._program)
         # read now, so that the recorded settings name the endpoint that is used
-        self._base_url = base_url or (os.environ.get(variable) if variable else None) or None
+        self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
         self._own_url = base_url
         self._secrets = _secrets_in(rest)
         arguments = [self._program, *(redact(redact(arg), self._secrets) for arg in rest)]
@@ -359,10 +358,8 @@ class CliAgent(BaseAgent):
             fields["error"] = f"{trace.error}: {complaint}"
         if fields["status"] == "ok" and offered and not _has_skill(trace, offered[0]):
             skills = ", ".join(trace.skills or ()) or "none"
-            fields |= {
-                "status": "error",
-                "error": f"skill '{offered[0].slug}' was installed, but the program has: {skills}",
-            }
+            missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
+            fields |= {"status": "error", "error": missing}
         if trace.cost_usd is None and trace.cost_note is None:
             fields |= self._cost_by_tokens(trace)
         return Reply(

@@ -24,7 +24,6 @@ _STATUS: dict[str, AttemptStatus] = {
     "length": "truncated",
     "content_filter": "refused",
 }
-_NO_KEY = "not-needed"  # local servers need no key, but the client requires one
 
 
 class OpenAIAgent(ServiceAgent):
@@ -102,7 +101,8 @@ class OpenAIAgent(ServiceAgent):
         self.settings = settings_json(**self._fixed, endpoint=self._endpoint)
 
     def _make_client(self) -> AsyncOpenAI:
-        key = os.environ.get(self._key_env) or (None if self._needs_key else _NO_KEY)
+        # local servers need no key, but the client requires one
+        key = os.environ.get(self._key_env) or (None if self._needs_key else "not-needed")
         if key is None:
             raise AgentError(
                 f"OpenAIAgent '{self.name}' has no key: set {self._key_env} in the environment; "
@@ -145,10 +145,11 @@ class OpenAIAgent(ServiceAgent):
         choice = message.choices[0]
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")
+        text: Any = choice.message.content
+        if isinstance(text, list):  # some servers send parts, of which some are thoughts
+            text = "".join(part["text"] for part in text if part["type"] == "text")
         return {
-            "answer": _joined_text(choice.message.content)
-            or refusal
-            or ("" if status == "ok" else None),
+            "answer": text or refusal or ("" if status == "ok" else None),
             "status": status,
             "stop_reason": "refusal" if refusal else stop,
             "model": message.model or None,
@@ -164,13 +165,6 @@ class OpenAIAgent(ServiceAgent):
         counts = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
         cached = [getattr(details, name, None) for name in ("cached_tokens", "cache_write_tokens")]
         return self._cost_of_counts(completion.model, [*counts, *cached])
-
-
-def _joined_text(content: Any) -> Any:
-    """Return the text of a message; some servers send parts, of which some are thoughts."""
-    if isinstance(content, list):
-        return "".join(part["text"] for part in content if part["type"] == "text")
-    return content
 
 
 def _openai_module() -> Any:

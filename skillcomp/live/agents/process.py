@@ -148,13 +148,8 @@ async def run_program(
     begun = time.monotonic()
     code = await _exit_code(command, environment, folder, begun + timeout, max_file or MAX_FILE)
     seconds = time.monotonic() - begun
-    return Ran(
-        _decoded_text(folder / "io" / "out"),
-        _decoded_text(folder / "io" / "err"),
-        code,
-        seconds,
-        is_cut=_wrote_too_much(folder),
-    )
+    output, complaint = (_decoded_text(folder / "io" / name) for name in ("out", "err"))
+    return Ran(output, complaint, code, seconds, is_cut=_wrote_too_much(folder))
 
 
 async def _exit_code(

@@ -37,11 +37,8 @@ class ReplayAgent(BaseAgent):
     def __init__(
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
     ) -> None:
-        rows = [
-            row
-            for row in store.table("attempts").to_pylist()
-            if row["perturbation"] is None and row["source_attempt_id"] is None
-        ]
+        table = store.table("attempts").to_pylist()
+        rows = [r for r in table if r["perturbation"] is None and r["source_attempt_id"] is None]
         recorded = (str(row["agent"]) for row in rows)
         chosen = one_of_recorded(f"ReplayAgent: {store!r}", "answers", "agent", agent, recorded)
         rows = [row for row in rows if str(row["agent"]) == chosen]

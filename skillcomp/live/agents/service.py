@@ -56,11 +56,6 @@ def _status_code(error: BaseException) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def _is_money_spent(error: BaseException) -> bool:
-    codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
-    return any(word in str(code) for code in codes if code for word in _SPENT)
-
-
 def _is_timeout(error: BaseException) -> bool:
     # both SDKs use this class name and share no base; importing both would need the extra
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -69,7 +64,9 @@ def _is_timeout(error: BaseException) -> bool:
 
 def is_fatal(error: BaseException) -> bool:
     """Return whether every further call would fail too: no permission or no money."""
-    return _status_code(error) in _FATAL_STATUS or _is_money_spent(error)
+    codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
+    is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
+    return is_spent or _status_code(error) in _FATAL_STATUS
 
 
 def error_text(error: BaseException) -> str:
@@ -137,7 +134,6 @@ def _seconds_or_date(value: str, unit: float) -> float | None:
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-_OPEN_AFTER_FAILURE = 30.0  # seconds in which no call waits for another
 _MARGIN = 0.9  # share of the time to live: a call sent near its end may arrive after it
 
 
@@ -166,7 +162,7 @@ class CacheGate:
 
     def open_after_failure(self, prefix: str) -> None:
         """Record that a call failed; whether it wrote the cache is unknown."""
-        until = self._clock() + _OPEN_AFTER_FAILURE
+        until = self._clock() + 30.0  # seconds in which no call waits for another
         self._until[prefix] = max(self._until.get(prefix, -1.0), until)
 
     @asynccontextmanager
@@ -267,9 +263,8 @@ class ServiceAgent(BaseAgent):
         cell: Cell | None = None,
     ) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
-        return await self._send_body(
-            self.request(prompt, skill=skill, system=system, schema=schema)
-        )
+        body = self.request(prompt, skill=skill, system=system, schema=schema)
+        return await self._send_body(body)
 
     @abstractmethod
     def _is_answer(self, message: Any) -> bool:
@@ -280,12 +275,7 @@ class ServiceAgent(BaseAgent):
         """Return the content of an answer as fields of a `Reply`; may raise on a malformed one."""
 
     def read(
-        self,
-        message: Any,
-        *,
-        seconds: float | None = None,
-        n_tries: int = 1,
-        batch: bool = False,
+        self, message: Any, *, seconds: float | None = None, n_tries: int = 1, batch: bool = False
     ) -> Reply:
         """Return an answer of the service as a reply with its cost.
 
@@ -332,9 +322,8 @@ class ServiceAgent(BaseAgent):
             if inspect.isawaitable(message):
                 message = await message
             if not self._is_answer(message):
-                raise UnreadableReplyError(
-                    f"the service answered with something else than {self._answer_noun}"
-                )
+                wrong = f"the service answered with something else than {self._answer_noun}"
+                raise UnreadableReplyError(wrong)
         except StoppedError:
             raise
         except Exception as error:
@@ -344,9 +333,8 @@ class ServiceAgent(BaseAgent):
                 reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
             return self._redacted_reply(reply)
         # a server can echo its request, so the answer is redacted as well
-        return self._redacted_reply(
-            self.read(message, seconds=raw.elapsed.total_seconds(), n_tries=raw.retries_taken + 1)
-        )
+        seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
+        return self._redacted_reply(self.read(message, seconds=seconds, n_tries=n_tries))
 
     def _require_key(self, error: Exception) -> None:
         """Raise if an error of the client means that there is no key."""
