@@ -11,6 +11,7 @@ import time
 import warnings
 from collections import Counter
 
+import fake_rules
 import live_study
 import pytest
 import yaml
@@ -144,7 +145,7 @@ def test_pairs_are_of_one_case_and_repeat_and_each_is_shown_in_both_orders(store
 def test_a_comparator_is_told_neither_condition_nor_skill_and_no_answer_closes_its_tag(store):
     with FakeAnthropic(answer=stronger) as server:
         compare(store, server)
-    texts = [live_study.rules.text_of(body, "system") + prompt_of(body) for body in server.bodies]
+    texts = [fake_rules.text_of(body, "system") + prompt_of(body) for body in server.bodies]
     assert len(texts) == 2 * N_PAIRS
     for text in texts:
         for word in ("skill", "baseline", "placebo", "SKILL.md", str(store.path), "/1"):

@@ -333,7 +333,7 @@ def picture(ax: Axes) -> Picture:
         buffer = io.BytesIO()
         fig.savefig(buffer, format="png", dpi=_DPI)
         box = float(fig.bbox.width), float(fig.bbox.height)
-        sides: Any = tuple(ax.get_window_extent().extents.tolist())
+        sides: Any = tuple(map(float, ax.get_window_extent().extents))
         data = ax.transData.frozen()
     wide = round(96 * fig.get_size_inches()[0])
     plt.close(fig)
