@@ -178,7 +178,7 @@ def _other_cases(
         both = run.merge(there, on=keys, how="left", indicator="there")
         sides = sides.assign(**{side: both["there"].eq("both").to_numpy()})
     sides = sides.assign(differs=sides["delta"] != sides["over"])
-    counts = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
+    counts: pd.DataFrame = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
     remarks = [
         f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
         for delta, over, differs in counts.itertuples(index=False)
@@ -233,7 +233,7 @@ def cases(
     require_reference(checked["condition"], reference)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
     attempts = grouped(scored, [*names, "condition"])["passed"]
-    table = attempts.agg(n="count", rate="mean").reset_index()
+    table: pd.DataFrame = attempts.agg(n="count", rate="mean").reset_index()
     base = table[table["condition"].eq(reference)].drop(columns="condition")
     base = base.rename(columns={"n": "n_reference", "rate": "reference_rate"})
     others = table[table["condition"].ne(reference)]

@@ -555,8 +555,9 @@ def _check_frames(data: Mapping[str, pd.DataFrame]) -> None:
         )
     for name, frame in data.items():
         if not isinstance(frame, pd.DataFrame):
-            problem = f"data['{name}'] is a {type(frame).__name__}; allowed: a DataFrame."
-            raise FrameError(f"style.save: {problem}")
+            raise FrameError(
+                f"style.save: data['{name}'] is a {type(frame).__name__}; allowed: a DataFrame."
+            )
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
             problem = f"'{name}' is no name for a file; allowed: letters, digits, _ and -."
             raise FrameError(f"style.save: {problem}")

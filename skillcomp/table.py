@@ -40,7 +40,11 @@ _HEADS = {
     "cost_usd": "Cost (US$)",
     "lam": "Lambda",
 }
-_TEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_TEX: dict[str, Any] = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 _TEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
 _COMMON = "all rows: "
 

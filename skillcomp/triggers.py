@@ -384,7 +384,8 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the known values, all values, the sum and the mean of a column of 0 and 1."""
-    table = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum").reset_index()
+    counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
+    table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
 
 

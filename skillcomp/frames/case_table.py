@@ -207,7 +207,7 @@ class CasePairs:
             return self
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         n_dropped = columns.pop("n_dropped") + int((~keep).sum())
-        selected = {k: None if part is None else part[keep] for k, part in columns.items()}
+        selected: dict[str, Any] = {k: v if v is None else v[keep] for k, v in columns.items()}
         return CasePairs(**selected, n_dropped=n_dropped)
 
 
