@@ -376,7 +376,7 @@ def _escape_markdown(text: str) -> str:
 
 
 def _escape_tex(text: str) -> str:
-    return text.translate(str.maketrans(_TEX))
+    return "".join(_TEX.get(sign, sign) for sign in text)
 
 
 def install(most: int = 5) -> None:
