@@ -15,14 +15,7 @@ from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, kn
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    By,
-    check_settings,
-    estimates,
-    groups,
-    listed,
-    row,
-)
+from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.results import undefined
 from skillcomp.stats.significance import mcnemar_midp

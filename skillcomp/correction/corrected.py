@@ -312,10 +312,7 @@ def delta(
 
 
 def _delta_estimates(
-    plain: dict[str, Interval],
-    two: dict[str, Condition],
-    group: _Group,
-    ci_level: float,
+    plain: dict[str, Interval], two: dict[str, Condition], group: _Group, ci_level: float
 ) -> tuple[dict[str, Interval], int]:
     """Compute every estimate of one delta, and the number of cases with gold."""
     side, base = two.values()

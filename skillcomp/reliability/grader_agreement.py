@@ -214,10 +214,7 @@ def coefficients(
 
 
 def _labeller_agreement(
-    items: pd.DataFrame,
-    raters: pd.DataFrame,
-    lone: str,
-    settings: dict[str, Any],
+    items: pd.DataFrame, raters: pd.DataFrame, lone: str, settings: dict[str, Any]
 ) -> dict[str, Interval]:
     """Estimate the agreement between labellers on the items of this grader."""
     if raters.shape[1] < 2:

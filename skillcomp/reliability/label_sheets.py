@@ -319,10 +319,7 @@ def _write_csv(path: Path, frame: pd.DataFrame) -> None:
 
 
 def read_labels(
-    path: str | PathLike[str],
-    *,
-    labeller: str,
-    key: str | PathLike[str] | None = None,
+    path: str | PathLike[str], *, labeller: str, key: str | PathLike[str] | None = None
 ) -> pd.DataFrame:
     """Read a filled label sheet as gold.
 

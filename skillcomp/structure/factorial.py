@@ -21,14 +21,7 @@ from skillcomp.frames.case_table import (
     level_of,
 )
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    estimates,
-    groups,
-    listed,
-    prepared,
-    require_reference,
-    row,
-)
+from skillcomp.frames.estimates import estimates, groups, listed, prepared, require_reference, row
 from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
 from skillcomp.stats.results import Interval
 
