@@ -177,7 +177,8 @@ def audit(
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
         effects = _feature_rows(frame, ci_level) + _leniency_rows(frame, part, reference, ci_level)
-        note = _settlement_note(items.iloc[part.index])
+        settled = items.iloc[part.index].dropna(subset="settled_by")
+        note = labellers_said(settled["settled_by"], settled["gold"])
         for effect in _with_adjusted_p_values(effects):
             settlement = "" if math.isnan(effect["estimate"]) else note
             rows.append(_with_notes(effect, settlement, "" if len(frame) else strays) | values)
@@ -203,12 +204,6 @@ def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _with_notes(effect: dict[str, Any], *notes: str) -> dict[str, Any]:
     return effect | {"note": join_notes(effect["note"], *notes)}
-
-
-def _settlement_note(items: pd.DataFrame) -> str:
-    """Note how the labels of a group's verdicts were settled."""
-    items = items[items["settled_by"].notna()]
-    return labellers_said(items["settled_by"], items["gold"])
 
 
 def _bias_columns(
@@ -304,9 +299,8 @@ class _PairwiseJudgements:
                 known = not math.isnan(interval.estimate)
                 return _with_notes(effect, self.note if known else "") | _bias_columns(*_POSITION)
             reason = "no pairwise judgements of this group"
-        return row("position_points", not_identified(reason, self.ci_level)) | _bias_columns(
-            *_POSITION
-        )
+        missing = not_identified(reason, self.ci_level)
+        return row("position_points", missing) | _bias_columns(*_POSITION)
 
     def groups_without_verdicts(self, graded: pd.DataFrame) -> list[dict[str, Any]]:
         """List the groups that have judgements but no verdicts."""

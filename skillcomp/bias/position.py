@@ -240,11 +240,9 @@ def position_change(
     reference, graders = str(reference_grader), pairs[grader].dropna().unique().tolist()
     if reference not in graders or len(graders) < 2:
         lacking = "is the only one" if reference in graders else "is not there"
-        raise FrameError(
-            f"{what}: reference_grader: {grader} '{reference}' {lacking}; "
-            f"there: {', '.join(graders)}."
-            + ("" if reference in graders else suggest(reference, graders))
-        )
+        message = f"{what}: reference_grader: {grader} '{reference}' {lacking}; "
+        close = "" if reference in graders else suggest(reference, graders)
+        raise FrameError(f"{message}there: {', '.join(graders)}.{close}")
     decided = pairs[["first_1", "first_2"]].notna().all(axis=1)
     consistent = pairs["first_1"].add(pairs["first_2"]).eq(1).astype("float64").where(decided)
     pairs = pairs.assign(consistent=consistent)
@@ -354,8 +352,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
     by_id = is_first.astype("float64").where(is_first | is_second)
     placed = pairwise["winner_position"].notna()
     by_place = pairwise["winner_position"].eq(1).astype("float64").where(placed)
-    names_winner = pairwise["winner"].notna()
-    names_winner &= ~pairwise["winner"].map(_normalised_word).isin(["", *ties])
+    names_winner = ~pairwise["winner"].map(_normalised_word).isin(["", *ties])
     unknown = names_winner & by_id.isna() & ~placed
     _refuse_winners(pairwise, unknown, "the first or the second", ties)
     contradicts = by_id.notna() & placed & by_id.ne(by_place)

@@ -16,8 +16,8 @@ from skillcomp.correction.estimators import (
     Condition,
     Errors,
     Tables,
-    by_condition_delta,
     corrected_rate,
+    difference_of_rates,
     differential_tests,
     errors_of,
     key_of,
@@ -327,7 +327,7 @@ def _delta_estimates(
         "naive": plain["verdict"],
         "gold_only": plain["gold"],
         "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
-        "rogan_gladen_by_arm": by_condition_delta(*sides),
+        "rogan_gladen_by_arm": difference_of_rates(*sides, "Rogan-Gladen by condition"),
         "ppi": ppi_delta(side, base, pairs, ci_level),
     }
     return intervals, n_gold
@@ -363,9 +363,8 @@ def choose(
     less (gold alone 86 to 89 % near 0 and 1). ``strays`` is the note on gold labels that match no
     attempt, ``settled`` the one on labels of several labellers.
     """
-    name, why = _without_a_draw(sides, intervals, n_gold, gold_drawn) or _by_a_draw(
-        sides, intervals, n_gold
-    )
+    choice = _without_a_draw(sides, intervals, n_gold, gold_drawn)
+    name, why = choice or _by_a_draw(sides, intervals, n_gold)
     return name, join_notes(why, _partial_gold_note(sides), settled, "" if name else strays)
 
 

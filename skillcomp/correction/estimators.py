@@ -278,10 +278,8 @@ def no_units() -> pd.DataFrame:
 
 def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
     """Test whether the grader's error rates are equal under two conditions, clustered by case."""
-    verdict, gold, cluster = (
-        np.concatenate([units[name].to_numpy(), base[name].to_numpy()])
-        for name in ("verdict", "gold", "cluster")
-    )
+    both = pd.concat([units, base])
+    verdict, gold, cluster = (both[name].to_numpy() for name in ("verdict", "gold", "cluster"))
     first = np.arange(len(verdict)) < len(units)
     return differential_misclassification(verdict, gold, first, clusters=cluster)
 
@@ -347,10 +345,8 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
     """Compute the differences of the cases that both conditions have."""
     _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
     first, second = side.cases.take(at), base.cases.take(other)
-    columns = {
-        name: first[name].to_numpy() - second[name].to_numpy()
-        for name in ("verdict", "gold", "seen")
-    }
+    names = ("verdict", "gold", "seen")
+    columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
     columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
     columns |= {name: first[name].to_numpy() for name in ("cluster", "skill")}
     return pd.DataFrame(columns)
@@ -363,9 +359,8 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
     pairs = pairs[pairs["verdict"].notna()]
     if pairs["gold"].notna().any():
         return _ppi_estimate(ppi_paired, pairs, ci_level)
-    difference = _difference_of_rates(
-        ppi_rate(side, ci_level), ppi_rate(base, ci_level), "PPI++ by condition"
-    )
+    rates = (ppi_rate(condition, ci_level) for condition in (side, base))
+    difference = difference_of_rates(*rates, "PPI++ by condition")
     if math.isnan(difference.estimate):
         return difference
     note = "no case carries gold in both conditions: each corrected apart, interval too wide"
@@ -430,12 +425,8 @@ def _effective_labels(rate: Interval) -> float:
     return min(max(effective, least), rate.n)
 
 
-def by_condition_delta(first: Interval, second: Interval) -> Interval:
-    """Subtract two Rogan-Gladen rates, each corrected by its own error rates."""
-    return _difference_of_rates(first, second, "Rogan-Gladen by condition")
-
-
-def _difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
+def difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
+    """Subtract two rates, each corrected by its own error rates."""
     difference = first.minus(second)
     if math.isnan(difference.low):
         # only a condition without limits explains why there is no difference
@@ -462,7 +453,6 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
         return undefined(label, NO_BETTER, ci_level=ci_level, n=float(n_gold))
     estimate = naive.estimate / errors.j
     moved = (abs(estimate), abs(estimate))
-    corrected = _divided_by_youden(
-        label, naive, estimate, errors, moved, (-1.0, 1.0), float(n_gold)
-    )
+    n, bounds = float(n_gold), (-1.0, 1.0)
+    corrected = _divided_by_youden(label, naive, estimate, errors, moved, bounds, n)
     return replace(corrected, note=join_notes(POOLED_NOTE, corrected.note))

@@ -218,8 +218,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
     rows: list[dict[str, Any]] = []
     for candidate in _candidates_by_length(sample, chooser, ones):
         rows += performance(sample, settings, candidate)
-    for column, n in enumerate(sample.lengths):
-        rows.append(_auc_row(sample, settings, column, n))
+    rows += [_auc_row(sample, settings, *place) for place in enumerate(sample.lengths)]
     rows += _nested_validation(sample, settings, chooser, chosen)
     rows += _choices_by_null(sample, settings, ones)
     note = f"under {' and '.join(settings.nulls)} together"
@@ -304,9 +303,8 @@ def _false_flags(
     rows = [_measure_row(sample, candidate, measure, flagged, limit=limit, note=note)]
     if group.passages and sample.candidates["rule"].iloc[candidate] == "any":
         longer = _rate_at_answer_length(sample, group, candidate, flagged)
-        rows.append(
-            _measure_row(sample, candidate, f"{measure}_at_answer_length", longer, limit=limit)
-        )
+        measure = f"{measure}_at_answer_length"
+        rows.append(_measure_row(sample, candidate, measure, longer, limit=limit))
     return rows
 
 

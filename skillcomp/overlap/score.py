@@ -260,19 +260,16 @@ def _row_per_length(
     share = np.full(len(row), np.nan)
     np.divide(shared, distinct, out=share, where=(distinct > 0) & ~absent)
     longest = pd.Series(matches.longest_text, dtype="str").mask(missing)
-    return (
-        columns.take(row)
-        .reset_index(drop=True)
-        .assign(
-            n=np.tile(matches.n, len(keys)),
-            any_shared=pd.arrays.BooleanArray(shared > 0, absent.copy()),
-            n_shared=count(shared),
-            n_distinct=count(distinct),
-            share=share,
-            longest_run=count(matches.longest_run[row]),
-            longest_text=longest.array.take(row),
-            n_tokens=count(matches.n_tokens[row]),
-        )
+    columns = columns.take(row).reset_index(drop=True)
+    return columns.assign(
+        n=np.tile(matches.n, len(keys)),
+        any_shared=pd.arrays.BooleanArray(shared > 0, absent.copy()),
+        n_shared=count(shared),
+        n_distinct=count(distinct),
+        share=share,
+        longest_run=count(matches.longest_run[row]),
+        longest_text=longest.array.take(row),
+        n_tokens=count(matches.n_tokens[row]),
     )
 
 
@@ -347,9 +344,8 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     passed = checked["passed"]
     rules = _chosen_rules(cut)
     on = [name for name in ("n", "skill") if name in rules.columns]
-    shared = checked_columns(
-        shared, ["attempt_id", *on, "any_shared", "share"], what="overlap.flag: shared"
-    )
+    columns = ["attempt_id", *on, "any_shared", "share"]
+    shared = checked_columns(shared, columns, what="overlap.flag: shared")
     lacking = sorted(set(rules["n"]) - set(shared["n"]))
     if lacking:
         raise FrameError(f"overlap.flag: shared was not scored for n = {lacking[0]}.")
@@ -369,9 +365,8 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     copied = copied.mask(scored["any_shared"].isna())
     by_attempt = pd.Series(copied.array, index=scored["attempt_id"])
     marked = by_attempt.reindex(checked["attempt_id"]).astype("boolean").array
-    return verdicts.assign(
-        copied=marked, passed_own_words=passed & ~pd.Series(marked, index=passed.index)
-    )
+    own_words = passed & ~pd.Series(marked, index=passed.index)
+    return verdicts.assign(copied=marked, passed_own_words=own_words)
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
@@ -428,9 +423,8 @@ def roc(
     Points have no intervals: use :func:`skillcomp.overlap.calibrate` for rates to rely on. A
     passage too short for an n-gram shares nothing.
     """
-    shared = checked_columns(
-        shared, ["kind", "level", "n", "any_shared", "share"], what="overlap.roc: shared"
-    )
+    columns = ["kind", "level", "n", "any_shared", "share"]
+    shared = checked_columns(shared, columns, what="overlap.roc: shared")
     copying, clean = as_names(positive), as_names(negative)
     passages = shared[shared["kind"].eq("passage") & shared["any_shared"].notna()]
     there = sorted(passages["level"].dropna().unique())
@@ -439,11 +433,8 @@ def roc(
     rows = passages[passages["level"].isin([*copying, *clean])]
     scored = sorted(rows["n"].unique())
     requested: Any = scored if ngram is None else ngram
-    lengths = (
-        list(requested)
-        if isinstance(requested, Iterable) and requested != str(requested)
-        else [requested]
-    )
+    several = isinstance(requested, Iterable) and requested != str(requested)
+    lengths = list(requested) if several else [requested]
     if not lengths:
         raise FrameError("overlap.roc: ngram: found none; allowed: at least one length.")
     for length in lengths:

@@ -93,7 +93,9 @@ def consistency(
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []
     for values, part in groups(decided, names):
-        wide = _verdicts_by_round(part)
+        numbered = part.assign(round=part["round"].fillna(1))
+        wide = numbered.pivot(index=["cluster", *CASE, *ITEM], columns="round", values="verdict")
+        wide = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
         cluster = wide.index.get_level_values("cluster").to_numpy()
         measures = coefficients(wide.to_numpy(dtype=float), cluster, **settings)
         measures |= _flip_measures(wide, ci_level)
@@ -113,13 +115,6 @@ def _checked_rounds(
     return names, checked.assign(
         verdict=known_verdict(checked), cluster=clusters_of(checked, cases)
     )
-
-
-def _verdicts_by_round(part: pd.DataFrame) -> pd.DataFrame:
-    """Select the items with at least two verdicts, one column per round."""
-    numbered = part.assign(round=part["round"].fillna(1))
-    wide = numbered.pivot(index=["cluster", *CASE, *ITEM], columns="round", values="verdict")
-    return wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
 
 
 def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:

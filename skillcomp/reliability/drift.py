@@ -282,9 +282,8 @@ def flipped(
     --------
     flip_counts : How many flipped and how many did not.
     """
-    reference, pairs = _reference_pairs(
-        verdicts, gold, reference_grader, exclude_checks, "reliability.flipped"
-    )
+    what = "reliability.flipped"
+    reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
     items = pd.concat([pair.decided_items()[0] for pair in pairs], ignore_index=True)
     flips = items[items["new"].ne(items["old"])].reset_index(drop=True)
     flips = flips.assign(
@@ -322,9 +321,8 @@ def flip_counts(
     --------
     skillcomp.plots.flips : Draws the matrix of one version and gold label.
     """
-    reference, pairs = _reference_pairs(
-        verdicts, gold, reference_grader, exclude_checks, "reliability.flip_counts"
-    )
+    what = "reliability.flip_counts"
+    reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
     rows = []
     for pair in pairs:
         decided = pair.decided_items()[0]
@@ -396,9 +394,7 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Ve
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]
     name, number = _name_and_version(reference_grader)
-    matches = [
-        version for version in versions if version[0] == name and number in (None, version[1])
-    ]
+    matches = [pair for pair in versions if pair[0] == name and number in (None, pair[1])]
     if not matches:
         names = ", ".join(f"{grader} {version}".strip() for grader, version in versions)
         raise FrameError(
@@ -436,9 +432,8 @@ def pairs_with_reference(
 ) -> Iterator[Pair]:
     """Yield the items of each other version next to those of the reference, with gold labels."""
     old = part[part["grader"].eq(reference[0]) & part["grader_version"].eq(reference[1])]
-    old = old[[*ITEM, "verdict", "rationale"]].rename(
-        columns={"verdict": "old", "rationale": "old_rationale"}
-    )
+    names = {"verdict": "old", "rationale": "old_rationale"}
+    old = old[[*ITEM, *names]].rename(columns=names)
     for (grader, version), rows in part.groupby(VERSION, sort=False, observed=True):
         if (grader, version) == reference:
             continue

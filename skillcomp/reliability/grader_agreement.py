@@ -39,6 +39,7 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
+_UNEQUAL_DRAW = "labels drawn with unequal probabilities: this speaks of the labelled items"
 _FEW_LABELLERS = (
     "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
 )
@@ -153,8 +154,9 @@ def agreement(
         settled = labellers_said(items["settled_by"], items["gold"])
         ceiling = _labeller_agreement(items, raters, _why_no_ceiling(gold, raters), settings)
         measures = _against_gold(items, settings)
+        unequal = _UNEQUAL_DRAW if items["inclusion_probability"].nunique() > 1 else ""
         measures = {
-            n: replace(i, note=join_notes(i.note, remark, settled, _unequal_draw_note(items)))
+            n: replace(i, note=join_notes(i.note, remark, settled, unequal))
             for n, i in measures.items()
         }
         measures["failure_share"] = failure_share(part, ci_level)
@@ -170,13 +172,6 @@ def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
     labelled = items[items["gold"].notna()]
     share = float(labelled["gold"].mean()) if len(labelled) else np.nan
     return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
-
-
-def _unequal_draw_note(items: pd.DataFrame) -> str:
-    chances = items["inclusion_probability"].dropna()
-    if chances.nunique() < 2:
-        return ""
-    return "labels drawn with unequal probabilities: this speaks of the labelled items"
 
 
 def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, Interval]:

@@ -114,7 +114,8 @@ def label_sheet(
         raise FrameError(f"key: '{key_path}' is the sheet itself; give another path.")
     rng = np.random.default_rng(seed)
     pool = drawable(attempts, cases, conditions)
-    labelled = _labelled_cases(attempts, gold) & set(_case_index(pool))
+    ids = pd.Series(dtype="str") if gold is None else check(gold, "gold")["attempt_id"]
+    labelled = set(_case_index(attempts[attempts["attempt_id"].isin(ids)])) & set(_case_index(pool))
     n_further = _further_cases(n_cases, plan, conditions, len(labelled))
     drawn = draw_cases(pool, labelled, n_further, rng)
     sheet, secret = _sheet_and_key(drawn, cases, checks, rng)
@@ -128,10 +129,9 @@ def drawable(
 ) -> pd.DataFrame:
     """Select the answered attempts of cases that have an answer in every condition."""
     conditions = list(dict.fromkeys(conditions))
+    there = attempts["condition"].unique()
     for name in conditions:
-        require_known(
-            "conditions: there is no", name, attempts["condition"].unique(), label="there"
-        )
+        require_known("conditions: there is no", name, there, label="there")
     rows = attempts[
         usable(attempts)
         & attempts["answer"].str.strip().fillna("").ne("")
@@ -151,13 +151,6 @@ def drawable(
 
 def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
     return pd.MultiIndex.from_frame(frame[CASE])
-
-
-def _labelled_cases(attempts: pd.DataFrame, gold: pd.DataFrame | None) -> set[tuple[str, str]]:
-    if gold is None:
-        return set()
-    ids = set(check(gold, "gold")["attempt_id"])
-    return set(_case_index(attempts[attempts["attempt_id"].isin(ids)]))
 
 
 def _further_cases(

@@ -161,6 +161,7 @@ class _Design:
     def effects(self, reference: str | None) -> list[_Effect]:
         (both, only_first), (only_second, neither) = self.cell
         first, second = self.factors
+        interaction = {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0}
         effects: list[_Effect] = []
         if reference is not None:
             effects = [
@@ -171,11 +172,7 @@ class _Design:
             *effects,
             _Effect(first, "", {both: 0.5, only_first: 0.5, only_second: -0.5, neither: -0.5}),
             _Effect(second, "", {both: 0.5, only_first: -0.5, only_second: 0.5, neither: -0.5}),
-            _Effect(
-                f"{first} x {second}",
-                "",
-                {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0},
-            ),
+            _Effect(f"{first} x {second}", "", interaction),
             _Effect(first, self.levels[1][0], {both: 1.0, only_second: -1.0}),
             _Effect(first, self.levels[1][1], {only_first: 1.0, neither: -1.0}),
             _Effect(second, self.levels[0][0], {both: 1.0, only_first: -1.0}),
@@ -271,8 +268,7 @@ def _effect_means(
     means: dict[int, Interval] = {}
     for quantity, is_interaction in ((DELTAS, False), (twice, True)):
         at = [i for i, kind in enumerate(interactions) if kind is is_interaction]
-        intervals = bounded_means(
-            [samples[i] for i in at], quantity=quantity, null=0.0, ci_level=ci_level
-        )
+        selected = [samples[i] for i in at]
+        intervals = bounded_means(selected, quantity=quantity, null=0.0, ci_level=ci_level)
         means |= dict(zip(at, intervals, strict=True))
     return [means[i] for i in range(len(samples))]
