@@ -319,7 +319,7 @@ def _delta_estimates(
     pairs = paired_cases(side, base)
     n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
     rates = plain_rates(list(two.values()), ci_level)
-    sides = (
+    first, second = (
         corrected_rate(own["verdict"], condition, group.errors[name], ci_level)
         for own, (name, condition) in zip(rates, two.items(), strict=True)
     )
@@ -327,7 +327,7 @@ def _delta_estimates(
         "naive": plain["verdict"],
         "gold_only": plain["gold"],
         "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
-        "rogan_gladen_by_arm": difference_of_rates(*sides, "Rogan-Gladen by condition"),
+        "rogan_gladen_by_arm": difference_of_rates(first, second, "Rogan-Gladen by condition"),
         "ppi": ppi_delta(side, base, pairs, ci_level),
     }
     return intervals, n_gold

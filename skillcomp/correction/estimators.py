@@ -359,7 +359,7 @@ def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: f
     pairs = pairs[pairs["verdict"].notna()]
     if pairs["gold"].notna().any():
         return _ppi_estimate(ppi_paired, pairs, ci_level)
-    rates = (ppi_rate(condition, ci_level) for condition in (side, base))
+    rates = ppi_rate(side, ci_level), ppi_rate(base, ci_level)
     difference = difference_of_rates(*rates, "PPI++ by condition")
     if math.isnan(difference.estimate):
         return difference
