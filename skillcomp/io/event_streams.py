@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
@@ -31,10 +31,8 @@ _STOPPED: dict[str, AttemptStatus] = {
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
-_NORMAL = ("end_turn", "stop_sequence")
 # Claude Code writes this instead of an answer that exceeded the limit.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
-_PERMISSION = (401, 402, 403)
 _BEYOND = 2**63  # the first integer that a column of 64 bits cannot hold
 
 
@@ -189,7 +187,7 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
         if text:
             return Trace(answer=text)
         return Trace(status="error", error="the program wrote no answer")
-    whole = _single_object(output) if kind == "claude" else {}
+    whole = _parse_object(text) if kind == "claude" else None
     events = [whole] if whole else list(_parse_events(output))
     if not events:
         error = "the program wrote no event, but something else" if text else "it wrote nothing"
@@ -199,11 +197,7 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
 
 def is_result(output: str) -> bool:
     """Return whether an output consists of one JSON object of the type ``result``."""
-    return _single_object(output).get("type") == "result"
-
-
-def _single_object(output: str) -> Event:
-    return _parse_object(output.strip()) or {}
+    return (_parse_object(output.strip()) or {}).get("type") == "result"
 
 
 def _parse_object(text: str) -> Event | None:
@@ -215,7 +209,8 @@ def _parse_object(text: str) -> Event | None:
 
 
 def _kind_of_output(output: str) -> Kind:
-    if is_result(output) and _text_or_none(_single_object(output).get("subtype")):
+    whole = _parse_object(output.strip()) or {}
+    if whole.get("type") == "result" and _text_or_none(whole.get("subtype")):
         return "claude"
     first = next(_parse_events(output.lstrip().partition("\n")[0]), {})
     if first.get("type") == "system" and _text_or_none(first.get("session_id")):
@@ -244,9 +239,7 @@ def _text_or_none(value: Any) -> str | None:
 
 def _count_or_nan(value: Any) -> float:
     """Return a count; 0 if missing, NaN if malformed, so that a sum over it is NaN as well."""
-    if value is None:
-        return 0
-    count = whole_number(value)
+    count = 0 if value is None else whole_number(value)
     return math.nan if count is None else count
 
 
@@ -260,9 +253,7 @@ def _whole_counts(**counts: float) -> dict[str, Any]:
 def _claude_trace(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
     result = next((e for e in reversed(events) if e.get("type") == "result"), {})
-    denied = {
-        str(denial.get("tool_use_id")) for denial in _as_mappings(result.get("permission_denials"))
-    }
+    denied = {str(d.get("tool_use_id")) for d in _as_mappings(result.get("permission_denials"))}
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
@@ -298,7 +289,7 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
         status = _STOPPED.get(subtype) or _STOPPED.get(str(stop)) or "error"
         if _TOO_LONG.search(str(text or "")):
             status = "truncated"
-        fatal = result.get("api_error_status") in _PERMISSION
+        fatal = result.get("api_error_status") in (401, 402, 403)
         return out | {"status": status, "error": "; ".join(messages) or subtype, "fatal": fatal}
     structured = result.get("structured_output")
     if structured is None and isinstance(text, str | None):
@@ -306,16 +297,14 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
     else:
         answer = json.dumps(text if structured is None else structured)
     status = _STOPPED.get(str(stop), "ok")
-    if not answer and status == "ok" and stop not in _NORMAL:
+    if not answer and status == "ok" and stop not in ("end_turn", "stop_sequence"):
         return out | {"status": "error", "error": "no answer, and no normal stop is reported"}
     return out | {"status": status, "answer": answer, "error": None}
 
 
 def _claude_usage(result: Event) -> dict[str, Any]:
     """Return tokens and dollars over all models, those of subagents included."""
-    models = {
-        name: _as_mapping(used) for name, used in _as_mapping(result.get("modelUsage")).items()
-    }
+    models = {key: _as_mapping(used) for key, used in _as_mapping(result.get("modelUsage")).items()}
     out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
@@ -323,7 +312,7 @@ def _claude_usage(result: Event) -> dict[str, Any]:
         return out | _whole_counts(**_token_counts(_as_mapping(result.get("usage"))))
     main = max(models, key=lambda name: _count_or_nan(models[name].get("outputTokens")))
     name = str(models[main].get("canonicalModel") or main)
-    rows = (_token_counts({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values())
+    rows = [_token_counts({"inputTokens": 0, **used}, _OF_MODEL) for used in models.values()]
     return {**out, "model": name, **_summed_counts(rows)}
 
 
@@ -336,15 +325,13 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
 
 
 # keys of four counts: input outside the cache, read from it, written to it, and output
-_OF_MESSAGE = (
-    *("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"),
-)
+_USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
 # codex counts the whole prompt as input, cached tokens included
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
-def _token_counts(used: Event, names: Sequence[str] = _OF_MESSAGE) -> dict[str, Any]:
+def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> dict[str, Any]:
     if not used:
         return {}
     plain, read, write, written = (_count_or_nan(used.get(name)) for name in names)
@@ -358,20 +345,14 @@ def _token_counts(used: Event, names: Sequence[str] = _OF_MESSAGE) -> dict[str, 
 
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
     """Sum the tokens of a run without a result; several lines can belong to one message."""
-    by_message = {
-        str(message.get("id")): _token_counts(_as_mapping(message.get("usage")))
-        for message in (
-            _as_mapping(e.get("message")) for e in events if e.get("type") == "assistant"
-        )
-    }
-    return _summed_counts(used for used in by_message.values() if used)
+    messages = [_as_mapping(e.get("message")) for e in events if e.get("type") == "assistant"]
+    spent = {str(m.get("id")): _token_counts(_as_mapping(m.get("usage"))) for m in messages}
+    return _summed_counts([used for used in spent.values() if used])
 
 
-def _summed_counts(rows: Iterable[Mapping[str, float]]) -> dict[str, Any]:
-    rows = list(rows)
-    return _whole_counts(
-        **{name: sum(row[name] for row in rows) for name in (rows[0] if rows else ())}
-    )
+def _summed_counts(rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    names = list(rows[0]) if rows else []
+    return _whole_counts(**{name: sum(row[name] for row in rows) for name in names})
 
 
 _TOOLS = {
@@ -426,35 +407,24 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
 def _claude_block(block: Event, turn: int, below: bool, denied: Collection[str]) -> Step:
     kind = str(block.get("type"))
     if kind != "tool_use":
-        content = _text_or_none(block.get("text")) or _text_or_none(block.get("thinking"))
-        known_kind = _BLOCKS.get(kind)
-        return Step(
-            known_kind or "other", turn, None if known_kind else kind, content, in_subagent=below
-        )
+        text = _text_or_none(block.get("text")) or _text_or_none(block.get("thinking"))
+        mapped = _BLOCKS.get(kind)
+        return Step(mapped or "other", turn, None if mapped else kind, text, in_subagent=below)
     tool, arguments = str(block.get("name")), _as_mapping(block.get("input"))
     text = next((str(arguments[key]) for key in _NAMED_BY if arguments.get(key)), None)
     kind = _TOOLS.get(tool, "tool")
-    reads: bool | None = tool in _READING
-    if tool.startswith("mcp__") or kind == "subagent":
-        reads = None
-    return Step(
-        kind,
-        turn,
-        tool,
-        text,
-        status="declined" if str(block.get("id")) in denied else "in_progress",
-        read_only=is_read_only(text or "") if kind == "command" else reads,
-        in_subagent=below,
-    )
+    reads = None if tool.startswith("mcp__") or kind == "subagent" else tool in _READING
+    if kind == "command":
+        reads = is_read_only(text or "")
+    status = "declined" if str(block.get("id")) in denied else "in_progress"
+    return Step(kind, turn, tool, text, status, read_only=reads, in_subagent=below)
 
 
 def _with_result(step: Step, block: Event) -> Step:
     if step.status == "declined":
         return step
-    content = block.get("content")
-    texts = (
-        [content] if isinstance(content, str) else [b.get("text") for b in _as_mappings(content)]
-    )
+    body = block.get("content")
+    texts = [body] if isinstance(body, str) else [b.get("text") for b in _as_mappings(body)]
     failed = bool(block.get("is_error"))
     code: int | None = None
     if step.kind == "command":
@@ -493,9 +463,7 @@ def _codex_trace(events: list[Event]) -> Trace:
     answers = [str(i.get("text") or "") for i in items if i.get("type") == "agent_message"]
     steps = _codex_steps(events)
     error = None if done and turns[-1] is done[-1] else _codex_error(events)
-    usage = _summed_counts(
-        _token_counts({"input_tokens": 0, **_as_mapping(e.get("usage"))}, _OF_CODEX) for e in done
-    )
+    spent = [{"input_tokens": 0, **_as_mapping(e.get("usage"))} for e in done]
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
         kind="codex",
@@ -506,7 +474,7 @@ def _codex_trace(events: list[Event]) -> Trace:
         request_id=_text_or_none(started.get("thread_id")),
         opened=tuple(s.text for s in steps if s.exit_code == 0 and s.text),
         **_step_counts(steps),
-        **usage,
+        **_summed_counts([_token_counts(used, _OF_CODEX) for used in spent]),
     )
 
 
@@ -566,10 +534,7 @@ def _codex_item(item: Event, turn: int) -> Step:
     if step_kind == "command":
         reads = is_read_only(text or "")
     elif step_kind == "file_change":
-        text = (
-            "; ".join(str(change.get("path")) for change in _as_mappings(item.get("changes")))
-            or None
-        )
+        text = "; ".join(str(c.get("path")) for c in _as_mappings(item.get("changes"))) or None
         reads = False
     elif step_kind in ("tool", "subagent"):
         text = None
@@ -582,5 +547,5 @@ def _codex_error(events: list[Event]) -> str:
     # an "error" event may be transient (a reconnection), so it counts only without a completed turn
     ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
     messages = [_as_mapping(e.get("error")).get("message") or e.get("message") for e in ended]
-    texts = [str(message) for message in messages if message]
-    return texts[-1] if texts else "the event stream ends without a completed turn"
+    last = next(filter(None, reversed(messages)), "the event stream ends without a completed turn")
+    return str(last)

@@ -100,16 +100,14 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError as cause:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
-        raise StoreError(
-            f"{path}: cannot be written ({cause.strerror or cause}); it is as it was before."
-        ) from cause
+        why = cause.strerror or cause
+        raise StoreError(f"{path}: cannot be written ({why}); it is as it was before.") from cause
 
 
 def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
     """Write indented JSON as by `replace_file`; make the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    options |= orjson.OPT_SORT_KEYS if sort_keys else 0
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS * sort_keys
     replace_file(path, orjson.dumps(content, option=options))
 
 
@@ -221,10 +219,9 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
         sizes[id(part)] = total
         return total
 
-    if node is not None and size(node) > MAX_YAML:
-        raise error(
-            f"{path}: with its aliases written out it has more than {MAX_YAML:,} characters."
-        )
+    if node is None or size(node) <= MAX_YAML:
+        return
+    raise error(f"{path}: with its aliases written out it has more than {MAX_YAML:,} characters.")
 
 
 def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[SkillcompError]) -> None:
@@ -234,9 +231,8 @@ def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[Skillco
             continue
         line, name = key.start_mark.line + 1, (key.tag, key.value)
         if name in lines:
-            raise error(
-                f"{path}, line {line}: '{key.value}' is given twice; first in line {lines[name]}."
-            )
+            twice = f"'{key.value}' is given twice; first in line {lines[name]}"
+            raise error(f"{path}, line {line}: {twice}.")
         lines[name] = line
 
 

@@ -93,14 +93,6 @@ def _is_object(line: bytes) -> bool:
         return False
 
 
-def _lacks_line_feed(path: Path) -> bool:
-    with path.open("rb") as stream:
-        if not stream.seek(0, os.SEEK_END):
-            return False
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) != b"\n"
-
-
 def mend(root: Path, table: str) -> None:
     """Move a torn last line out of a table, record it in the manifest, and warn.
 
@@ -119,7 +111,10 @@ def mend(root: Path, table: str) -> None:
             stream.truncate(size)
             os.fsync(stream.fileno())
         warnings.warn(repaired(**repair), StoreWarning, stacklevel=4)
-    if _lacks_line_feed(file):
+    with file.open("rb") as stream:
+        stream.seek(max(stream.seek(0, os.SEEK_END) - 1, 0))
+        last = stream.read(1)
+    if last not in (b"", b"\n"):
         append(file, [b""], sync=True)
 
 
@@ -158,23 +153,17 @@ def read_manifest(root: Path) -> dict[str, Any]:
         raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
     version = manifest.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version > _VERSION:
-        raise StoreError(
-            f"{file}: format version {manifest.get('version')!r}; this skillcomp reads up to "
-            f"{_VERSION}. A newer skillcomp wrote it."
-        )
+        why = f"this skillcomp reads up to {_VERSION}. A newer skillcomp wrote it."
+        raise StoreError(f"{file}: format version {version!r}; {why}")
     manifest = {"skills": {}, "suites": {}, **manifest}
     for key in ("skills", "suites"):
         if not _is_of_objects(manifest[key], dict):
-            raise StoreError(
-                f"{file}: '{key}' is {literal(manifest[key])}; expected an object of objects, one "
-                "a slug."
-            )
+            fault = f"is {literal(manifest[key])}; expected an object of objects, one a slug"
+            raise StoreError(f"{file}: '{key}' {fault}.")
     repairs = manifest.get("repairs", [])
     if not _is_of_objects(repairs, list) or any(set(repair) != _REPAIR for repair in repairs):
-        raise StoreError(
-            f"{file}: 'repairs' is {literal(repairs)}; expected a list of objects with "
-            f"{', '.join(sorted(_REPAIR))}."
-        )
+        expected = f"a list of objects with {', '.join(sorted(_REPAIR))}"
+        raise StoreError(f"{file}: 'repairs' is {literal(repairs)}; expected {expected}.")
     return manifest
 
 
@@ -185,8 +174,7 @@ def _is_of_objects(value: Any, kind: type) -> bool:
 
 def write_manifest(root: Path, **changes: Any) -> None:
     """Change entries of the manifest; a reader sees either the old or the new manifest."""
-    manifest = {**read_manifest(root), **changes}
-    write_json(root / MANIFEST, manifest, sort_keys=True)
+    write_json(root / MANIFEST, {**read_manifest(root), **changes}, sort_keys=True)
 
 
 @contextmanager
@@ -199,35 +187,26 @@ def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
     try:
         lock.acquire(timeout=patience)
     except Timeout as cause:
-        raise StoreError(
-            f"{folder} is being written by {_holder_text(folder)}; {_ADVICE}"
-        ) from cause
+        raise StoreError(f"{folder} is being written by {_holder_text(folder)}; {_WAIT}") from cause
     except OSError as cause:
         raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
     who = folder / WHO
     try:
-        replace_file(who, orjson.dumps(_writer_record()))
+        writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": time_now()}
+        command = " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]])
+        replace_file(who, orjson.dumps({**writer, "command": command}))
         yield
     finally:
         who.unlink(missing_ok=True)
         lock.release()
 
 
-_ADVICE = "one writer at a time. Wait for it or stop it; reading works meanwhile."
+_WAIT = "one writer at a time. Wait for it or stop it; reading works meanwhile."
 
 
 def time_now() -> str:
     """Return the current time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _writer_record() -> dict[str, Any]:
-    return {
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "since": time_now(),
-        "command": " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]]),
-    }
 
 
 def _holder_text(folder: Path) -> str:

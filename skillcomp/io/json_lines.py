@@ -144,11 +144,7 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
         unexpected_field_behavior=unknown if has_record else "infer",
     )
     try:
-        table = pj.read_json(
-            pa.BufferReader(buffer),
-            read_options=pj.ReadOptions(block_size=block),
-            parse_options=options,
-        )
+        table = pj.read_json(pa.BufferReader(buffer), pj.ReadOptions(block_size=block), options)
     except pa.ArrowInvalid as cause:
         if "straddling" not in str(cause) or block == _LONG_BLOCK:
             raise
@@ -174,10 +170,8 @@ def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
 
 def _n_lines(buffer: pa.Buffer) -> int:
     data = np.frombuffer(buffer, dtype=np.uint8)
-    full = sum(
-        int(np.count_nonzero(data[start : start + _BLOCK] == _NEWLINE))
-        for start in range(0, len(data), _BLOCK)
-    )
+    parts = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
+    full = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
     return full + int(data[-1] != _NEWLINE)
 
 
@@ -291,9 +285,8 @@ def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> byt
     """
     place = f"{name}, record {index + 1}"
     if name in RECORDS and isinstance(record, BaseModel) and not isinstance(record, RECORDS[name]):
-        raise StoreError(
-            f"{place}: found {type(record).__name__}; this table takes {RECORDS[name].__name__}."
-        )
+        model = RECORDS[name].__name__
+        raise StoreError(f"{place}: found {type(record).__name__}; this table takes {model}.")
     row = record.model_dump(warnings=False) if isinstance(record, BaseModel) else record
     try:
         line = orjson.dumps({k: _checked_number(v, k) for k, v in row.items()}, option=_WRITE)

@@ -10,15 +10,13 @@ _LONGEST = 20_000  # characters; longer commands are not parsed: the time grows 
 _TIMES, _LONGEST_LOOP = 3, 4  # a loop: up to 4 commands, repeated 3 times
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # programs that never write, except with the options in _WRITING
-_READERS = frozenset(
-    (
-        *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
-        *("false", "file", "find", "grep", "egrep", "fgrep", "head", "hostname", "id", "jq"),
-        *("less", "ls", "md5sum", "more", "nl", "pwd", "readlink", "realpath", "rg", "sed", "seq"),
-        *("sha256sum", "sort", "stat", "tail", "test", "tr", "tree", "true", "type", "uname"),
-        *("uniq", "wc", "which", "whoami", "["),
-    )
-)
+_READERS = {
+    *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
+    *("false", "file", "find", "grep", "egrep", "fgrep", "head", "hostname", "id", "jq"),
+    *("less", "ls", "md5sum", "more", "nl", "pwd", "readlink", "realpath", "rg", "sed", "seq"),
+    *("sha256sum", "sort", "stat", "tail", "test", "tr", "tree", "true", "type", "uname"),
+    *("uniq", "wc", "which", "whoami", "["),
+}
 _WRITING = {
     "find": re.compile(r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls)\b"),
     "sed": re.compile(r"-[A-Za-z]*i|--in-place|^[^-].*\b[wWe]\b"),
@@ -30,23 +28,19 @@ _WRITING = {
     "uniq": re.compile(r"^[^-]"),
     "hostname": re.compile(r"."),
 }
-_GIT = frozenset(
-    (
-        *("status", "log", "diff", "show", "blame", "ls-files", "rev-parse", "grep", "describe"),
-        "shortlog",
-    )
-)
+_GIT = {
+    *("status", "log", "diff", "show", "blame", "ls-files", "rev-parse", "grep", "describe"),
+    "shortlog",
+}
 _GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
 _SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
 # programs that take a file name but do not print the contents
-_NAMING = frozenset(
-    (
-        *("[", "basename", "chmod", "cp", "dirname", "du", "echo", "file", "find", "ln", "ls"),
-        *("md5sum", "mkdir", "mv", "readlink", "realpath", "rm", "sha256sum", "stat", "test"),
-        *("touch", "tree", "wc"),
-    )
-)
+_NAMING = {
+    *("[", "basename", "chmod", "cp", "dirname", "du", "echo", "file", "find", "ln", "ls"),
+    *("md5sum", "mkdir", "mv", "readlink", "realpath", "rm", "sha256sum", "stat", "test"),
+    *("touch", "tree", "wc"),
+}
 _INTO_FILE = re.compile(r">{1,2}\s*[^\s&>]+")
 _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 

@@ -189,9 +189,8 @@ def _split_front_matter(text: str, problems: list[str]) -> tuple[str, str]:
 
 def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str, Any]:
     if len(front) > MAX_FRONT:
-        raise SkillError(
-            f"{file}: {len(front):,} characters of front matter; allowed: at most {MAX_FRONT:,}."
-        )
+        size = f"{len(front):,} characters of front matter"
+        raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
     try:
         root = yaml.compose(front, Loader=yaml.SafeLoader)
         _guard_size(root)
@@ -199,26 +198,21 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
         loaded = None if root is None else SafeConstructor().construct_document(root)
     except yaml.reader.ReaderError as cause:
         line = front.count("\n", 0, int(cause.position)) + 1
-        raise SkillError(
-            f"{file}, line {line}: the front matter holds a character that YAML does not allow "
-            f"({cause.reason})."
-        ) from cause
+        why = f"a character that YAML does not allow ({cause.reason})"
+        raise SkillError(f"{file}, line {line}: the front matter holds {why}.") from cause
     except yaml.MarkedYAMLError as cause:
         # the text between the fences begins with the line feed of line 1, so line numbers agree
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark else 1
-        reason = " ".join(part for part in (cause.context, cause.problem) if part)
-        raise SkillError(
-            f"{file}, line {line}: the front matter is not YAML ({reason})."
-        ) from cause
+        why = " ".join(part for part in (cause.context, cause.problem) if part)
+        raise SkillError(f"{file}, line {line}: the front matter is not YAML ({why}).") from cause
     except (ValueError, RecursionError) as cause:
         raise SkillError(f"{file}: the front matter cannot be taken ({cause}).") from cause
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
-        problems.append(
-            f"line 2: the front matter holds {_kind_in_words(loaded)}; expected 'key: value' lines."
-        )
+        kind = _kind_in_words(loaded)
+        problems.append(f"line 2: the front matter holds {kind}; expected 'key: value' lines.")
         return {}
     return {str(key): value for key, value in loaded.items()}
 
@@ -238,13 +232,9 @@ def _guard_size(root: yaml.Node | None) -> None:
             waiting += [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
-        elif isinstance(node, yaml.ScalarNode) and not _has_no_lone_surrogate(node.value):
+        elif isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
             line = node.start_mark.line + 1
             raise ValueError(f"line {line}: half of a surrogate pair, which is no character")
-
-
-def _has_no_lone_surrogate(text: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
@@ -254,10 +244,8 @@ def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
     for key, value in node.value:
         word, line = str(key.value), key.start_mark.line + 1
         if word in seen:
-            yield (
-                f"line {line}: the key '{word}' stands already in line {seen[word]}; "
-                "the later one counts."
-            )
+            first = f"stands already in line {seen[word]}"
+            yield f"line {line}: the key '{word}' {first}; the later one counts."
         seen[word] = line
         if word == "concept":
             yield from _repeated_keys(value)
@@ -282,22 +270,18 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
     if name and name != slug:
         yield f"front matter: 'name' is '{name[:80]}', the folder is called '{slug}'."
     if len(description) > _MAX_DESCRIPTION:
-        yield (
-            f"front matter: 'description' has {len(description):,} characters; "
-            f"allowed: at most {_MAX_DESCRIPTION:,}."
-        )
+        size = f"{len(description):,} characters"
+        yield f"front matter: 'description' has {size}; allowed: at most {_MAX_DESCRIPTION:,}."
 
 
 def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
     """Move the concept fields out of the front matter; other keys of the block stay there."""
-    block = metadata.pop("concept", None)
+    block, names = metadata.pop("concept", None), ", ".join(CONCEPT_FIELDS)
     if block is None:
         block = _flat_concept(metadata)
     expected = block is not None or metadata.get("comprehension_state") == "present"
     if block is not None and not isinstance(block, dict):
-        problems.append(
-            f"concept: {_kind_in_words(block)}; expected a block of {', '.join(CONCEPT_FIELDS)}."
-        )
+        problems.append(f"concept: {_kind_in_words(block)}; expected a block of {names}.")
         metadata["concept"], block = block, {}
     concept, others = {}, {}
     for key, value in (block or {}).items():
@@ -308,10 +292,8 @@ def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, st
         if key in CONCEPT_FIELDS:
             problems.append(f"concept.{key}: {_kind_in_words(value)}; expected text.")
         else:
-            problems.append(
-                f"concept.{key}: not one of the seven concept fields ({', '.join(CONCEPT_FIELDS)})."
-                + suggest(str(key), CONCEPT_FIELDS)
-            )
+            hint = suggest(str(key), CONCEPT_FIELDS)
+            problems.append(f"concept.{key}: not one of the seven concept fields ({names}).{hint}")
     if others:
         metadata["concept"] = others
     missing = [key for key in CONCEPT_FIELDS if key not in concept and key not in others]

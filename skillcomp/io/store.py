@@ -367,7 +367,7 @@ class RunStore:
         grows = file.name == FILE_NAME and self._may_grow("skills", slug)
         tree = tree_of(file.parent) if grows else None
         more = {"tree": tree} if tree else {}
-        self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), more)
+        self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
         vars(self).pop("_skills_by_slug", None)  # read anew
@@ -410,7 +410,7 @@ class RunStore:
         if source.suffix == ".csv":
             more["skill"] = suite.skill  # a CSV file does not name its skill
         place = suite_place(suite, slug, source.suffix)
-        self._add_file("suites", slug, place, source.read_bytes(), more)
+        self._add_file("suites", slug, place, source.read_bytes(), **more)
         for name, file in files.items():
             target = self.path / file_place(place, slug, name)
             self._make_way(target)
@@ -425,14 +425,10 @@ class RunStore:
 
     def _may_grow(self, kind: str, slug: str) -> bool:
         """Whether further files may be recorded: not for a recorded text once there are answers."""
-        return (
-            slug not in self.manifest[kind]
-            or not journal.whole_size(self._table_file("attempts"))[0]
-        )
+        is_new = slug not in self.manifest[kind]
+        return is_new or not journal.whole_size(self._table_file("attempts"))[0]
 
-    def _add_file(
-        self, kind: str, slug: str, place: str, data: bytes, more: Mapping[str, Any]
-    ) -> None:
+    def _add_file(self, kind: str, slug: str, place: str, data: bytes, **more: Any) -> None:
         with self.writer():
             listed, hashed = self.manifest[kind], digest(data)
             if slug in listed and listed[slug]["sha256"] != hashed:
@@ -568,10 +564,8 @@ def _manifest_mismatches(
 def require_store(value: object) -> RunStore:
     """Return the store unchanged; raise if it is no RunStore or its folder is no study."""
     if not isinstance(value, RunStore):
-        raise StoreError(
-            f"expected a RunStore (sc.RunStore(folder)), found {type(value).__name__} "
-            f"{literal(value)}."
-        )
+        other = f"{type(value).__name__} {literal(value)}"
+        raise StoreError(f"expected a RunStore (sc.RunStore(folder)), found {other}.")
     path = value.path
     nothing = not journal.has_manifest(path) and not value.tables
     if nothing and not (path.is_dir() and not any(path.iterdir())):

@@ -79,12 +79,9 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-_OWN = ("dimension", "comprehension_dimension")  # a suite may define its own words for these
-# "required, de facto" in the report; the extensions are optional there
-_EXPECTED = (
-    *("dimension", "substance", "calibration", "truth_mode", "skill_type", "criticality"),
-    "truth_sources",
-)
+# "required, de facto" in the report: the fields above, which public files also have; the
+# extensions are optional there
+_EXPECTED = (*ELSEWHERE, "truth_sources")
 # in the order of writing
 _CASE_KEYS = (
     *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
@@ -94,7 +91,6 @@ _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # keys that skillcomp adds to those of the report; they are kept in ``extra`` without a problem
 _OURS = ("perturbation",)
 _CASE_OURS = ("gold_answers", "files")  # see live.graders.gold_answers and `suite_files`
-_CHECK_KEYS = ("id", "kind", "description", "goal")
 _ROUTING = "routing_cases"
 _OF_THE_FILE = {"path", "sha256", "problems"}  # fields that describe the file, not the suite
 _NUMBER = re.compile(r"0|[1-9]\d{0,17}")
@@ -192,9 +188,8 @@ def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
     try:
         orjson.loads(text)  # also refuses NaN, lone surrogates and very deep nesting
     except orjson.JSONDecodeError as cause:
-        raise SuiteError(
-            f"{file}, line {cause.lineno}, column {cause.colno}: not JSON ({cause.msg})."
-        ) from cause
+        place = f"{file}, line {cause.lineno}, column {cause.colno}"
+        raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, n in Counter(key for key, _ in items).items():
@@ -204,9 +199,8 @@ def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
 
     content = json.loads(text, object_pairs_hook=pairs)
     if not isinstance(content, dict):
-        raise SuiteError(
-            f"{file}: the JSON holds {_kind_in_words(content)}; expected an object with 'evals'."
-        )
+        kind = _json_kind(content)
+        raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
     return content
 
 
@@ -230,15 +224,14 @@ class _Reader:
         key = _ROUTING if "evals" not in content and _ROUTING in content else "evals"
         rows = content.get(key)
         if not isinstance(rows, list):
-            problem = (
-                f"'evals' is {_kind_in_words(rows)}" if "evals" in content else "'evals' is missing"
-            )
-            raise SuiteError(f"{file}: {problem}; expected a list of cases.{suggest(key, content)}")
+            why = f"'evals' is {_json_kind(rows)}" if "evals" in content else "'evals' is missing"
+            raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest(key, content)}")
         if key == _ROUTING:
             self.note(key, "these cases ask a router, not an agent; they are read without checks.")
         elif not rows:
             self.note(key, "the list is empty.")
-        for name in _OWN:
+        # a suite may define its own words for these
+        for name in ("dimension", "comprehension_dimension"):
             values = [row.get(name) for row in rows if isinstance(row, dict)]
             words = {value for value in values if isinstance(value, str)}
             expected = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
@@ -282,8 +275,7 @@ class _Reader:
             trigger = None
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
-            sentence = f"found {literal(kind)}; allowed: {', '.join(KINDS)}."
-            self.note(place, f"prompt_kind: {sentence}")
+            self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {', '.join(KINDS)}.")
             kind = None
         return Case(
             case_id=f"{self.slug}/{ident}",
@@ -302,7 +294,7 @@ class _Reader:
     def object(self, value: Any, place: str) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
-        self.note(place, f"{_kind_in_words(value)}; expected an object.")
+        self.note(place, f"{_json_kind(value)}; expected an object.")
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:
@@ -344,11 +336,9 @@ class _Reader:
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
         """Note a concept field other than that of its dimension; C8 and C9 have no field."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
-        expected = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
-        if field in CONCEPT_FIELDS and field != expected:
-            self.note(
-                place, f"concept_field: found '{field}'; {dimension} asks about '{expected}'."
-            )
+        right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
+        if field in CONCEPT_FIELDS and field != right:
+            self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
 
     def checks(self, row: dict[str, Any], place: str) -> tuple[tuple[Check, ...], dict[str, Any]]:
         listed = row.get("expected_behaviors")
@@ -356,7 +346,7 @@ class _Reader:
             return (), {}
         place = f"{place}: expected_behaviors"
         if not isinstance(listed, list):
-            self.note(place, f"{_kind_in_words(listed)}; expected a list.")
+            self.note(place, f"{_json_kind(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
         self.note_repeats(place, (check.check_id for check, _ in read))
@@ -383,7 +373,7 @@ class _Reader:
                 bad |= {key: value} if value is not None or key == "goal" else {}
                 sentence = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
                 self.note(place, f"{key}: {sentence}{suggest(str(value), allowed)}")
-        odd = self.extra(item, _CHECK_KEYS, place) | bad
+        odd = self.extra(item, ("id", "kind", "description", "goal"), place) | bad
         sentence = self.text(item, "description", place) or ""
         kind, goal = words["kind"], words["goal"]
         return Check(check_id=ident, check_kind=kind, goal=goal, description=sentence), odd
@@ -406,20 +396,16 @@ class _Reader:
         return texts
 
     def extra(
-        self,
-        row: dict[str, Any],
-        known_keys: Sequence[str],
-        place: str,
-        unnoted: Iterable[str] = (),
+        self, row: dict[str, Any], keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
     ) -> dict[str, Any]:
         """Return the unknown keys; note them, except those in `unnoted`."""
-        others = {key: value for key, value in row.items() if key not in known_keys}
+        others = {key: value for key, value in row.items() if key not in keys}
         for key in (key for key in others if key not in unnoted):
-            self.note(place, f"'{key}' is not a known key.{suggest(key, known_keys)}")
+            self.note(place, f"'{key}' is not a known key.{suggest(key, keys)}")
         return others
 
 
-def _kind_in_words(value: Any) -> str:
+def _json_kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "a truth value"}
     return "null" if value is None else names.get(type(value), "a number")
 
@@ -496,16 +482,15 @@ def _differing_parts(suite: Suite, back: Suite) -> list[str]:
 
 
 def _suite_row(suite: Suite) -> dict[str, Any]:
-    return _without_none(
-        {
-            "skill_name": suite.skill,
-            "subject": suite.subject,
-            "adjacent_concepts": suite.adjacent_concepts or None,
-            "grounding_note": suite.grounding_note,
-            **suite.extra,
-            "evals": [_case_row(case, suite.slug) for case in suite.cases],
-        }
-    )
+    row: dict[str, Any] = {
+        "skill_name": suite.skill,
+        "subject": suite.subject,
+        "adjacent_concepts": suite.adjacent_concepts or None,
+        "grounding_note": suite.grounding_note,
+        **suite.extra,
+        "evals": [_case_row(case, suite.slug) for case in suite.cases],
+    }
+    return _without_none(row)
 
 
 def _case_row(case: Case, slug: str) -> dict[str, Any]:

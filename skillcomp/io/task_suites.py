@@ -19,7 +19,6 @@ FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
 FIXTURES, REFERENCES = "fixtures", "reference"  # folders next to the file
 THRESHOLD = 0.7  # default share of a rubric's score that passes
-_SUITE_KEYS = ("skill_id", "version", "tasks")
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "contains": ("type", "expected"),
@@ -117,7 +116,7 @@ class _Reader:
         slug = slug or (skill if self.path.name == FILE_NAME else self.path.stem)
         lines: dict[str, int] = {}
         cases = [self.case(task, ["tasks", i], slug, lines) for i, task in enumerate(tasks)]
-        extra = self.others(content, _SUITE_KEYS, [])
+        extra = self.others(content, ("skill_id", "version", "tasks"), [])
         return Suite(slug=slug, skill=skill, kind="tasks", cases=tuple(cases), extra=extra)
 
     def case(self, row: Any, place: list[Any], slug: str, lines: dict[str, int]) -> Case:
@@ -138,11 +137,10 @@ class _Reader:
             self.fault([*place, "description"], description, "text")
             description = ""
         judge = self.judge(row.get("judge"), [*place, "judge"])
-        checks = (Check(check_id=judge.type, description=description, judge=judge),)
         case = Case(
             case_id=f"{slug}/{ident}",
             prompt=self.text(row, "prompt", place),
-            checks=checks,
+            checks=(Check(check_id=judge.type, description=description, judge=judge),),
             timeout_seconds=self.number(row, "timeout_seconds", place, math.inf),
             extra=self.others(row, _TASK_KEYS, place),
         )

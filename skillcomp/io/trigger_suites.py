@@ -25,16 +25,9 @@ from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, le
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
 FILE = "prompts.csv"
-MAX_SCHEMA = 1 << 20  # bytes of a JSON Schema
 PATTERN_FLAGS = regex.IGNORECASE | regex.MULTILINE
-NUMBERS = {
-    "timeout_s": 1,
-    "max_commands": 0,
-    "max_input_tokens": 0,
-    "max_output_tokens": 0,
-    "max_total_tokens": 0,
-}
-SANDBOXES = ("read-only", "workspace-write")
+_LIMITS = ("max_commands", "max_input_tokens", "max_output_tokens", "max_total_tokens")
+NUMBERS = {"timeout_s": 1, **dict.fromkeys(_LIMITS, 0)}
 _PATTERNS = ("must_include", "must_not_include", "required_steps")
 _NEEDED = ("id", "should_trigger", "prompt")
 # ``kind``, ``right_skills`` and ``required_steps`` are additions to the source's columns
@@ -44,7 +37,6 @@ COLUMNS = (
     *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
 )
 KINDS: tuple[str, ...] = get_args(PromptKind)
-_WORDS = {"true": True, "false": False}
 
 
 def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
@@ -68,14 +60,10 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
             f"{file}: the first row has no column {', '.join(lacking)}; expected at least "
             f"{', '.join(_NEEDED)}.{hint or suggest(lacking[0], header)}"
         )
-    problems = [
-        f"row 1, column {name}: is not a known column.{suggest(name, COLUMNS)}"
-        for name in header
-        if name not in COLUMNS
-    ]
-    problems += [
-        f"row 1, column {n}: stands {k} times." for n, k in Counter(header).items() if k > 1
-    ]
+    others = [name for name in header if name not in COLUMNS]
+    problems = [f"row 1, column {n}: is not a known column.{suggest(n, COLUMNS)}" for n in others]
+    counts = Counter(header).items()
+    problems += [f"row 1, column {name}: stands {n} times." for name, n in counts if n > 1]
     bases = _base_folders(file, slug)
     cases = []
     for number, ((_, end), (cells, _)) in enumerate(pairwise(rows), start=2):
@@ -129,7 +117,7 @@ class _Row:
         trigger = self.truth("should_trigger", needed=True)
         extra: dict[str, Any] = {
             **{name: text or None for name, text in self.row.items() if name not in COLUMNS},
-            "sandbox": self.word("sandbox", SANDBOXES),
+            "sandbox": self.word("sandbox", ("read-only", "workspace-write")),
             **{name: self.number(name, least) for name, least in NUMBERS.items()},
             "judge": self.truth("judge"),
             "require_files": self.files(),
@@ -150,7 +138,7 @@ class _Row:
 
     def truth(self, column: str, *, needed: bool = False) -> bool | None:
         text = self.row.get(column, "")
-        truth = _WORDS.get(text.lower())
+        truth = {"true": True, "false": False}.get(text.lower())
         if truth is None and (text or needed):
             self.note(column, f"found '{text}'; allowed: true, false (in any case).")
         return truth
@@ -195,13 +183,10 @@ class _Row:
         return [part.strip() for part in parts if part.strip()]
 
     def files(self) -> list[str]:
-        names = []
-        for name in self.listed("require_files"):
-            if leaves(name):
-                self.note("require_files", f"'{name}' leaves the working folder.")
-            else:
-                names.append(name)
-        return names
+        names = self.listed("require_files")
+        for name in filter(leaves, names):
+            self.note("require_files", f"'{name}' leaves the working folder.")
+        return [name for name in names if not leaves(name)]
 
     def patterns(self, column: str) -> list[str]:
         patterns = []
@@ -219,10 +204,10 @@ class _Row:
             return {}
         place = inside(name, self.bases)
         if place is None or not place.is_file():
-            self.note("output_schema", f"there is no file '{name}' in {_folder_names(self.bases)}.")
+            self.note("output_schema", f"there is no file '{name}' in {_base_names(self.bases)}.")
             return {}
         try:
-            what: Any = {"max_bytes": MAX_SCHEMA, "what": "JSON Schema", "error": SuiteError}
+            what: Any = {"max_bytes": 1 << 20, "what": "JSON Schema", "error": SuiteError}
             content = orjson.loads(read_bytes(place, root=place.parent, **what))
         except (SkillcompError, orjson.JSONDecodeError) as cause:
             self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
@@ -238,9 +223,7 @@ class _Row:
             return {}
         place = inside(name, self.bases[:1])
         if place is None:
-            self.note(
-                "fixture", f"there is nothing at '{name}' in {_folder_names(self.bases[:1])}."
-            )
+            self.note("fixture", f"there is nothing at '{name}' in {_base_names(self.bases[:1])}.")
             return {}
         files = []
         for file in [place] if place.is_file() else sorted(place.rglob("*")):
@@ -256,7 +239,7 @@ class _Row:
         return {"fixture": name, "files": files}
 
 
-def _folder_names(bases: list[Path]) -> str:
+def _base_names(bases: list[Path]) -> str:
     return " or ".join(f"'{base.name}/'" for base in bases)
 
 
@@ -306,24 +289,22 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
     known, and the other checks exist if their column has a value.
     """
     checks = [
-        _new_check("exit_code", "outcome", "the program ends with exit code 0, in time"),
-        _new_check("final_message", "outcome", "there is a final message"),
-        _new_check(
-            "thrashing", "efficiency", "no command three times running, and no loop of them"
-        ),
+        _as_check("exit_code", "outcome", "the program ends with exit code 0, in time"),
+        _as_check("final_message", "outcome", "there is a final message"),
+        _as_check("thrashing", "efficiency", "no command three times running, and no loop of them"),
     ]
     if trigger:
-        checks.append(_new_check("trigger", "process", "the skill is invoked"))
+        checks.append(_as_check("trigger", "process", "the skill is invoked"))
     elif trigger is not None:
-        checks.append(_new_check("trigger", "outcome", "the skill is not invoked", "negative"))
-    for name in NUMBERS:
-        if name in extra and name != "timeout_s":
-            checks.append(_new_check(name, "efficiency", f"{name} {extra[name]}"))
+        checks.append(_as_check("trigger", "outcome", "the skill is not invoked", "negative"))
+    for name in _LIMITS:
+        if name in extra:
+            checks.append(_as_check(name, "efficiency", f"{name} {extra[name]}"))
     if "schema" in extra:
-        checks.append(_new_check("output_schema", "style", str(extra["output_schema"])))
+        checks.append(_as_check("output_schema", "style", str(extra["output_schema"])))
         if trigger is not None and "invoked_skills" in extra["schema"].get("properties", {}):
             expectation = "names the skill" if trigger else "does not name the skill"
-            checks.append(_new_check("invoked_skills", "process", f"invoked_skills {expectation}"))
+            checks.append(_as_check("invoked_skills", "process", f"invoked_skills {expectation}"))
     several: tuple[tuple[str, Goal, CheckKind], ...] = (
         ("require_files", "outcome", "positive"),
         ("must_include", "outcome", "positive"),
@@ -331,12 +312,12 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
     )
     for name, goal, kind in several:
         for number, text in enumerate(extra.get(name, ()), start=1):
-            checks.append(_new_check(f"{name}-{number}", goal, text, kind))
+            checks.append(_as_check(f"{name}-{number}", goal, text, kind))
     if "required_steps" in extra:
         steps = " then ".join(extra["required_steps"])
-        checks.append(_new_check("required_steps", "process", steps))
+        checks.append(_as_check("required_steps", "process", steps))
     return tuple(checks)
 
 
-def _new_check(check_id: str, goal: Goal, description: str, kind: CheckKind = "positive") -> Check:
+def _as_check(check_id: str, goal: Goal, description: str, kind: CheckKind = "positive") -> Check:
     return Check(check_id=check_id, goal=goal, check_kind=kind, description=description)
