@@ -1,7 +1,8 @@
 """Agreement of graders with each other and with gold, with intervals over cases.
 
-Every coefficient is ``1 - (1 - observed) / (1 - expected)``. Both parts are functions of sums over
-units, so a bootstrap over cases is one matrix product: resampling counts times sums per case.
+Every coefficient is ``1 - (1 - observed) / (1 - expected)``, from the observed agreement and the
+one expected by chance. Both are functions of sums over units, so a bootstrap over cases is one
+matrix product: how often each case is drawn, times the sums of each case.
 """
 
 from __future__ import annotations
@@ -31,32 +32,32 @@ COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FIXED = "chance agreement held fixed"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
-# With fewer events, neither a normal approximation nor resampling shows the spread: with two
-# events in the sample, one resample in seven has none.
+# With fewer events (disagreements, for instance), neither a normal approximation nor resampling
+# shows the true spread: if a sample has two events, one resample in seven has none.
 FEWEST_EVENTS = 5
-# With a larger share of undefined resamples the others no longer represent the sample.
+# If a larger share of the resamples is undefined, the others no longer represent the sample.
 _MOST_UNDEFINED = 0.05
-# Resampling counts in memory at a time; keeps 10,000 cases below 100 MB.
+# Largest number of resampling counts in memory at a time: 10,000 cases then need below 100 MB.
 _BLOCK = 1_000_000
-# Relative step of the central difference; the error of the derivative is of order step squared.
+# Relative step of the central-difference derivative, whose error is of order step squared.
 _STEP = 1e-5
-# Far above the rounding error of a sum of squared shares.
+# A smaller 1 - expected counts as 0; this is far above the rounding error of the sums behind it.
 _NO_VARIATION = 1e-12
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """Per-unit numbers of one coefficient, and functions of their sums.
+    """Numbers of each unit from which a coefficient is computed, and functions of their sums.
 
     Attributes
     ----------
     features : array, shape (units, numbers)
         Numbers to sum; zeros in units without information.
     solve : callable
-        From sums, shape (..., numbers), to observed and expected agreement, shape (...).
+        Computes observed and expected agreement, shape (...), from sums, shape (..., numbers).
     slope : callable
-        From sums, shape (numbers,), to the derivative of the coefficient with respect to each of
-        them, for the linearised standard error.
+        Computes the derivative of the coefficient with respect to each sum from the sums, shape
+        (numbers,); for the linearised standard error.
     agreeing : array of float, shape (units,)
         Share of the pairs of ratings of a unit that agree; NaN with fewer than two ratings.
     category : array of int, shape (units,)
@@ -78,8 +79,8 @@ def _table_interval(
 ) -> Interval:
     """Estimate a coefficient from a table of counts, with its interval.
 
-    ``compute`` returns estimate, standard error and chance agreement. ``rare`` is whether the
-    coefficient depends on the rarest category.
+    ``compute`` returns estimate, standard error and chance agreement, given the table and its
+    total. ``rare`` says whether the coefficient depends on the rarest category.
     """
     level, cells = check_level(ci_level), np.asarray(table, dtype=float)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
@@ -113,25 +114,26 @@ def _table_interval(
 
 
 def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
-    """Estimate the agreement of two raters beyond chance, given each rater's category rates.
+    """Estimate Cohen's kappa: the agreement of two raters beyond chance.
 
-    Kappa is near 0 if one category is rare, even if nearly all units agree; report raw agreement
-    and :func:`gwet_ac1` as well.
+    Chance agreement follows from each rater's own category rates. Kappa is near 0 if one category
+    is rare, even if the raters agree on nearly all units; report raw agreement and
+    :func:`gwet_ac1` as well.
 
     Parameters
     ----------
     table : array_like, shape (q, q)
-        Units by category of the first rater (rows) and of the second (columns).
+        Number of units by category of the first rater (rows) and of the second (columns).
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Kappa in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom. These can
-        collapse with fewer than 5 disagreements, or fewer than 5 agreements in a category; the
-        limits then come from Wilson's limits of the raw agreement, with a note. NaN with a
-        note if both raters use only one category.
+        Kappa in [-1, 1] with ``se`` and limits from t with n - 1 degrees of freedom. Such limits
+        can collapse if there are fewer than 5 disagreements, or fewer than 5 agreements in a
+        category; they are then derived from Wilson's limits of the raw agreement, with a note.
+        NaN with a note if both raters put all units into the same category.
 
     Raises
     ------
@@ -166,21 +168,21 @@ def _kappa_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
 
 
 def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
-    """Estimate the agreement of two raters beyond chance, robust to skewed category rates.
+    """Estimate Gwet's AC1: agreement of two raters beyond chance, also if a category is rare.
 
     Parameters
     ----------
     table : array_like, shape (q, q)
-        Units by category of the first rater (rows) and of the second (columns).
+        Number of units by category of the first rater (rows) and of the second (columns).
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        AC1 in [-1, 1] with ``se``; limits from t with n - 1 degrees of freedom. With fewer than 5
-        disagreements they come from Wilson's limits of the raw agreement, with a note.
-        NaN for an empty table.
+        AC1 in [-1, 1] with ``se`` and limits from t with n - 1 degrees of freedom. With fewer than
+        5 disagreements the limits are derived from Wilson's limits of the raw agreement, with a
+        note. NaN for an empty table.
 
     Raises
     ------
@@ -191,7 +193,7 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     -----
     Chance agreement is the sum over categories of ``pi (1 - pi) / (q - 1)``, with ``pi`` the share
     of a category, averaged over both raters, and ``q`` the number of categories. The standard error
-    divides by n, as irrCAC 1.0 (R) does for a table; checked against it.
+    divides by n, as irrCAC 1.0 (R) does for a table. Results are checked against irrCAC.
 
     References
     ----------
@@ -236,40 +238,43 @@ def bootstrap_agreement(
     Parameters
     ----------
     ratings : array_like, shape (units, raters)
-        Category codes (0/1 for verdicts), one row per unit (a check of an attempt), one column
-        per rater; NaN for a missing rating.
+        Category codes (0/1 for verdicts), with one row per unit (a check of an attempt) and one
+        column per rater; NaN for a missing rating.
     coefficient_name : str, default "gwet_ac1"
         ``raw_agreement``, ``cohen_kappa`` (two raters), ``gwet_ac1`` or ``krippendorff_alpha``.
     clusters : array_like, optional
         Case of each unit; whole cases are resampled. If omitted, each unit is a case.
     n_categories : int, optional
-        Number of categories that raters could choose from; if omitted, those that occur.
+        Number of categories that raters could choose from; if omitted, the number that occur.
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
-        Number of resamples and seed of the generator; ``method`` names both.
+        Number of resamples and seed of the random generator; ``method`` states both.
 
     Returns
     -------
     Interval
-        ``n`` counts units with two ratings, ``n_clusters`` their cases; ``se`` is linearised over
-        cases (Gwet's formula if ratings are missing). NaN with a note if the coefficient is
-        undefined.
+        ``n`` counts the units with at least two ratings and ``n_clusters`` the cases; ``se`` is
+        linearised over cases (for AC1 with missing ratings by Gwet's formula). NaN with a note if
+        the coefficient is undefined.
 
     Raises
     ------
     ValueError
-        If the coefficient is unknown, there are fewer than two raters, or ``clusters`` has another
-        length.
+        If the coefficient is unknown, there are fewer than two raters, or ``clusters`` does not
+        have one entry per unit.
 
     Notes
     -----
-    Percentile interval at levels widened for the number of cases (Hesterberg's expanded
-    percentile). Resamples with an undefined coefficient are left out and counted in ``note``.
-    Resampling can collapse with fewer than 5 cases with a disagreement, or more than 5 % undefined
-    resamples. The limits are then those of the raw agreement by
+    The limits are percentiles of the resamples, at a level widened for the number of cases
+    (Hesterberg's expanded percentile). Resamples with an undefined coefficient are left out and
+    counted in ``note``.
+
+    Resampling can collapse if fewer than 5 cases have a disagreement, if (except for AC1) fewer
+    than 5 cases have an agreement on some category, or if more than 5 % of the resamples are
+    undefined. The limits are then those of the raw agreement by
     :func:`skillcomp.stats.bounded.bounded_mean` over cases, rescaled with chance agreement held
-    fixed. ``raw_agreement`` always has those limits.
+    fixed. ``raw_agreement`` always has the limits of ``bounded_mean``.
 
     References
     ----------
@@ -314,7 +319,8 @@ def bootstrap_agreement(
 
 
 def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
-    # A unit with one rating contributes to the category rates; a unit without rating is dropped.
+    # Units without any rating are dropped. Those with one rating stay, because AC1 uses them for
+    # its category rates.
     informative = parts.features.any(axis=1)
     codes = np.unique(group[informative], return_inverse=True)[1]
     sums = np.zeros((int(codes.max()) + 1, parts.features.shape[1]))
@@ -350,8 +356,10 @@ def _raw_limits(base: Interval, rule: str, name: str, raw: Interval, expected: f
 
 
 def _score_limits(estimate: float, expected: float, low: float, high: float) -> tuple[float, float]:
-    """Return limits of a coefficient from the limits ``low`` and ``high`` of the raw agreement."""
-    # With chance agreement fixed at its estimate, the coefficient is linear in the raw agreement.
+    """Return limits of a coefficient from the limits ``low`` and ``high`` of the raw agreement.
+
+    With chance agreement fixed at ``expected``, the coefficient is linear in the raw agreement.
+    """
     room = 1.0 - expected
     lower = max(-1.0, 1.0 - (1.0 - low) / room)
     upper = min(1.0, 1.0 - (1.0 - high) / room)
@@ -361,7 +369,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
 def _resampled_values(
     sums: Floats, parts: _Parts, n_resamples: int, seed: int
 ) -> tuple[Floats, int]:
-    """Return the coefficients of the resamples in which it is defined, and the number of others."""
+    """Return the coefficient in each resample where it is defined, and the number of others."""
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -376,7 +384,8 @@ def _resampled_values(
 
 
 def _linearised_se(parts: _Parts, sums: Floats) -> float:
-    # Infinitesimal jackknife: derivative of the coefficient with respect to each cluster's weight.
+    # Infinitesimal jackknife: the standard error follows from the derivatives of the coefficient
+    # with respect to the weight of each case.
     groups = sums.shape[0]
     if groups < 2:
         return NAN
@@ -393,7 +402,7 @@ def krippendorff_alpha(
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> Interval:
-    """Estimate the reliability of any number of raters; ratings may be missing.
+    """Estimate Krippendorff's alpha of two or more raters; ratings may be missing.
 
     Parameters
     ----------
@@ -404,22 +413,23 @@ def krippendorff_alpha(
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
-        Number of resamples and seed of the generator.
+        Number of resamples and seed of the random generator.
 
     Returns
     -------
     Interval
-        Nominal alpha, at most 1; NaN with a note if all ratings are equal or no unit has two.
+        Nominal alpha, at most 1; NaN with a note if all ratings are equal or no unit has two
+        ratings.
 
     Raises
     ------
     ValueError
-        If there are fewer than two raters, or ``clusters`` has another length.
+        If there are fewer than two raters, or ``clusters`` does not have one entry per unit.
 
     Notes
     -----
-    Estimate by the krippendorff library at the nominal level (its default is the interval level);
-    interval by :func:`bootstrap_agreement`.
+    The estimate is that of the krippendorff library for nominal data (by default, the library
+    assumes interval data). The interval is that of :func:`bootstrap_agreement`.
 
     References
     ----------
@@ -440,7 +450,7 @@ def krippendorff_alpha(
 
 
 def _rating_matrix(ratings: ArrayLike) -> Floats:
-    """Return ``ratings`` as floats: one row per unit, one column per rater, NaN if missing."""
+    """Return ``ratings`` as floats; raise ValueError unless they have two or more columns."""
     matrix = np.asarray(ratings, dtype=float)
     if matrix.ndim != 2 or matrix.shape[1] < 2:
         rule = "ratings must have one row per unit and one column per rater, at least two raters"
@@ -449,7 +459,7 @@ def _rating_matrix(ratings: ArrayLike) -> Floats:
 
 
 def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
-    """Agreement beyond chance; NaN where chance agreement is complete or nothing was observed."""
+    """Return agreement beyond chance; NaN where ``expected`` is 1 or ``observed`` is NaN."""
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
     short = np.where(defined, 1.0 - np.asarray(observed, float), np.nan)
@@ -463,8 +473,8 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
-    # Gwet's published standard error also varies the share of units with two ratings. Without
-    # missing ratings this changes nothing.
+    # Gwet's published standard error also treats the share of units with two ratings as random.
+    # Without missing ratings this changes nothing.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]
@@ -473,7 +483,8 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # The published standard error ignores alpha's small-sample correction.
+    # As in the published standard error, alpha is differentiated without its small-sample
+    # correction.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
@@ -541,7 +552,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
-    """Return the per-unit numbers and functions of the coefficient ``name``."""
+    """Return the numbers of each unit, and the functions, for the coefficient ``name``."""
     if name not in COEFFICIENTS:
         raise ValueError(
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."

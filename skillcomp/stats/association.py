@@ -1,7 +1,7 @@
 """Association of two numbers per unit, with units in clusters.
 
 R squared (plain, adjusted, cross-validated) and Spearman's correlation, with limits by a jackknife
-over clusters; and the smallest R squared that a number of units can detect.
+over clusters. Also the smallest R squared that a given number of units can detect.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
 
-# With fewer clusters there are no limits, because the jackknife is unreliable: with eight or nine
-# clusters, coverage fell to 89 % for skewed scores or unequal spread (`make validate`).
+# With fewer clusters no limits are given, because the jackknife is then unreliable: with eight or
+# nine clusters, coverage fell to 89 % for skewed scores or unequal spread (`make validate`).
 MIN_CLUSTERS = 10
 _JACKKNIFE = "jackknife over clusters of Fisher's z, t"
-_FLAT = 1e-12  # a spread below this fraction of the values is rounding
+_FLAT = 1e-12  # a spread below this fraction of the largest value is rounding error
 _PERFECT = 1.0 - 1e-12
 
 
@@ -35,10 +35,11 @@ class Association:
     Attributes
     ----------
     r_squared, spearman : Interval
-        Share of the variance explained by the line, and correlation of the ranks; limits with ten
-        or more clusters. The p-values test zero correlation.
+        Share of the variance explained by the line, and correlation of the ranks. They have limits
+        if there are ten or more clusters. The p-values test zero correlation.
     adjusted, cross_validated : Interval
-        Without limits; those of ``r_squared`` are limits of the population value.
+        Adjusted and cross-validated R squared, without limits; the limits of ``r_squared`` are for
+        the value in the population.
     """
 
     r_squared: Interval
@@ -64,8 +65,9 @@ def association(
     Returns
     -------
     Association
-        ``n`` counts units. All NaN with a note for fewer than three units or constant ``x`` or
-        ``y``. No limits below ten clusters, or if the fit is perfect or depends on one cluster.
+        ``n`` counts units. All values are NaN with a note if there are fewer than three units or
+        ``x`` or ``y`` is constant. There are no limits with fewer than ten clusters, or if the fit
+        is perfect, or perfect or undefined without one of the clusters.
 
     Raises
     ------
@@ -74,16 +76,18 @@ def association(
 
     Notes
     -----
-    Limits: Fisher's z of the correlation, its standard error by the jackknife over clusters, a t
-    quantile with G - 1 degrees of freedom (G clusters). The limits of R squared are the squared
-    limits of the correlation; the lower one is 0 if those enclose 0. This assumes neither a normal
-    distribution nor equal spread. Coverage in 600 studies per design with 12 to 40 clusters:
-    93-96 % for normal values, 92-94 % for skewed ones and 89-93 % if the spread grows with ``x``
-    (there, Fisher's formula fell to 74 % and the BCa bootstrap to 84 %).
+    The limits of the correlation are computed on the scale of Fisher's z, with a standard error by
+    the jackknife over clusters and a t quantile with G - 1 degrees of freedom (G clusters). The
+    limits of R squared are the squared limits of the correlation; the lower one is 0 if the limits
+    of the correlation enclose 0. This assumes neither a normal distribution nor equal spread. In
+    600 studies per design with 12 to 40 clusters, coverage was 93-96 % for normal values, 92-94 %
+    for skewed ones and 89-93 % if the spread grows with ``x`` (in that case, coverage of Fisher's
+    formula fell to 74 % and of the BCa bootstrap to 84 %).
 
-    Adjusted: ``1 - (1 - R2) (n - 1) / (n - 2)``. Cross-validated: each cluster is predicted by the
-    line through the others, and by their mean; one minus the ratio of the squared errors. It is
-    below 0 if the line predicts worse than the mean.
+    Adjusted R squared is ``1 - (1 - R2) (n - 1) / (n - 2)``. For the cross-validated one, each
+    cluster is predicted by the line through the other clusters, and by their mean; it is one minus
+    the ratio of the two sums of squared errors. It is below 0 if the line predicts worse than the
+    mean.
 
     Examples
     --------
@@ -132,7 +136,7 @@ def _without_limits(value: float, method: str, like: Interval) -> Interval:
 
 
 def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
-    """Return n and the sums of x, y, xx, xy, yy without each cluster in turn; shape (6, G)."""
+    """Return n and the sums of x, y, xx, xy, yy, leaving out each cluster in turn; shape (6, G)."""
     parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
     own = np.asarray(groups.totals(parts), dtype=np.float64)
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
@@ -146,7 +150,7 @@ def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: float) -> Interval:
-    """Return a correlation with its limits; the limits are NaN with too few clusters."""
+    """Return a correlation with its limits, which are NaN if there are too few clusters."""
     r = float(np.clip(np.corrcoef(a, b)[0, 1], -1.0, 1.0))
     count = groups.count
     bare = Interval(r, math.nan, math.nan, ci_level, _JACKKNIFE, "", float(len(a)), float(count))
@@ -168,7 +172,7 @@ def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: fl
 
 
 def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
-    """Return the cross-validated R squared, leaving out one cluster at a time."""
+    """Return R squared cross-validated by leaving out one cluster at a time."""
     if groups.count < 2:
         return math.nan
     sums = _leave_one_out_sums(a, b, groups)
@@ -192,20 +196,21 @@ def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -
     n : float
         Number of units, or of clusters if units are not independent. The result is NaN below 4.
     power : float, default 0.8
-        Probability of detecting it.
+        Required probability of detecting the association.
     alpha : float, default 0.05
-        Level of the two-sided test of no correlation.
+        Level of the two-sided test of zero correlation.
 
     Returns
     -------
     float
-        Between 0 and 1.
+        R squared, between 0 and 1.
 
     Notes
     -----
-    Fisher's z with bias correction, as in ``pwr.r.test`` of R (Cohen 1988, chapter 3): 28, 85 and
-    783 units detect correlations of .5, .3 and .1 (Cohen 1992, table 2). Assumes normal values
-    without measurement error; pass rates of few tasks have such error and need more units.
+    Uses Fisher's z with bias correction, as ``pwr.r.test`` of R does (Cohen 1988, chapter 3): 28,
+    85 and 783 units detect correlations of .5, .3 and .1 (Cohen 1992, table 2). Assumes normal
+    values without measurement error; pass rates over few tasks have such error, so that more units
+    are needed.
 
     Examples
     --------

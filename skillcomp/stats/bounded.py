@@ -1,8 +1,9 @@
 """Interval for the mean of a bounded quantity over cases or clusters.
 
-Gaffke's bound with a pseudo-case of weight ``c``, computed exactly from a sum of chi-squares:
-without resampling, seed or switch between methods. All analyses use it for rates, paired
-differences and shares of checks. For quantities without bounds (dollars, seconds, tokens) see
+The interval is Gaffke's bound with a pseudo-case of weight ``c``. It is computed exactly from a sum
+of chi-squares, without resampling or seed and by the same method for all data. All analyses use it
+for rates, paired differences and shares of checks. For quantities without bounds (dollars, seconds,
+tokens) see
 :func:`skillcomp.stats.clusters.cr2_mean` and :func:`skillcomp.stats.clusters.log_ratio`.
 """
 
@@ -34,12 +35,14 @@ class Quantity:
     low, high : float
         Smallest and largest possible value of one case.
     c : float
-        Weight of the pseudo-case at the bound, in cases. 1 is Gaffke's bound (Clopper-Pearson for
-        yes/no data); 1/2 corresponds to the mid-p. At least 1/3, or a limit can cross the estimate.
+        Weight of the pseudo-case at the bound, in cases. 1 gives Gaffke's bound (Clopper-Pearson
+        for yes/no data) and 1/2 corresponds to the mid-p. It must be at least 1/3: below, a limit
+        can cross the estimate.
     largest : bool, default False
-        Whether the pseudo-case is as large as the largest cluster, instead of the mean size
-        weighted by variance. For a gap between two groups with different weights: all the variation
-        may be in one group, so the interval must be as wide as for the less precise one.
+        Whether the pseudo-case is as large as the largest cluster. By default it has the mean size
+        of the clusters, weighted by variance. Set it for a gap between two groups with different
+        weights: all the variation may be in one group, so the interval must be as wide as for the
+        less precise group.
     """
 
     low: float
@@ -48,23 +51,24 @@ class Quantity:
     largest: bool = False
 
 
-# c by a rule fixed before seeing the numbers: the smallest of .5, .55, ... 1 with at least 94 %
-# coverage in every design of `make validate`, and, for yes/no data with 1 to 100 cases, at least
-# 92 % coverage and at most 5 % error on either side at the worst true value. 0.7 fails for eight
-# cases that all flip (half of them up) or that pass half the time: 93.0 %.
+# c was chosen by a rule that was fixed before the results were seen: the smallest of .5, .55, ... 1
+# with at least 94 % coverage in every design of `make validate` and, for yes/no data with 1 to 100
+# cases, at least 92 % coverage and at most 5 % error on either side at the worst true value. 0.7
+# fails: it covers 93.0 % for eight cases that all flip (half of them up) or pass half the time.
 _C = 0.75
 RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
-# Trapezoid rule on the contour: step in v (where y = sd sinh(v)), nodes per block, and maximum
-# number of blocks (never reached with two or more cases).
+# The integral along the contour is computed by the trapezoid rule. Its settings are the step in v
+# (where y = sd sinh(v)), the nodes per block, and the maximum number of blocks, which is never
+# reached with two or more cases.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # largest angle between contour and vertical; damps slow oscillations
+_BEND = 0.5  # largest angle between contour and vertical; the bend damps slow oscillations
 _CHUNK = 1_000_000  # complex numbers in memory at a time
-_ENOUGH = 1e-15  # the sum stops at a node below this fraction of it
-_XTOL = 1e-11  # precision of a limit, in units of the range
-_EFFECTIVE = 5.0  # fewer clusters, by Kish's effective number, get a note
+_ENOUGH = 1e-15  # the sum ends when a node adds less than this fraction of the sum
+_XTOL = 1e-11  # precision of a limit, as a fraction of the range of the quantity
+_EFFECTIVE = 5.0  # a smaller effective number of clusters (Kish) gets a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ class BoundedMeans:
     Attributes
     ----------
     estimate, low, high, p_value : ndarray of float64, shape (S,)
-        As in :class:`skillcomp.stats.results.Interval`, one entry per study.
+        As in :class:`skillcomp.stats.results.Interval`, with one entry per study.
     ci_level : float
         Confidence level of the limits.
     """
@@ -87,16 +91,19 @@ class BoundedMeans:
 
     @classmethod
     def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
-        """Combine estimates with solved limits; rounding must not put an estimate outside."""
+        """Combine estimates with the rows low, high and p-value of ``solved``.
+
+        Limits are widened if rounding has put the estimate outside them.
+        """
         low, high = np.minimum(solved[0], estimate), np.maximum(solved[1], estimate)
         return cls(estimate, low, high, solved[2], ci_level)
 
 
 @dataclass(frozen=True)
 class _Samples:
-    """Studies as counts: how many cases or clusters have a value and a weight.
+    """Number of cases or clusters with each value and weight, for each of S studies.
 
-    All arrays have the shape (S, m); a count of 0 is padding.
+    All arrays have the shape (S, m). An entry with a count of 0 is padding.
     """
 
     value: Floats
@@ -114,7 +121,7 @@ class _Samples:
         return _Samples(-self.value, self.weight, self.count)
 
     def with_pseudo_case(self, bound: float, quantity: Quantity) -> _Samples:
-        """Add the pseudo-case: ``c`` cases at the bound, as large as `Quantity` defines."""
+        """Add the pseudo-case: ``c`` cases at ``bound``, of the size that `Quantity` describes."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
         if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
@@ -127,12 +134,13 @@ class _Samples:
 
 
 def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple[Floats, Floats]:
-    """Compute the chance that the randomly weighted mean is below ``at``, and its density.
+    """Compute the probability that the randomly weighted mean is below ``at``, and its density.
 
-    The chance of ``sum g w (at - value) > 0`` with g gamma of shape ``count``: a linear combination
-    of chi-squares. The inversion integral runs along a hyperbola through its saddlepoint, where it
-    neither oscillates nor cancels. The tail away from the mean is computed, so that small chances
-    keep their precision.
+    This is the probability of ``sum g w (at - value) > 0``, where g is gamma-distributed with
+    shape ``count``; the sum is a linear combination of chi-squares. Its distribution function is an
+    inversion integral, computed along a hyperbola through the saddlepoint, where the integrand
+    neither oscillates nor cancels. Of the two tails, the one away from the mean is computed, so
+    that small probabilities keep their precision. The density is 0 unless ``slope`` is True.
     """
     reach = np.where(samples.count > 0, samples.weight * (at[:, None] - samples.value), 0.0)
     most, least = reach.max(1), reach.min(1)
@@ -142,7 +150,7 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
     for start in range(0, len(open_), rows):
         k = open_[start : start + rows]
         over = (samples.count[k] * reach[k]).sum(1) > 0
-        scale = np.where(over, least[k], most[k])[:, None]  # negative if mirrored
+        scale = np.where(over, least[k], most[k])[:, None]  # negative if mirrored (`over`)
         lam, change = reach[k] / scale, samples.weight[k] / scale
         beyond, change = _path_integral(lam, samples.count[k], change, slope)
         chance[k] = np.where(over, 1.0 - beyond, beyond)
@@ -151,9 +159,10 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
 
 
 def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return the minimum s of ``exp(K(s)) / s`` on (0, 1), and 1 - lam s.
+    """Return the s in (0, 1) that minimises ``exp(K(s)) / s``, and ``1 - lam s``.
 
-    Newton steps on the logit of s inside a bracket; s need not be exact.
+    K is the cumulant generating function of ``sum lam g``. The minimum is found by Newton steps on
+    the logit of s, kept inside a bracket; a rough value of s is enough.
     """
     start = 1.0 / (1.0 + (count * np.maximum(lam, 0.0)).sum(1))
     low = np.log(start) - np.log1p(-start) - 1e-9
@@ -176,12 +185,13 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
 
 
 def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
-    """Return the chance that ``sum lam g > 0`` (largest lam 1) and its slope along ``shift``."""
+    """Return the probability of ``sum lam g > 0`` (largest lam 1) and its slope along ``shift``."""
     s, rest = _saddle_point(lam, count)
     ratio = lam / rest
     sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
     height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
-    # bend only as far as the integrand does not grow; depends on the weight with positive lam
+    # bend the contour only so far that the integrand does not grow along it; how far that is
+    # depends on the count of the terms with positive lam
     bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
     across, along = np.cos(bend), np.sin(bend)
     total = 0.5 * across
@@ -210,8 +220,10 @@ def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tu
 def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
     """Return the lower limit of each study: the ``tail`` quantile of the randomly weighted mean.
 
-    Newton's method on the normal quantile of the chance, inside a bracket; it starts from a beta
-    distribution with the same mean and variance.
+    Newton's method, kept inside a bracket, solves for the value below which the randomly weighted
+    mean lies with probability ``tail``; probabilities are compared on the scale of normal
+    quantiles. The first value is a quantile of a beta distribution with the mean and variance of
+    the randomly weighted mean.
     """
     whole = samples.with_pseudo_case(quantity.low, quantity)
     top = samples.top
@@ -268,7 +280,7 @@ def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
 
 
 def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
-    """Return the weight of each value, with 1 as the largest; ignores those of missing values."""
+    """Return the weight of each value relative to the largest weight of a value that is known."""
     raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if raw.shape != values.shape:
         raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
@@ -281,7 +293,10 @@ def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
 def _solve_limits(
     samples: _Samples, quantity: Quantity, null: float | None, ci_level: float, limits: bool = True
 ) -> Floats:
-    """Return lower limits, upper limits (both NaN without ``limits``) and p-values of ``null``."""
+    """Return lower limits, upper limits and p-values of ``null`` as three rows.
+
+    The limits are NaN if ``limits`` is False, the p-values if there is no ``null``.
+    """
     tail = 0.5 * (1.0 - ci_level)
     turned = replace(quantity, low=-quantity.high, high=-quantity.low)
     low = high = np.full(len(samples.value), np.nan)
@@ -294,7 +309,7 @@ def _solve_limits(
         for side, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = side.with_pseudo_case(bounds.low, bounds)
             chance, _ = chance_below(whole, np.full(len(low), at))
-            # with all values at the bound, the mean is at the bound for any weights
+            # if all values are at the bound, the mean is at the bound whatever the weights
             sure = (side.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
@@ -315,27 +330,28 @@ def bounded_mean(
     Parameters
     ----------
     values : array_like of float, shape (n,)
-        One value per case (average its repeats and checks first), inside the bounds of the
-        quantity. NaN is left out and counted in ``note``.
+        One value per case, inside the bounds of the quantity; average the repeats and checks of a
+        case first. NaN is left out and counted in ``note``.
     clusters : array_like, shape (n,), optional
         Cluster of each case; if omitted, each case is a cluster. The mean is over cases, not over
         clusters.
     quantity : Quantity, default RATES
-        Bounds and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
+        Bounds of the values and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
     weights : array_like of float, shape (n,), optional
         Weight of each case, above 0; equal if omitted.
     null : float, optional
-        Value to test inside the bounds, such as 0 for a difference.
+        Mean to test, such as 0 for a difference; must be inside the bounds.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Weighted mean, and limits inside the bounds that never have zero width. ``p_value`` (with
-        ``null``) inverts the same interval. ``se`` and ``df`` are those of CR2, for combining
-        results; NaN without spread (then combine by the limits) or with only one cluster. ``n``
-        counts cases, ``n_clusters`` clusters. NaN without cases.
+        Weighted mean, with limits that are inside the bounds and never equal. ``p_value`` tests
+        ``null`` by inverting the same interval; NaN if ``null`` is omitted. ``se`` and ``df`` are
+        those of CR2 and serve to combine results; they are NaN if values have no spread (then
+        combine by the limits) or there is only one cluster. ``n`` counts cases and ``n_clusters``
+        clusters. All values are NaN if there are no cases.
 
     Raises
     ------
@@ -348,20 +364,20 @@ def bounded_mean(
 
     Notes
     -----
-    Lower limit L: ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2`` with independent
-    g_i (chi-square with 2 df) and e (chi-square with 2c df); the upper limit mirrors it. In words:
-    a Bayesian bootstrap with a pseudo-case of weight c at the bound. For c = 1 this is Gaffke's
-    bound, and Clopper-Pearson for yes/no data. The integral along a contour through the saddlepoint
-    is precise to 1e-10. The interval does not depend on the order of cases, mirrors if the sign
-    changes, and is continuous in the data.
+    The lower limit L solves ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2`` with
+    independent g_i (chi-square with 2 df) and e (chi-square with 2c df). The upper limit is the
+    mirror image. In words, it is a Bayesian bootstrap with a pseudo-case of weight c at the bound.
+    For c = 1 this is Gaffke's bound, which is Clopper-Pearson for yes/no data. The probability is
+    an integral along a contour through the saddlepoint, precise to 1e-10. The interval does not
+    depend on the order of cases, is mirrored if all signs change, and is continuous in the data.
 
-    Clusters with sum S_g and size m_g enter as ``g_g (S_g - L m_g)``. The size of the pseudo-case
-    is the mean size weighted by variance, ``sum m_g^3 / sum m_g^2``. With Kish's effective size
-    ``sum m_g^2 / sum m_g``, coverage fell to 69 % if only a few larger clusters had the effect;
-    with this size it was at least 86 %. The largest size would cover fully, but widen the interval
-    by a third whenever a few clusters are larger. Fewer than five effective clusters (or weighted
-    cases), by Kish's ``(sum m)^2 / sum m^2``, get a note. Coverage and the choice of c:
-    ``make validate``.
+    A cluster with sum S_g and size m_g enters as ``g_g (S_g - L m_g)``. The size of the pseudo-case
+    is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``; coverage was then at
+    least 86 % if only a few larger clusters had the effect. With Kish's effective size
+    ``sum m_g^2 / sum m_g`` it fell to 69 % in this situation. With the largest size, coverage would
+    be complete, but the interval a third wider whenever a few clusters are larger. A note is added
+    if there are fewer than five effective clusters (or weighted cases) by Kish's
+    ``(sum m)^2 / sum m^2``. ``make validate`` repeats the studies of coverage and the choice of c.
 
     References
     ----------
@@ -391,22 +407,23 @@ def bounded_means(
     Parameters
     ----------
     samples : sequence of (values, clusters or None, weights or None)
-        One per interval.
+        One sample per interval.
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     recentred : bool, default False
-        Whether values are an estimate plus residuals, maybe outside the bounds; limits never are.
+        Whether values are an estimate plus residuals. Such values may be outside the bounds;
+        limits never are.
 
     Returns
     -------
     list of Interval
-        In the order of the samples.
+        One interval per sample, in the order of the samples.
     """
     _check_null(null, quantity, ci_level)
     read = [_read_sample(sample, quantity, recentred, ci_level) for sample in samples]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # solve samples with a similar number of distinct values together
+    # samples with a similar number of distinct values are solved together, to limit padding
     sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
@@ -414,7 +431,7 @@ def bounded_means(
         limits[:, place] = _solve_limits(_stack_samples(batch), quantity, null, ci_level)
     intervals = []
     for (_, bare), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
-        # rounding must not put the estimate outside
+        # rounding must not put the estimate outside its limits
         ends = min(low, bare.estimate), max(high, bare.estimate)
         intervals.append(replace(bare, low=ends[0], high=ends[1], p_value=p_value))
     return intervals
@@ -423,7 +440,7 @@ def bounded_means(
 def _read_sample(
     sample: Sample, quantity: Quantity, free: bool, ci_level: float
 ) -> tuple[_Samples | None, Interval]:
-    """Return the compact sample (None without cases) and its interval without limits."""
+    """Return the compact sample (None if it has no cases) and its interval without limits."""
     values, clusters, weights = sample
     label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
@@ -458,7 +475,7 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
 
 
 def _compact_sample(value: Floats, weight: Floats) -> _Samples:
-    """Count the clusters with equal value and weight, up to rounding errors."""
+    """Count the clusters whose value and weight are equal up to rounding errors."""
     pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
@@ -482,18 +499,19 @@ def bounded_mean_many(
     ci_level: float = 0.95,
     limits: bool = True,
 ) -> BoundedMeans:
-    """Estimate the means of many studies over the same cases as :func:`bounded_mean` does.
+    """Estimate, as :func:`bounded_mean` does, the means of many studies over the same cases.
 
     Parameters
     ----------
     values : array_like of float, shape (S, n)
-        One row per study and one column per case; none may be missing.
+        One row per study and one column per case; no value may be missing.
     clusters : array_like, shape (n,), optional
         Cluster of each case, the same in every study.
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     limits : bool, default True
-        Whether to compute limits; without them (NaN) a test of ``null`` is ten times as fast.
+        Whether to compute limits. If False, limits are NaN and a test of ``null`` is ten times as
+        fast.
 
     Returns
     -------
@@ -503,7 +521,7 @@ def bounded_mean_many(
     Raises
     ------
     ValueError
-        If values are not a matrix, one is missing, or a value or ``null`` is outside the bounds.
+        If ``values`` is not a matrix, or a value is missing or, like ``null``, outside the bounds.
 
     Examples
     --------
@@ -524,7 +542,7 @@ def bounded_mean_many(
 
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
-    """Return the distinct studies as counts, and for each study the index of its counts."""
+    """Return the distinct studies as counts, and for each study its index among them."""
     pairs = np.stack([value.ravel(), weight.ravel()], axis=1).round(12)
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
     n_studies, n = value.shape
@@ -553,13 +571,13 @@ def bounded_mean_counts(
     Parameters
     ----------
     values : array_like of float, shape (m,) or (S, m)
-        Possible values of a case, for all studies or for each.
+        Possible values of a case, the same for all studies or one row per study.
     counts : array_like of int, shape (S, m)
         Number of cases with each value in each study; at least one case per study.
     weights : array_like of float, shape (m,), optional
-        Weight of a case with each value; equal if omitted.
+        Weight of each case that has the value; equal if omitted.
     quantity, null, ci_level, limits, recentred
-        As in :func:`bounded_mean_many` and :func:`bounded_means`.
+        As in :func:`bounded_mean_many` and (``recentred``) :func:`bounded_means`.
 
     Returns
     -------
@@ -569,8 +587,8 @@ def bounded_mean_counts(
     Raises
     ------
     ValueError
-        If counts are not a matrix, a count is negative, a study has no case, a value or ``null`` is
-        outside the bounds, a weight is not above 0, or shapes differ.
+        If ``counts`` is not a matrix, a count is negative, a study has no case, a value or ``null``
+        is outside the bounds, a weight is not above 0, or shapes differ.
 
     Examples
     --------

@@ -1,11 +1,12 @@
 """Estimates and tests for cases in clusters: CR2 standard errors and sign flips.
 
-The claim decides on the clusters: skills for a claim about skills in general, cases (or contrast
-pairs, which share a prompt) for a claim about these skills. For the mean of bounded values, such as
-a pass rate or a difference of two, use :func:`skillcomp.stats.bounded.bounded_mean`.
+What the clusters are depends on the claim: skills for a claim about skills in general, cases (or
+contrast pairs, which share a prompt) for a claim about the skills studied. For the mean of bounded
+values, such as pass rates or differences of pass rates, use
+:func:`skillcomp.stats.bounded.bounded_mean`.
 
-Cases are on the last axis of an array, studies on the axes before it. One study and thousands of
-simulated studies use the same code.
+Cases are on the last axis of an array and studies on the axes before it, so that one study and
+thousands of simulated studies use the same code.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_
 Floats = NDArray[np.float64]
 Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 
-# A smaller variance of rates is rounding: the smallest possible one, with a million cases of a
-# thousand attempts, is near 1e-18.
+# A variance of rates below this is rounding error: even with a million cases of a thousand attempts
+# each, the smallest variance above 0 is near 1e-18.
 ZERO_VARIANCE = 1e-20
 
-# The residuals of a cluster are multiplied by this power of the inverse of (I - H_gg).
+# The residuals of a cluster are multiplied by the inverse of (I - H_gg) to this power, where H_gg
+# is the block of the hat matrix for the cluster.
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
 _COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
-_ENUMERATED = 20  # most clusters for which all 2**G patterns of signs are enumerated
+_ENUMERATED = 20  # largest number G of clusters for which all 2**G patterns of signs are enumerated
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
-    """Return cluster numbers in order of appearance, and their count; no label may be missing."""
+    """Return the cluster code of each case, in order of appearance, and the number of clusters.
+
+    Raises ValueError if a label is missing.
+    """
     codes, names = pd.factorize(np.asarray(labels))
     if (codes < 0).any():
         raise ValueError(f"{int((codes < 0).sum())} of {len(codes)} cases have no cluster label.")
@@ -45,7 +50,7 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
 
 
 def satterthwaite(share: Floats) -> float:
-    """Return Satterthwaite degrees of freedom of a CR2 mean from the clusters' shares of cases."""
+    """Return Satterthwaite df of a CR2 mean, given the share of all cases in each cluster."""
     weight = 1.0 / (1.0 - share)
     crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
     return float(1.0 / ((share**2).sum() + crossed))
@@ -60,7 +65,7 @@ class Clusters:
     order : ndarray of int, shape (n,)
         Positions of the cases, cluster by cluster.
     starts : ndarray of int, shape (G,)
-        First position of each cluster in ``order``.
+        Index in ``order`` at which each cluster begins.
     sizes : ndarray of float, shape (G,)
         Number of cases in each cluster.
     """
@@ -71,7 +76,7 @@ class Clusters:
 
     @classmethod
     def of(cls, labels: Any, n: int) -> Clusters:
-        """Sort ``n`` cases by their labels; without labels each case is a cluster."""
+        """Sort ``n`` cases by their labels; if labels is None, each case is a cluster."""
         if labels is None:
             return cls(np.arange(n), np.arange(n), np.ones(n))
         codes, count = cluster_codes(labels)
@@ -97,15 +102,15 @@ class Clusters:
         return self.count == self.n
 
     def totals(self, values: Floats) -> Floats:
-        """Return the sum over the cases of each cluster; clusters are on the last axis."""
+        """Return the sum of the values in each cluster, with clusters on the last axis."""
         if self.single:
             return values
         return np.asarray(np.add.reduceat(values[..., self.order], self.starts, axis=-1))
 
     def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
-        """Return the CR2 covariance of two means from the cluster sums of value minus mean.
+        """Return the CR2 covariance of two means, given the cluster sums of value minus mean.
 
-        With the same sums twice it is a variance. Requires two clusters.
+        If both sums are the same, the result is the variance. Requires two clusters.
         """
         if self.single:
             product: Floats = np.einsum("...g,...g->...", totals1, totals0)
@@ -117,7 +122,7 @@ class Clusters:
     def df(self) -> float:
         """Satterthwaite degrees of freedom of the CR2 variance of a mean.
 
-        NaN for one cluster of several cases; 1 (the widest interval) for a single case.
+        NaN if there is one cluster of several cases; 1 (the widest interval) for a single case.
         """
         if self.count < 2:
             return 1.0 if self.n == 1 else float("nan")
@@ -125,7 +130,7 @@ class Clusters:
 
 
 def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
-    """Return the finite values, their clusters, and a note with the number of missing values."""
+    """Return the values that are not missing, their clusters, and a note that counts the others."""
     numbers = np.asarray(values, float)
     if numbers.ndim != 1:
         raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
@@ -142,17 +147,18 @@ def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters,
 
 @dataclass(frozen=True, slots=True)
 class ClusteredFit:
-    """A linear model with cluster-robust inference, one entry per column of the design.
+    """A fitted linear model with cluster-robust inference.
 
     Attributes
     ----------
     coefficients, se, df, p_values, low, high : ndarray of float64, shape (k,)
-        Least-squares coefficients, their standard errors, Satterthwaite degrees of freedom,
-        two-sided p-values and t intervals. NaN if the standard error is undefined or 0.
+        Least-squares coefficients, one per column of the design, with their standard errors,
+        Satterthwaite degrees of freedom, two-sided p-values and limits of t intervals. p-values and
+        limits are NaN if the standard error is undefined or 0.
     covariance : ndarray of float64, shape (k, k)
         Cluster-robust covariance of the coefficients.
     n, n_clusters : int
-        Number of rows used and of clusters.
+        Number of rows used, and of their clusters.
     ci_level : float
         Confidence level of the limits.
     method, note : str
@@ -214,19 +220,20 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return for each cluster the Gram matrix of the orthonormal design and its adjustment."""
+    """Return each cluster's Gram matrix of the orthonormal design, and its adjustment matrix."""
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])
     values, vectors = np.linalg.eigh(gram)
     rest = 1.0 - values
-    # A cluster that alone determines a coefficient has no residual: pseudo-inverse, 0.
+    # A cluster that alone determines a coefficient has no residual in that direction, so the
+    # pseudo-inverse is used, which is 0 there.
     adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 
 def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Floats:
-    """Return the degrees of freedom of all coefficients: tr(Q)^2 / tr(Q^2) by cluster sums."""
+    """Return the df of each coefficient, tr(Q)^2 / tr(Q^2), computed from sums over clusters."""
     weights = adjusted @ root
     images = gram @ weights
     own = np.einsum("gij,gij->gj", weights, images)
@@ -241,13 +248,13 @@ def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Float
 def cr2(
     y: ArrayLike, X: ArrayLike, clusters: ArrayLike, *, kind: Kind = "CR2", ci_level: float = 0.95
 ) -> ClusteredFit:
-    """Fit least squares with bias-reduced cluster-robust standard errors and Satterthwaite df.
+    """Fit a linear model with bias-reduced cluster-robust standard errors and Satterthwaite df.
 
     Parameters
     ----------
     y : array_like of float, shape (n,)
-        Response, one row per case (or per attempt, with the case or skill as cluster). Rows with
-        a missing value in ``y`` or ``X`` are left out and counted in ``note``.
+        Response of each row. Rows are cases, or attempts if the case or skill is the cluster. Rows
+        with a missing value in ``y`` or ``X`` are left out and counted in ``note``.
     X : array_like of float, shape (n, k)
         Design matrix; an intercept needs a column of ones.
     clusters : array_like, shape (n,)
@@ -260,8 +267,8 @@ def cr2(
     Returns
     -------
     ClusteredFit
-        One entry per column of ``X``. Standard errors are NaN with a note for fewer than two
-        clusters; limits and p-value are NaN if the standard error is 0.
+        Results for each column of ``X``. Standard errors are NaN with a note if there are fewer
+        than two clusters; limits and p-value are NaN also if the standard error is 0.
 
     Raises
     ------
@@ -275,9 +282,9 @@ def cr2(
 
     Notes
     -----
-    Uses k x k matrices per cluster, so memory grows linearly with the rows. Assumes independent
-    clusters; the degrees of freedom assume independent rows of equal variance. Checked against
-    clubSandwich 0.5.8 to 1e-7.
+    Needs only k x k matrices for each cluster, so memory grows linearly with the number of rows.
+    Assumes independent clusters; the degrees of freedom also assume independent rows of equal
+    variance. Results agree with clubSandwich 0.5.8 to 1e-7.
 
     References
     ----------
@@ -309,7 +316,7 @@ def cr2(
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
     df = _satterthwaite_of_fit(adjusted, gram, root)
-    # scale of each coefficient, to recognise a standard error that is only rounding
+    # scale of each coefficient, to recognise a standard error that is only rounding error
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
@@ -333,8 +340,8 @@ def cr2_mean(
 ) -> Interval:
     """Estimate a mean over clustered cases with CR2 standard error and Satterthwaite t interval.
 
-    The unit is the case; average its repeats first. If each case is a cluster, this is the ordinary
-    t interval with n - 1 degrees of freedom.
+    Values are per case, so average the repeats of a case first. If each case is a cluster, this is
+    the ordinary t interval with n - 1 degrees of freedom.
 
     Parameters
     ----------
@@ -346,14 +353,14 @@ def cr2_mean(
         Confidence level.
     scale : float, optional
         Size of the numbers from which the values were computed, such as the largest amount if the
-        values are differences of amounts. Spread within the rounding error of this size counts as
-        zero. If omitted, the largest absolute value.
+        values are differences of amounts. Spread within the rounding error of numbers of this size
+        counts as zero. If omitted, the largest absolute value is used.
 
     Returns
     -------
     Interval
-        Case-weighted mean with ``se``, ``df`` and ``p_value``. No limits with one cluster or a
-        standard error of 0.
+        Mean over cases with ``se``, ``df`` and ``p_value`` (of a mean of 0). Without limits if
+        there is one cluster or the standard error is 0.
 
     Raises
     ------
@@ -367,9 +374,9 @@ def cr2_mean(
 
     Notes
     -----
-    Closed form: ``V = T^-2 sum R_g^2 / (1 - n_g / T)`` with T cases in all, n_g cases and sum of
-    residuals R_g in cluster g. Coverage 93.8 to 95.8 % for 3 to 20 clusters of equal and unequal
-    size. Checked against clubSandwich 0.5.8 to 1e-7.
+    The variance is ``V = T^-2 sum R_g^2 / (1 - n_g / T)``, where T is the number of all cases, n_g
+    that of the cases in cluster g, and R_g the sum of their residuals. Coverage was 93.8 to 95.8 %
+    for 3 to 20 clusters of equal and unequal size. Results agree with clubSandwich 0.5.8 to 1e-7.
 
     References
     ----------
@@ -394,7 +401,7 @@ def cr2_mean(
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
-    # relative spread, so that dollars and tokens are treated alike
+    # spread relative to the size, so that dollars and tokens are treated alike
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
@@ -410,14 +417,14 @@ def log_ratio(
 ) -> Interval:
     """Estimate the ratio of two paired amounts with a t interval of the log ratios.
 
-    For amounts without upper bound (dollars, seconds, tokens). The unit is the case; average its
-    repeats first.
+    For amounts without upper bound (dollars, seconds, tokens). Amounts are per case, so average the
+    repeats of a case first.
 
     Parameters
     ----------
     first, second : array_like of float, shape (n,)
-        The two amounts of each case. Cases with NaN, or with an amount of 0 or less (no ratio), are
-        left out; ``note`` counts both.
+        The two amounts of each case. Cases with a missing amount, and cases with an amount of 0 or
+        less (which have no ratio), are left out; ``note`` counts both.
     clusters : array_like, shape (n,), optional
         Cluster of each case; if omitted, each case is a cluster.
     ci_level : float, default 0.95
@@ -427,11 +434,12 @@ def log_ratio(
     -------
     Interval
         Geometric mean of first / second with limits, all above 0; ``p_value`` tests a ratio of 1.
-        ``se`` and ``df`` are on the log scale. No limits without spread or with one cluster.
+        ``se`` and ``df`` are on the log scale. Without limits if the ratios have no spread or there
+        is one cluster.
 
     Notes
     -----
-    :func:`cr2_mean` of the logarithms, transformed back.
+    Computed by :func:`cr2_mean` from the logarithms of the ratios, and transformed back.
 
     Examples
     --------
@@ -454,9 +462,9 @@ def log_ratio(
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return sums over clusters, plain and weighted by size, for each pattern of signs.
+    """Return the sum over clusters, plain and weighted by size, for every pattern of signs.
 
-    Mirrored patterns give the same absolute t, so the first sign is fixed.
+    The first sign is fixed, because two patterns with all signs opposite give the same absolute t.
     """
     plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
     for total, size in zip(totals[1:], sizes[1:], strict=True):
@@ -487,9 +495,9 @@ def sign_flip(
 ) -> HypothesisTest:
     """Test whether a mean differs from a null value by flipping the signs of whole clusters.
 
-    This is the restricted wild cluster bootstrap of a mean with Rademacher weights, a second
-    opinion on the CR2 interval for 6 to 20 clusters. With five clusters or fewer it can never
-    reject at 5 %, because its smallest p-value is ``2 / 2**G``.
+    This is the restricted wild cluster bootstrap of a mean with Rademacher weights. It serves as a
+    second opinion on the CR2 interval for 6 to 20 clusters. With G clusters its smallest p-value is
+    ``2 / 2**G``, so that with five or fewer it can never reject at 5 %.
 
     Parameters
     ----------
@@ -508,9 +516,10 @@ def sign_flip(
     Returns
     -------
     HypothesisTest
-        ``statistic`` is the mean over its CR0 standard error. ``p_value`` is the share of sign
-        patterns with an absolute t at least as large: of all ``2**G`` patterns up to 20 clusters,
-        of random patterns (and the observed one) with more.
+        ``statistic`` is t: the mean minus ``null``, divided by the CR0 standard error. ``p_value``
+        is the share of sign patterns with an absolute t at least as large as the observed one. With
+        up to 20 clusters the patterns are all ``2**G``; with more they are random patterns and the
+        observed one.
 
     Raises
     ------
@@ -519,9 +528,9 @@ def sign_flip(
 
     Notes
     -----
-    Exact if the distribution of the clusters is symmetric about the null value. Clusters with the
-    null value are kept; both of their signs count as a tie. Checked against an enumeration of the
-    8-skill fixture (p 6/256).
+    The test is exact if the distribution of the clusters is symmetric about the null value.
+    Clusters with exactly the null value are kept, and their sign makes no difference. The result is
+    checked against an enumeration for the test fixture with 8 skills (p = 6/256).
 
     References
     ----------
@@ -541,14 +550,14 @@ def sign_flip(
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
-    # Rounding errors, such as thirds that cancel to 1e-17, must not count as a difference.
+    # Rounding errors, as when thirds cancel to 1e-17 instead of 0, must not count as a difference.
     totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
     if not totals.any():
         reason = "every cluster sums to the null value: p = 1"
         return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
     observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
     sums = _signed_sums(totals, sizes) if exact else _draw_sums(totals, sizes, n_resamples, seed)
-    # Allow for rounding, so that ties with the observed pattern count.
+    # The tolerance is for rounding: patterns that tie with the observed one must count.
     reached = int((_bounded_t(*sums, totals, sizes) >= observed - 1e-10).sum())
     p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)
     if groups.count < 6:
@@ -560,7 +569,7 @@ def sign_flip(
 
 
 def _bounded_t(plain: Any, weighted: Any, totals: Floats, sizes: Floats) -> Any:
-    """Return t^2 / (1 + t^2) of the CR0 t, which is finite even if the standard error is 0."""
+    """Return t^2 / (1 + t^2) for the CR0 t; unlike t, it is finite if the standard error is 0."""
     mean = plain / sizes.sum()
     squares = (totals**2).sum() - 2.0 * mean * weighted + mean**2 * (sizes**2).sum()
     return plain**2 / (plain**2 + np.maximum(squares, 0.0))

@@ -1,6 +1,7 @@
-"""Has the error rate of a stream of gold checks risen: a control chart with known false alarms.
+"""Control chart that alarms if the error rate in a stream of gold checks has risen.
 
-Holds for independent checks; checks of one attempt that fail together make alarms come earlier.
+The rate of false alarms is exact for independent checks. If errors in the checks of one attempt
+occur together, alarms come earlier.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from scipy.linalg import solve_banded
 Floats = NDArray[np.float64]
 
 LATTICE_TOLERANCE = 0.02  # relative error allowed in the ratio of the two log-likelihood steps
-LARGEST_LIMIT = 100_000  # lattice points; a chart this long waits longer than any stream
+LARGEST_LIMIT = 100_000  # in lattice units; no stream is long enough to reach a larger limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,22 @@ class BernoulliCusum:
     path : tuple of float
         Value of the chart after each check, in lattice units; a missing check leaves it unchanged.
     limit : int
-        The chart alarms when it reaches this value.
+        Value, in lattice units, at which the chart alarms.
     alarm : int or None
         Position (from 0) of the check that raised the first alarm; None without alarm.
     change : int or None
-        Position of the first check after the chart last stood at 0 before the alarm: the usual
-        estimate of when the rate rose.
+        Position (from 0) of the first check after the chart was last at 0 before the alarm, the
+        usual estimate of when the rate rose; None without alarm.
     up, down : int
-        Step of the chart on an error (``+up``) and on a correct check (``-down``, not below 0).
+        Steps of the chart: ``+up`` on an error, ``-down`` (but not below 0) on a correct check.
     arl_p0, arl_p1 : float
-        Exact mean number of checks to an alarm from the start, at either rate.
+        Exact mean number of checks from the start to an alarm, at the rates ``p0`` and ``p1``.
     p_false_alarm : float
-        Exact probability of an alarm somewhere in a stream this long at the rate ``p0``.
+        Exact probability of at least one alarm in a stream of ``n`` checks at the rate ``p0``.
     method, note : str
-        Settings; what a reader must know.
+        Settings of the chart, and a note on checks without a result (empty if there are none).
     n : int
-        Checks with a known result.
+        Number of checks with a known result.
     """
 
     path: tuple[float, ...]
@@ -66,25 +67,26 @@ def _check_rate(name: str, rate: float) -> None:
 
 
 def _check_chart(p: float, up: int, down: int, limit: int) -> None:
-    """Raise ValueError unless a chart of these steps and this limit can run at the rate."""
+    """Raise ValueError unless the rate, the steps and the limit of a chart are possible."""
     _check_rate("p", p)
     if min(up, down, limit) < 1:
         raise ValueError(f"up, down and limit must be at least 1, found {up}, {down} and {limit}.")
 
 
 def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
-    """Return the whole-number steps of the chart that is best at telling ``p1`` from ``p0``.
+    """Return the whole-number steps of the chart that detects a rise from ``p0`` to ``p1`` best.
 
     Parameters
     ----------
     p0, p1 : float
-        Error rate in control and the higher rate to be found quickly.
+        Tolerated error rate, and the higher rate that should be found quickly.
 
     Returns
     -------
     tuple of int
-        Step up on an error and step down on a correct check: the smallest whole numbers whose
-        ratio is within 2 % of that of the two log-likelihood ratios.
+        Step up on an error and step down on a correct check. They are the smallest whole numbers
+        for which ``down / (up + down)`` is within 2 % of its value for the exact steps, the two
+        log-likelihood ratios.
 
     References
     ----------
@@ -110,7 +112,7 @@ def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
 
 
 def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
-    """Exact mean number of checks until the chart alarms, from a start at 0.
+    """Compute the exact mean number of checks until a chart that starts at 0 alarms.
 
     Parameters
     ----------
@@ -119,16 +121,16 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
     up, down : int
         Steps of the chart (see `cusum_steps`).
     limit : int
-        Alarm when the chart reaches it.
+        Value at which the chart alarms.
 
     Returns
     -------
     float
-        Mean run length in checks, by solving the Markov chain on 0 .. limit - 1.
+        Mean run length in checks, from the Markov chain on the values 0 to limit - 1.
 
     Examples
     --------
-    Alarm at the first error: the run length is geometric, 1 / p.
+    This chart alarms at the first error, so its mean run length is 1 / p.
 
     >>> round(cusum_run_length(0.2, up=10, down=1, limit=5), 6)
     5.0
@@ -141,20 +143,21 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
         band[0, up:] = -p
     if below:
         band[-1, : limit - down] = -(1.0 - p)
-    # The chart is cut into excursions that end in an alarm or in a fall to 0: their mean length
-    # over their chance of an alarm. Only positive terms are added, so that long runs stay exact.
+    # A run consists of excursions that start at 0 and end in an alarm or back at 0. The mean run
+    # length is the mean length of an excursion divided by its probability of an alarm. Only
+    # positive terms are added, so that long runs stay exact.
     alarm = np.where(np.arange(limit) + up >= limit, p, 0.0)
     length, chance = solve_banded((below, above), band, np.column_stack([np.ones(limit), alarm]))[0]
     return float(length / chance) if chance > 0.0 else math.inf
 
 
 def cusum_limit(p0: float, *, up: int, down: int, arl: float) -> int:
-    """Smallest limit whose mean run length at ``p0`` is at least ``arl`` checks.
+    """Find the smallest limit with a mean run length of at least ``arl`` checks at rate ``p0``.
 
     Parameters
     ----------
     p0 : float
-        Error rate in control.
+        Tolerated error rate.
     up, down : int
         Steps of the chart.
     arl : float
@@ -189,21 +192,21 @@ def cusum_limit(p0: float, *, up: int, down: int, arl: float) -> int:
 
 
 def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int) -> float:
-    """Exact probability that the chart alarms within ``n`` checks at error rate ``p``.
+    """Compute the exact probability that a chart alarms within ``n`` checks at error rate ``p``.
 
     Parameters
     ----------
     n : int
-        Length of the stream.
+        Number of checks in the stream.
     p : float
         Error rate of the stream.
     up, down, limit : int
-        The chart.
+        Steps of the chart, and the value at which it alarms.
 
     Returns
     -------
     float
-        Between 0 and 1.
+        Probability of at least one alarm.
 
     Examples
     --------
@@ -226,19 +229,19 @@ def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int)
 def bernoulli_cusum(
     errors: ArrayLike, *, p0: float, p1: float, arl: float | None = None, limit: int | None = None
 ) -> BernoulliCusum:
-    """When did the error rate of a stream of checks rise from ``p0`` towards ``p1``.
+    """Chart a stream of checks, to detect whether its error rate rose from ``p0`` towards ``p1``.
 
     Parameters
     ----------
     errors : array_like of {0, 1}
-        1 where grader and gold disagree, in the order of the checks. A missing value (a failed
-        grader) leaves the chart where it is.
+        1 for each check on which grader and gold disagree, otherwise 0, in the order of the checks.
+        A missing value (the grader failed) leaves the chart unchanged.
     p0, p1 : float
-        Tolerated error rate and the rate that should be found quickly.
+        Tolerated error rate, and the higher rate that should be found quickly.
     arl : float, optional
-        Wanted mean number of checks to a false alarm at ``p0``; the limit is chosen from it.
+        Wanted mean number of checks to a false alarm at ``p0``, from which the limit follows.
     limit : int, optional
-        Limit in lattice units instead of ``arl``.
+        Limit in lattice units, if ``arl`` is not given.
 
     Returns
     -------
@@ -248,12 +251,13 @@ def bernoulli_cusum(
     Raises
     ------
     ValueError
-        Unless exactly one of ``arl`` and ``limit`` is given, and for values other than 0 and 1.
+        If not exactly one of ``arl`` and ``limit`` is given, or a value is not 0, 1 or missing.
 
     Notes
     -----
-    S_t = max(0, S_{t-1} + log-likelihood ratio of p1 to p0), on whole-number steps so that its run
-    length is a finite Markov chain. Assumes independent checks.
+    The chart is ``S_t = max(0, S_{t-1} + l_t)``, where l_t is the log-likelihood ratio of p1 to p0
+    for check t, rounded to whole-number steps so that the chart is a finite Markov chain. Assumes
+    independent checks.
 
     References
     ----------

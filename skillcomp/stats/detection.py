@@ -1,7 +1,7 @@
-"""Area under the ROC curve of a score, resampling documents, and negatives needed for a limit.
+"""Area under the ROC curve of a score, and number of negatives needed to bound a rate.
 
-Labels are 1 for what should be flagged. A higher score always means "flag": an area below 0.5 is
-reported unchanged.
+A text that should be flagged has the label 1. A higher score always means "flag", so an area below
+0.5 is reported as it is.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # sums of rates carry rounding of this order
-_FEW_DOCUMENTS = 10  # below, only Clopper-Pearson over documents is given
+_TIE = 1e-12  # rounding error of sums of rates is of this order
+_FEW_DOCUMENTS = 10  # with fewer, the interval is Clopper-Pearson over documents
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
-_CELLS_AT_ONCE = 2_000_000  # float64 cells of one block of _document_weights, 16 MB
+_CELLS_AT_ONCE = 2_000_000  # float64 numbers in one block of _document_weights: 16 MB
 
 
 @dataclass(frozen=True, slots=True)
 class _Labelled:
-    """Complete rows: label, score and document number of each."""
+    """Rows without a missing value, with the label, score and document code of each."""
 
     positive: NDArray[np.bool_]
     scores: Floats
@@ -41,18 +41,18 @@ class _Labelled:
 
     @property
     def unit(self) -> str:
-        """Word for the unit of evidence: document, or row if no documents were given."""
+        """Name of the unit that is resampled: document, or row if no documents were given."""
         return "document" if self.clustered else "row"
 
     @property
     def fewest_documents(self) -> int:
-        """Number of documents with a row of the rarer class."""
+        """Number of documents with positives or with negatives, whichever is smaller."""
         classes = (self.positive, ~self.positive)
         return min(int(np.unique(self.documents[rows]).size) for rows in classes)
 
     @property
     def undefined_because(self) -> str:
-        """Reason why no curve exists, or an empty string."""
+        """Reason why no ROC curve exists, or an empty string."""
         if self.positive.all() or not self.positive.any():
             only = "no rows" if not self.positive.size else "one class only"
             return f"not defined: {only}"
@@ -79,9 +79,9 @@ def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | N
 
 
 def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) -> Iterator[Floats]:
-    """Yield blocks of document weights, each row a draw of all documents with replacement.
+    """Yield blocks of document weights; each row says how often a resample has each document.
 
-    Draws that lack a class are left out, because no curve exists for them.
+    Resamples without positives or without negatives are left out, because no curve exists for them.
     """
     rng = np.random.default_rng(seed)
     share = np.full(data.n_documents, 1.0 / data.n_documents)
@@ -99,8 +99,8 @@ def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) 
 def _exact_over_documents(data: _Labelled, estimate: float, ci_level: float, why: str) -> Interval:
     """Return Clopper-Pearson limits that count every document once, however many rows it has.
 
-    The share may be a fraction of a document: the limits are then between the exact intervals of
-    the neighbouring whole numbers.
+    If the estimate does not correspond to a whole number of documents, the limits are between those
+    of the two nearest whole numbers.
     """
     tail, n_documents = (1.0 - ci_level) / 2.0, data.fewest_documents
     right = estimate * n_documents
@@ -123,8 +123,8 @@ def bootstrap_auc(
 ) -> Interval:
     """Estimate the area under the ROC curve with a bootstrap over whole documents.
 
-    The area is the chance that a random positive scores above a random negative, ties counting
-    one half.
+    The area is the chance that a random positive scores above a random negative; a tie counts one
+    half.
 
     Parameters
     ----------
@@ -134,25 +134,27 @@ def bootstrap_auc(
     scores : array_like of float
         Higher means "flag".
     clusters : array_like, optional
-        Document of each row; each row is its own document when omitted.
+        Document of each row; if omitted, each row is a document.
     n_resamples : int, default 2000
-        Draws of all documents with replacement; draws without both classes are left out.
+        Number of resamples of the documents. Those without positives or without negatives are left
+        out.
     seed : int, default 0
-        Seed of the draws.
+        Seed of the resampling.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Percentile limits and the bootstrap standard error. Clopper-Pearson over documents, with
-        a note, where the draws do not vary (perfect separation) or a class comes from fewer than
-        10 documents. NaN with a note when a class is absent.
+        Area with percentile limits and the bootstrap standard error. If the resamples do not vary
+        (perfect separation), or positives or negatives come from fewer than 10 documents, the
+        limits are Clopper-Pearson over documents, with a note. NaN with a note if there are no
+        positives or no negatives.
 
     Raises
     ------
     ValueError
-        For labels other than 0 and 1, arrays of unequal length, or an impossible level.
+        If a label is not 0, 1 or missing, lengths differ, or the level is not between 0 and 1.
 
     Notes
     -----
@@ -194,7 +196,7 @@ def bootstrap_auc(
 
 
 def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Count the rows of each class, positives first, by document and distinct score."""
+    """Count positives, and negatives, by document (rows) and distinct score (columns)."""
     values, codes = np.unique(data.scores, return_inverse=True)
     shape = (data.n_documents, values.size)
     positives, negatives = (
@@ -207,20 +209,20 @@ def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_arra
 
 
 def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
-    """Count the negatives needed, none of them flagged, to bound the false-flag rate.
+    """Return how many negatives, none of them flagged, suffice to bound the false-flag rate.
 
     Parameters
     ----------
     max_rate : float
-        Upper limit of the rate, strictly between 0 and 1.
+        Wanted upper bound of the false-flag rate, strictly between 0 and 1.
     ci_level : float, default 0.95
         Confidence level of the two-sided interval.
 
     Returns
     -------
     int
-        Smallest n for which 0 of n has its upper limit at or below ``max_rate``, by
-        :func:`skillcomp.stats.bounded.bounded_mean`: the quantile of a beta distribution.
+        Smallest n for which the interval of :func:`skillcomp.stats.bounded.bounded_mean` for 0 of n
+        has its upper limit at or below ``max_rate``.
 
     Examples
     --------
@@ -234,7 +236,7 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, RATES.c, n)) - max_rate
 
-    # Clopper-Pearson, with a whole pseudo-case, needs at least as many.
+    # Clopper-Pearson has a larger pseudo-case (weight 1) and so needs at least as many negatives.
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

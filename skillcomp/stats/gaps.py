@@ -1,4 +1,4 @@
-"""Difference of means between two groups of different cases, plain or within levels.
+"""Difference of the means of two groups with different cases, plain or adjusted for levels.
 
 A level is a category with cases of both groups, such as a rubric dimension with far and near cases.
 """
@@ -16,7 +16,7 @@ from skillcomp.stats.bounded import DELTAS, Quantity, Sample, bounded_means
 from skillcomp.stats.clusters import cluster_codes
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
-# Smallest p-value: below it, 1 minus a tail has fewer than four significant digits.
+# Smallest p-value that is reported: below it, 1 minus the level has fewer than four correct digits.
 _SMALLEST_P = 2e-12
 _XTOL = 1e-8  # precision of the logarithm of a p-value
 
@@ -24,7 +24,7 @@ _XTOL = 1e-8  # precision of the logarithm of a p-value
 def independent_difference(
     first: Sample, second: Sample, *, quantity: Quantity, ci_level: float = 0.95, null: float = 0.0
 ) -> Interval:
-    """Estimate the difference of two means over different cases, second minus first.
+    """Estimate the difference of the means of two groups with different cases, second minus first.
 
     For two groups without common cases, such as far and near cases, or attempts that fail by gold
     under two conditions. If both groups have the same cases, use the mean of the case differences
@@ -34,7 +34,7 @@ def independent_difference(
     ----------
     first, second : tuple of (values, clusters or None, weights or None)
         The two samples, each as for :func:`skillcomp.stats.bounded.bounded_mean`: value, cluster
-        and weight of each case. A cluster must not occur in both.
+        and weight of each case. A cluster must not occur in both samples.
     quantity : Quantity
         Bounds of the values and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
     ci_level : float, default 0.95
@@ -45,10 +45,11 @@ def independent_difference(
     Returns
     -------
     Interval
-        Limits inside the range of possible differences that never have zero width. ``p_value``
-        inverts the same interval and is at least 2e-12. ``se`` and ``df`` combine those of the
-        samples (Welch-Satterthwaite); NaN if a sample has no spread. ``n`` and ``n_clusters`` count
-        both samples. All NaN if a sample has no case.
+        Difference with limits that are inside the range of possible differences and never equal.
+        ``p_value`` tests ``null`` by inverting the same interval and is at least 2e-12. ``se`` and
+        ``df`` combine those of the samples (Welch-Satterthwaite) and are NaN if a sample has no
+        spread. ``n`` and ``n_clusters`` are sums over both samples. All values are NaN if a sample
+        has no case.
 
     Raises
     ------
@@ -57,8 +58,9 @@ def independent_difference(
 
     Notes
     -----
-    Square-and-add (MOVER): with means d1, d2 and their limits l1, u1, l2, u2 at the same level,
-    ``D = d2 - d1``, lower limit ``D - sqrt((d2 - l2)^2 + (u1 - d1)^2)``, upper limit
+    The method is square-and-add (MOVER). With means d1 and d2, and limits l1, u1 and l2, u2 at the
+    same level, the difference is ``D = d2 - d1``, its lower limit
+    ``D - sqrt((d2 - l2)^2 + (u1 - d1)^2)`` and its upper limit
     ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples changes only the sign.
 
     References
@@ -77,7 +79,7 @@ def independent_difference(
     label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"
     mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
     n = mean1.n + mean2.n
-    # the same note of both samples appears once
+    # a note that both samples have appears once
     note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
     if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
@@ -90,7 +92,7 @@ def independent_difference(
 
 
 def _p_value(first: Sample, second: Sample, quantity: Quantity, null: float, gap: float) -> float:
-    """Return the p-value: 1 minus the level of the interval with a limit at the null value."""
+    """Return 1 minus the confidence level at which a limit of the interval equals ``null``."""
     if abs(gap - null) <= 1e-12:
         return 1.0
 
@@ -110,7 +112,7 @@ def _p_value(first: Sample, second: Sample, quantity: Quantity, null: float, gap
 
 Floats = NDArray[np.float64]
 
-_ALONE = 1e-9  # a case with 1 - leverage below this is fitted exactly
+_ALONE = 1e-9  # if 1 - leverage is below this, the case is fitted exactly and has no residual
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class StandardisedGap:
     Attributes
     ----------
     first, second, gap : Interval
-        Weighted mean of each group, and second minus first.
+        Weighted mean of each group, and the mean of the second group minus that of the first.
     """
 
     first: Interval
@@ -137,14 +139,14 @@ def standardised_gap(
     quantity: Quantity = DELTAS,
     ci_level: float = 0.95,
 ) -> StandardisedGap:
-    """Estimate the means of two groups of cases, and their gap, with the same mix of levels.
+    """Estimate the means of two groups of cases, and their gap, weighted to one mix of levels.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
         One value per case, inside the bounds of the quantity; none may be missing.
     second : array_like of bool, shape (n,)
-        Whether the case belongs to the second group (far) or the first (near).
+        Whether the case belongs to the second group (such as far cases), not to the first (near).
     levels : array_like, shape (n,)
         Level of each case; each level must have cases of both groups.
     clusters : array_like, shape (n,)
@@ -157,27 +159,27 @@ def standardised_gap(
     Returns
     -------
     StandardisedGap
-        Intervals of bounded means; p-values of 0 by inverting them.
+        Intervals of bounded means. The p-values test a value of 0 by inverting the intervals.
 
     Raises
     ------
     ValueError
-        If the lengths differ, a label is missing, or a level has only one group.
+        If the lengths differ, a label is missing, or a level has cases of only one group.
 
     Notes
     -----
     The weight of a level with ``a`` cases of the first and ``b`` of the second group is
     proportional to ``a b / (a + b)``. The gap is thus the least-squares coefficient of the group in
-    a model with a dummy for each level: a weighted mean of the gaps of the levels, which need not
-    be equal.
+    a model with a dummy for each level. It is a weighted mean of the gaps within the levels, which
+    need not be equal.
 
     The mean of a group is the weighted bounded mean of its cases. The gap is one bounded mean over
-    all cases of both groups, each with half its weight and the value ``gap + 2 s r / sqrt(1 - h)``
-    (s = 1 in the second group, -1 in the first; r and h are residual and leverage in the model with
-    levels and a common gap). Its single pseudo-case at the bound is as large as the largest case or
-    cluster. Differences between levels therefore do not count as uncertainty, and a level may have
-    a single case of a group. Coverage in 120 simulated designs (2 to 8 levels of 1 to 6 cases) was
-    at least 95.5 %; that of a t interval (CR2) fell to 20 %.
+    all cases of both groups, each with half its weight and the value ``gap + 2 s r / sqrt(1 - h)``.
+    Here s is 1 in the second group and -1 in the first, and r and h are residual and leverage of
+    the case in the model with levels and a common gap. The pseudo-case at the bound is as large as
+    the largest case or cluster. Differences between levels therefore do not count as uncertainty,
+    and a level may have a single case of a group. Coverage in 120 simulated designs (2 to 8 levels
+    of 1 to 6 cases) was at least 95.5 %; coverage of a t interval (CR2) fell to 20 %.
 
     Examples
     --------
@@ -214,7 +216,7 @@ def standardised_gap(
 
 
 def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
-    """Return the residuals of the model with levels and a common gap over sqrt(1 - leverage)."""
+    """Fit a model with levels and a common gap; return residuals / sqrt(1 - leverage)."""
     square = float(centred @ centred)
     rest = x - (np.bincount(level, weights=x) / size)[level]
     rest = rest - centred * (centred @ x) / square
