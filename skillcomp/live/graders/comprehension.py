@@ -1,4 +1,4 @@
-"""Model graders: verdicts on the checks of an answer, or the better of two answers."""
+"""Graders that ask a model: for verdicts on the checks of an answer, or for the better answer."""
 
 from __future__ import annotations
 
@@ -45,50 +45,56 @@ class ComprehensionGrader(BaseGrader):
     agent : Agent
         The model, preferably of another family than the agent under test (`family_warning`).
     style : str, default "forced"
-        ``"forced"``: a quote and a reason for every verdict, four forcing functions, and a
-        precomputed overlap check that binds the verbatim checks. ``"evidence"``: quotes and
-        reasons, and the overlap check as information. ``"impression"``: verdicts only, without
-        sight of the skill. These are the three graders of the pilot.
+        With ``"forced"``, the model must give a quote and a reason for every verdict and follow
+        four rules (the forcing functions); an overlap check, computed beforehand, decides the
+        verbatim checks. With ``"evidence"``, it must give quotes and reasons, and it sees the
+        result of the overlap check. With ``"impression"``, it gives only verdicts and does not see
+        the skill. These are the three graders of the pilot.
     version : str, optional
-        Pins the prompt: the first digits of the version that the study started with.
+        First digits of the version that the study started with; another version is an error.
     name : str, optional
-        Label in the frames, by default style and agent. Within a study, a name belongs to one
-        model and one set of agent settings.
+        Label of the grader in the frames. Default: the style and the agent's name. Within a study,
+        a name belongs to one model and one set of agent settings.
     ngram : int, default 6
-        Length in content tokens of a shared run that counts as copied.
+        Number of consecutive content tokens that the answer must share with the skill to count as
+        copied.
     without : sequence of str
         Parts of the prompt to leave out, to measure their effect: ``"RULE-1"``, ``"RULE-3"``,
         ``"RULE-6"``, ``"RULE-9"`` (forcing functions of style ``forced``), ``"concept_field"`` and
-        ``"expected_reasoning"``. Without RULE-6, failures with hedged reasons are accepted; every
-        behaviour always needs a verdict.
+        ``"expected_reasoning"``. Without RULE-6, a FAIL with a hedged reason is accepted. Every
+        behaviour needs a verdict, even without RULE-9.
     reply : {"plain", "report"}, default "plain"
-        JSON form of the reply: that of this package or of the source report (appendix A.1).
+        JSON form of the reply: ``"plain"`` is the form of this package, ``"report"`` that of the
+        source report (appendix A.1).
     template : path, optional
-        A custom prompt instead of that of the style, in plain text with the placeholders
+        File of a custom prompt, used instead of that of the style: plain text with the placeholders
         ``{{ skill_body }}``, ``{{ concept_field }}``, ``{{ question }}``, ``{{ answer }}``,
         ``{{ expected_reasoning }}``, ``{{ overlap }}``, ``{{ behaviors }}`` and ``{{ output }}``.
-        Each becomes a delimited block; the style still decides which rules a reply must follow.
+        A delimited block replaces each placeholder. The style still decides which rules a reply
+        must follow.
 
     Attributes
     ----------
     version : str
-        Hash of the prompt (its templates, or the custom one) and of the reply schema, followed by
-        the parts left out and by `ngram` if it is not 6.
+        Hash of the prompt (of the style's templates or of the custom prompt) and of the reply
+        schema. The names of the parts left out follow, and `ngram` if it is not 6.
 
     Raises
     ------
     GraderError
-        If the style does not exist, the pinned version is not the present one, or `without`,
+        If the style does not exist, `version` is not that of the present prompt, or `without`,
         `reply` or `template` is not allowed.
 
     Notes
     -----
-    The overlap check compares the answer with the whole SKILL.md of the skill, in every condition,
-    and ignores text of the prompt, as `skillcomp.overlap.score` does with the tokenizer of the
-    report (A.3); each verdict stores its result. After a reply that breaks a rule, the model is
-    asked again, at most twice, and shown the problems; then the verdicts are ``malformed`` and keep
-    the raw text. If the grader refuses or cannot be reached, the status of its verdicts shows it: a
-    failed grader is never a failed agent.
+    The overlap check compares the answer with the whole SKILL.md of the case's skill, in every
+    condition, and ignores n-grams that also occur in the prompt. `skillcomp.overlap.score` with the
+    tokenizer of the report (A.3) does the same. Each verdict stores the result of the check.
+
+    After a reply that breaks a rule, the model is shown the problems and asked again, at most
+    twice. If the last reply still breaks a rule, the verdicts are ``malformed`` and keep its raw
+    text. If the grader refuses or cannot be reached, the status of the verdicts shows this; a
+    failure of the grader never counts as a failure of the agent.
     """
 
     agent: Agent
@@ -128,7 +134,7 @@ class ComprehensionGrader(BaseGrader):
         self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str]:
-        """Return the n-grams that an answer shares with its skill, as shown to the grader."""
+        """Return the n-grams that answer and skill share; none with style ``impression``."""
         if self.style == "impression":
             return []
         return shared_with_skill(answer, skill, case, n=self._ngram)
@@ -136,7 +142,7 @@ class ComprehensionGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Grade an answer: one verdict for each check.
+        """Grade an answer and return one verdict for each check.
 
         Parameters
         ----------
@@ -145,19 +151,19 @@ class ComprehensionGrader(BaseGrader):
         case : Case
             The attempt's case.
         skill : Skill
-            The skill of the case, whichever skill was loaded.
+            The skill of the case, even if the agent had another skill loaded or none.
         **place
             The fields of `Place`: round, batch, item and order.
 
         Returns
         -------
         Grading
-            The cost of all replies is divided evenly among the verdicts.
+            The verdicts and replies. Each verdict has an equal share of the cost of all replies.
 
         Raises
         ------
         GraderError
-            If there is no answer to grade, or case or skill do not belong to the attempt.
+            If there is no answer to grade, or if the case or the skill is not that of the attempt.
         """
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
@@ -185,13 +191,13 @@ class Comparison:
     Attributes
     ----------
     judgement : PairwiseJudgement or None
-        None if the comparator refused, could not be reached or gave no usable reply.
+        The judgement; None if the model refused, could not be reached or gave no usable reply.
     replies : tuple of Reply
-        All replies in order, including malformed ones (they cost money too).
+        All replies in order, including malformed ones, because they cost money too.
     problems : tuple of str
-        Why the last reply cannot be used; empty if it can.
+        Reasons why the last reply cannot be used; empty if it can be used.
     gives_away : str or None
-        Words by which an answer reveals its condition.
+        Words by which an answer reveals its condition; None if no such words were found.
     """
 
     judgement: PairwiseJudgement | None
@@ -203,17 +209,18 @@ class Comparison:
 class PairwiseGrader(BaseGrader):
     """A model that chooses the better of two answers to a case, or declares a tie.
 
-    It sees the question and both answers, each delimited and escaped, but not the skill, the
-    condition, the attempt or the behaviours. `skillcomp.compare` shows it both orders.
+    The model sees the question and both answers, each delimited and escaped, but not the skill,
+    the conditions, the attempt_ids or the behaviours. `skillcomp.compare` shows each pair in both
+    orders.
 
     Parameters
     ----------
     agent : Agent
         The model, preferably of another family than the agent under test.
     version : str, optional
-        Pins the prompt: the first digits of the version that the study started with.
+        First digits of the version that the study started with; another version is an error.
     name : str, optional
-        Label in the frames, by default ``pairwise`` and the agent.
+        Label of the grader in the frames. Default: ``pairwise`` and the agent's name.
 
     Attributes
     ----------
@@ -223,14 +230,14 @@ class PairwiseGrader(BaseGrader):
     Raises
     ------
     GraderError
-        If the pinned version is not the present one.
+        If `version` is not that of the present prompt.
 
     Notes
     -----
-    The rationale comes before the verdict. After a reply that cannot be read, the model is asked
-    again, at most twice, and shown the problems. Judges of pairs favour a position, and longer
-    answers: `skillcomp.bias.position` estimates the former from both orders (Zheng et al. 2023,
-    arXiv:2306.05685).
+    In a reply, the rationale comes before the verdict. After a reply that cannot be used, the model
+    is shown the problems and asked again, at most twice. Models that compare answers favour one
+    position (Zheng et al. 2023, arXiv:2306.05685) and longer answers. `skillcomp.bias.position`
+    estimates the preference for a position from both orders.
     """
 
     agent: Agent
@@ -252,23 +259,25 @@ class PairwiseGrader(BaseGrader):
     async def compare(
         self, first: Attempt, second: Attempt, case: Case, *, item: str, order: int = 1
     ) -> Comparison:
-        """Compare two answers, shown in this order.
+        """Compare two answers, shown to the model in the given order.
 
         Parameters
         ----------
         first, second : Attempt
-            Two answers to the case with status ``ok``, in the order shown.
+            Two attempts at the case with status ``ok``; `first` is shown first.
         case : Case
-            The case of both.
+            The case of both attempts.
         item : str
-            Name of the comparison; the model sees it, so it must reveal nothing.
+            Blind name of the comparison. The model sees it, so it must not reveal the conditions.
         order : int, default 1
-            1 or 2; only recorded.
+            Which of the pair's two orders this is, 1 or 2. The judgement records it; it does not
+            change what is shown.
 
         Returns
         -------
         Comparison
-            A tie is a judgement with ``winner`` None; a failure has no judgement.
+            The result. A tie is a judgement with ``winner`` None; a failed comparison has no
+            judgement.
 
         Raises
         ------
@@ -303,7 +312,7 @@ class PairwiseGrader(BaseGrader):
 
 
 def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
-    """Parse a reply of the comparator; return it, or None, and its problems."""
+    """Parse the reply to a comparison; return the reply (None if unusable) and its problems."""
     reply, problems = read_item(text, COMPARATOR.reply, item)
     if reply is not None and not reply.rationale.strip():
         problems.append("The rationale is empty.")

@@ -17,8 +17,8 @@ from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
-PREFIX = "gold/"  # starts the attempt id of every gold answer and of no other attempt
-_DIGITS = 8  # hex digits of the sha256 of the text
+PREFIX = "gold/"  # the attempt_ids of gold answers start with this, and no others do
+_DIGITS = 8  # hex digits of the answer's sha256 in its attempt_id
 
 
 class GoldAnswer(Record):
@@ -27,13 +27,13 @@ class GoldAnswer(Record):
     Attributes
     ----------
     case_id : str
-        The answered case.
+        The case that is answered.
     id : str
-        Name within the case.
+        Name of the gold answer within its case.
     answer : str
-        The text.
+        Text of the answer.
     labels : dict of str to bool
-        Whether a check passes, by check_id; checks without a label do not count.
+        Known verdicts by check_id: True for a pass. A check without a label does not count.
     """
 
     case_id: str
@@ -43,11 +43,11 @@ class GoldAnswer(Record):
 
     @property
     def attempt_id(self) -> str:
-        """The attempt id of this gold answer; it changes when the text changes."""
+        """The attempt_id of this gold answer; it changes with the text of the answer."""
         return f"{PREFIX}{self.case_id}/{self.id}@{whole_hash(self.answer)[:_DIGITS]}"
 
     def attempt(self, skill: str) -> Attempt:
-        """Return the answer as an attempt to grade; it is never stored as an attempt."""
+        """Return the answer as an attempt that can be graded; such attempts are never stored."""
         own = self.model_dump(include={"case_id", "answer"})
         return Attempt(attempt_id=self.attempt_id, skill=skill, condition="gold", **own)
 
@@ -55,7 +55,7 @@ class GoldAnswer(Record):
 def gold_answers(
     suites: Iterable[Suite], gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None
 ) -> list[GoldAnswer]:
-    """Return the gold answers of the suites, then those of `gold`."""
+    """Return the gold answers in the suites, followed by those in `gold`."""
     cases: dict[str, Case] = {}
     rows: list[tuple[str, Any]] = []
     for suite in suites:
@@ -134,13 +134,13 @@ class Agreement:
     Attributes
     ----------
     n, n_agree, n_missing : int
-        Labels with a verdict, those of them that agree, and labels without a verdict because the
-        grader failed (they count neither way).
+        Number of labels with a verdict, number of those that agree with their verdict, and number
+        of labels without a verdict because the grader failed. `share` ignores the last.
     ci_low, ci_high : float
-        Wilson's 95 % interval of the share. It treats labels as independent, which labels of one
-        answer are not.
+        Wilson's 95 % interval for `share`. It treats all labels as independent, although labels of
+        the same answer are not.
     differing : tuple of str
-        The first five labels on which grader and gold differ.
+        Descriptions of the first five labels that differ from the grader's verdict.
     """
 
     n: int
@@ -152,17 +152,17 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """Share of the labels with a verdict that agree; NaN without any."""
+        """Share of agreement among the labels with a verdict; NaN if no label has one."""
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a receipt; unknown numbers are None."""
+        """Return the fields of a receipt; share and interval are None if there are no verdicts."""
         share = {"agreement": self.share, "ci_low": self.ci_low, "ci_high": self.ci_high}
         numbers = {name: value if self.n else None for name, value in share.items()}
         return {**numbers, "n": self.n, "n_agree": self.n_agree, "n_missing": self.n_missing}
 
     def __str__(self) -> str:
-        """Show share, counts and interval."""
+        """Return the share of agreement, its counts and its interval as a phrase."""
         if not self.n:
             return f"agreement with gold is not known: no verdicts on {self.n_missing} labels"
         missing = f", {self.n_missing} without a verdict" if self.n_missing else ""
@@ -173,7 +173,7 @@ class Agreement:
 
 
 def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
-    """Compare a grader's verdicts on gold answers with their labels."""
+    """Compare a grader's verdicts on gold answers with the labels of these answers."""
     judgements = {
         (row.attempt_id, row.check_id): row.passed for row in verdicts if row.status == "ok"
     }
@@ -193,7 +193,7 @@ def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict])
 
 
 def require_agreement(agreement: Agreement, grader: str, least: float | None) -> None:
-    """Raise if a grader agrees with less than a share `least` of the gold labels."""
+    """Raise if the share of gold labels that a grader agrees with is below `least` or unknown."""
     if least is None:
         return
     if agreement.n_missing >= max(agreement.n, 1):
@@ -206,7 +206,7 @@ def require_agreement(agreement: Agreement, grader: str, least: float | None) ->
 
 
 def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """Raise if `least` is not a share above 0, or there are no gold answers."""
+    """Raise if `least` is given, but is not above 0 and at most 1, or there are no gold answers."""
     if least is None:
         return
     if not 0 < least <= 1:

@@ -1,4 +1,4 @@
-"""Base of all graders: identity, results, and asking a model until its reply is usable."""
+"""Shared parts of all graders: identity, results, and repeated questions to a model."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
 
 _T = TypeVar("_T")
-ASKED_AGAIN = 2  # times, after a reply that breaks a rule (report 7.10)
+ASKED_AGAIN = 2  # maximum number of repeated questions after unusable replies (report 7.10)
 ITEM_LENGTH = 8  # hex digits of a blind name
 
 
 class GraderWarning(UserWarning):
-    """Verdicts may be biased: grader and agent are related, or the grader can guess conditions."""
+    """Warning about a grader, for example that it has the model family of an agent under test."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class Grading:
     Attributes
     ----------
     verdicts : tuple of Verdict
-        One for each check; if the grader failed, their status shows it.
+        One verdict for each check. If the grader failed, the status of the verdicts shows it.
     replies : tuple of Reply
-        All replies in order, including malformed ones (they cost money too).
+        All replies in order, including malformed ones, because they cost money too.
     problems : tuple of str
-        Rules that the last reply breaks; empty if it is usable.
+        Rules that the last reply breaks; empty if the reply is usable.
     gives_away : str or None
-        Words by which the answer reveals its condition.
+        Words by which the answer reveals its condition; None if no such words were found.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -46,7 +46,7 @@ class Grading:
 
     @property
     def fatal(self) -> bool:
-        """Whether every further grading would fail in the same way."""
+        """Whether every further grading would fail for the same reason as this one."""
         return bool(self.replies) and self.replies[-1].fatal
 
 
@@ -56,9 +56,10 @@ class Judge(Protocol):
     Attributes
     ----------
     name, kind : str
-        Label in the frames, and type (``llm``, ``replay``, ...).
+        Label of the judge in the frames, and its type (``llm``, ``rules``, ...).
     model, family, version : str or None
-        Model, its family, and version of the instructions; other instructions, other version.
+        The model, the family of the model, and the version of the judge's instructions. Other
+        instructions have another version.
     """
 
     name: str
@@ -74,11 +75,12 @@ class Place(TypedDict, total=False):
     Attributes
     ----------
     round : int
-        1 by default; 2 and up for grading again.
+        Number of the grading round. Default: 1; repeated gradings have 2 or more.
     batch, item : str or None
-        Recorded names; a model sees `item`, so it must reveal nothing.
+        Name of the batch, and blind name of the answer; both are recorded with the verdicts. A
+        model sees `item`, so it must not reveal the condition.
     order : int
-        Position of the first verdict in its batch; 1 by default.
+        Position of the grading's first verdict within its batch. Default: 1.
     """
 
     round: int
@@ -88,7 +90,7 @@ class Place(TypedDict, total=False):
 
 
 class LiveGrader(Judge, Protocol):
-    """A grader: decides the checks of an attempt."""
+    """Methods that every grader must have; they decide the checks of an attempt."""
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -96,11 +98,11 @@ class LiveGrader(Judge, Protocol):
         """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
 
     async def aclose(self) -> None:
-        """Close connections."""
+        """Close the connections of the grader."""
 
 
 class BaseGrader:
-    """Base class of graders: their identity in verdicts, and the connections of their agent."""
+    """Base class of graders; it adds their identity to verdicts and closes their agent."""
 
     name: str
     kind: str = "llm"
@@ -138,15 +140,16 @@ class Judged:
     Attributes
     ----------
     passed : bool
-        PASS or FAIL.
+        True for PASS, False for FAIL.
     evidence_quote, rationale : str or None
-        Text of the reply; None for the style ``impression``.
+        Quote and reason from the reply; None for the style ``impression``.
     borderline : bool or None
-        A PASS with a hedged rationale, which deserves a second look; None without a rationale.
+        Whether the verdict is a PASS with a hedged rationale, which deserves a second look; None if
+        the rationale was not examined for this.
     dimension_passed : bool or None
         The reply's verdict on all behaviours together; None for the style ``impression``.
     score : float or None
-        Score, if the prompt asks for one.
+        Score from the reply; None if the prompt asks for none.
     """
 
     passed: bool
@@ -165,7 +168,7 @@ async def ask_until_read(
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
 ) -> tuple[_T | None, list[Reply], list[str]]:
-    """Ask a model until its reply is usable: at most twice again, with the problems shown.
+    """Ask a model; after an unusable reply, show it the problems and ask again, at most twice.
 
     Parameters
     ----------
@@ -174,23 +177,24 @@ async def ask_until_read(
     prompt : callable
         Called with ``problems=`` (a list of str, empty at first); returns a `GraderPrompt`.
     schema : type of pydantic.BaseModel
-        Shape of the reply.
+        Schema that the reply must fit.
     read : callable
         Called with the text of a reply; returns the result and its problems. A reply without
         problems is usable.
     usable : collection of str, default ("ok", "truncated")
-        Statuses of a reply that is read; after another status nothing more is asked.
+        Statuses with which a reply is read. After a reply with another status, the model is not
+        asked again.
     cell : Cell, optional
-        Passed on to the agent.
+        Details of the question, which the agent receives.
 
     Returns
     -------
     result
-        The result of `read` for the last reply; None after a status that is not usable.
+        Result of `read` for the last reply; None if that reply has a status outside `usable`.
     list of Reply
-        All replies, first to last.
+        All replies, in the order in which they arrived.
     list of str
-        Problems of the last reply; empty if it is usable.
+        Problems of the last reply; empty if the reply is usable or was not read.
     """
     replies: list[Reply] = []
     result, problems = None, list[str]()
@@ -212,9 +216,10 @@ def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: A
     check : Check
         The check.
     position : int
-        Position of the check in its case, from 0; it is added to ``about["order"]``.
+        Position of the check in its case, counted from 0. The verdict's ``order`` is the sum of
+        this position and ``about["order"]``.
     about : mapping
-        The fields that all verdicts on the answer share, from `BaseGrader.about`.
+        Fields that all verdicts on the answer share, as returned by `BaseGrader.about`.
     **outcome
         Further fields of the `Verdict`, such as ``passed``, ``status`` and ``rationale``.
 
@@ -237,17 +242,17 @@ def verdicts_of(
     case : Case
         The case with its checks.
     replies : sequence of Reply
-        All replies to the grading; their cost is divided equally among the checks.
+        All replies of the grading. Each verdict has an equal share of their cost.
     judged : mapping of str to Judged
-        The judgements of the last reply, by check_id; empty if it cannot be used.
+        Judgements read from the last reply, by check_id; empty if the reply cannot be used.
     about : mapping
-        The fields that all verdicts on the answer share, from `BaseGrader.about`.
+        Fields that all verdicts on the answer share, as returned by `BaseGrader.about`.
 
     Returns
     -------
     tuple of Verdict
-        One verdict for each check, in the order of the case. Without `judged` their status is
-        ``malformed``, ``refused`` or ``error``, and ``passed`` is None.
+        One verdict for each check, in the order of the case. If `judged` is empty, the verdicts
+        have status ``malformed``, ``refused`` or ``error``, and their ``passed`` is None.
     """
     last = replies[-1]
     status: VerdictStatus = "ok" if judged else failure(last)
@@ -262,14 +267,14 @@ def verdicts_of(
 
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
-    """Return the total cost of replies in US dollars; None if one of them has no cost."""
+    """Return the total cost of replies in US dollars; None if the cost of any is unknown."""
     costs = [reply.cost_usd for reply in replies]
     recorded = [cost for cost in costs if cost is not None]
     return sum(recorded) if len(recorded) == len(costs) else None
 
 
 def failure(reply: Reply) -> VerdictStatus:
-    """Return the status of the verdicts that are missing because of a reply."""
+    """Return the status of verdicts for which this reply gives no usable result."""
     if reply.status in ("ok", "truncated"):
         return "malformed"
     return "refused" if reply.status == "refused" else "error"
@@ -278,18 +283,18 @@ def failure(reply: Reply) -> VerdictStatus:
 def answer_of(
     attempt: Attempt, case: Case, skill: Skill | None = None, *, done: str = "graded"
 ) -> str:
-    """Return the answer to judge; raise if it is missing or belongs to another case.
+    """Return the answer of an attempt; raise if it is missing or belongs to another case.
 
     Parameters
     ----------
     attempt : Attempt
         The attempt to judge.
     case : Case
-        The case that the caller judges it by.
+        The case by which the attempt is judged.
     skill : Skill, optional
-        The skill of the case, if the caller has it.
+        The skill of the case; without it, the skill is not checked.
     done : str, default "graded"
-        The verb of the error message.
+        Participle in the error message, such as "graded" or "compared".
 
     Returns
     -------
@@ -299,7 +304,7 @@ def answer_of(
     Raises
     ------
     GraderError
-        If the status is not ``ok``, or case or skill are not those of the attempt.
+        If the status is not ``ok``, or if the case or the skill is not that of the attempt.
     """
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
@@ -316,7 +321,7 @@ def answer_of(
 
 
 class Blind(NamedTuple):
-    """An attempt with the name that its grader sees and the position of its first verdict."""
+    """An attempt, the blind name that its grader sees, and the position of its first verdict."""
 
     attempt_id: str
     item: str
@@ -324,7 +329,19 @@ class Blind(NamedTuple):
 
 
 def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
-    """Shuffle attempts and give them names that reveal nothing.
+    """Shuffle attempts and give them blind names, which reveal nothing about the attempts.
+
+    Parameters
+    ----------
+    attempts : mapping of str to int
+        Number of checks of each attempt, by attempt_id.
+    seed : int
+        Seed of the order and the names.
+
+    Returns
+    -------
+    list of Blind
+        The attempts in shuffled order. ``order`` counts verdicts from 1 over all attempts.
 
     Examples
     --------
@@ -340,7 +357,7 @@ def blind(attempts: Mapping[str, int], *, seed: int) -> list[Blind]:
 
 
 def family_warning(grader: Judge, agents: Iterable[str | None]) -> str | None:
-    """Return a warning if a grader judges answers of its own family, or None."""
+    """Return a warning if grader and agents share a model family or one is unknown; else None."""
     families = set(agents)
     if grader.family is not None and grader.family in families:
         return (

@@ -1,8 +1,8 @@
 """Prompts of graders; all data in them are delimited and escaped.
 
-Instructions come first and never change within a study, then the text of the skill, then the case.
-So the service can cache everything but the case, and every rule precedes the material that it
-guards against.
+A prompt starts with the instructions, which never change within a study. The text of the skill
+follows, then the case. With this order, the service can cache everything before the case, and each
+rule comes before the material to which it applies.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from skillcomp.records import Case, Check, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
-# JSON form of a reply: that of this package or of the source report (A.1)
+# JSON form of a reply: "plain" is that of this package, "report" that of the source report (A.1)
 ReplyForm = Literal["plain", "report"]
-# parts of a prompt that can be left out; each choice is a version (report 8.4, 8.6, 7.10)
+# Parts of a prompt that can be left out (report 8.4, 8.6, 7.10); the version names those left out.
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
-# Hashes of the present templates, and the hashes that older stores recorded for the same text. An
-# edited template gets another hash, and its line here no longer applies.
+# Maps the hash of a present prompt to the hash under which older stores recorded the same prompt.
+# An edited template has a new hash, so its entry here is no longer found.
 _FIRST_NAMES = {
     "cc8e781cbc46": "837d064b95ba",
     "d02f721984c5": "4e36003d1584",
@@ -39,14 +39,15 @@ _FIRST_NAMES = {
 }
 _COUNTED = ("", "This rule", "These two rules", "These three rules", "These four rules")
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}")
-_MAX_TEMPLATE = 1 << 18  # characters
+_MAX_TEMPLATE = 1 << 18  # maximum length of a custom prompt, in characters
 
 
-# Names and docstrings of the reply classes are in their schema, which a grader's version hashes.
+# Do not change names or docstrings of the reply classes: their schemas contain both, and a
+# grader's version is a hash that covers the schema.
 
 
 class _Evidenced(Record):
-    # evidence comes before the verdict, so that it cannot be written to fit the verdict
+    # The evidence comes before the verdict, so that a model cannot fit it to a verdict it gave.
     id: str
     evidence_quote: str
     rationale: str
@@ -120,9 +121,9 @@ Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
 
 @dataclass(frozen=True)
 class GraderPrompt:
-    """A prompt in two parts: ``system`` is the same for every case of a skill, ``user`` is not.
+    """A prompt in two parts; ``system`` is the same for all cases of a skill, ``user`` is not.
 
-    A custom template is all ``user``.
+    A custom prompt is entirely in ``user``, and its ``system`` is None.
     """
 
     system: str | None
@@ -131,7 +132,7 @@ class GraderPrompt:
 
 @cache
 def _template_environment() -> jinja2.Environment:
-    # finalize escapes the output of every expression, so no template can forget to
+    # finalize escapes the output of every expression, so a template cannot forget to escape
     return jinja2.Environment(
         loader=jinja2.PackageLoader("skillcomp", "templates"),
         autoescape=False,
@@ -143,7 +144,7 @@ def _template_environment() -> jinja2.Environment:
 
 
 def template_text(name: str) -> str:
-    """Return the text of a template of this package."""
+    """Return the source text of one of the package's prompt templates."""
     environment = _template_environment()
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]
@@ -155,7 +156,7 @@ def _checked_style(style: str) -> Style:
 
 
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
-    """Return the model that a reply of this style must fit."""
+    """Return the pydantic model that a reply must fit, for a grader style and a reply form."""
     require_known("reply: found", reply, get_args(ReplyForm), GraderError)
     if reply == "report":
         if _checked_style(style) == "impression":
@@ -174,7 +175,7 @@ def grader_version(
     reply: ReplyForm = "plain",
     template: str | None = None,
 ) -> str:
-    """Return the hash of prompt and reply schema, followed by the parts left out."""
+    """Return the hash of a prompt and its reply schema, followed by the names of parts left out."""
     schema = json.dumps(reply_schema(style, reply).model_json_schema(), sort_keys=True)
     rules = template_text(f"grader-{style}.j2") if template is None else template
     parts = [rules, template_text(_CASE)]
@@ -185,7 +186,7 @@ def grader_version(
 
 
 def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
-    """Return the parts left out, each once and in a fixed order; raise on unknown names."""
+    """Return the names in `without`, each once, in a fixed order; raise if one is not allowed."""
     names = [without] if isinstance(without, str) else list(without)
     switches = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
     allowed = switches[_checked_style(style)] or ("nothing, it is told none of these",)
@@ -196,13 +197,13 @@ def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
 
 
 def read_template(path: str | Path) -> str:
-    """Read a custom prompt; raise if it lacks something that a grader needs.
+    """Read a custom prompt; raise if it lacks a placeholder that every prompt needs.
 
     Raises
     ------
     GraderError
-        If the file cannot be read, names an unknown placeholder (the message lists the known ones),
-        or lacks the answer, the behaviours or the form of the reply.
+        If the file cannot be read or is too long, contains an unknown placeholder (the message
+        lists the known ones), or lacks ``{{ answer }}``, ``{{ behaviors }}`` or ``{{ output }}``.
     """
     file = Path(path)
     try:
@@ -235,7 +236,7 @@ _NEEDED = ("answer", "behaviors", "output")
 
 
 def dimension_of(case: Case) -> str:
-    """Return the dimension of a case, as shown to a grader."""
+    """Return the dimension of a case as a grader sees it; "none" if the case has none."""
     return case.comprehension_dimension or case.dimension or "none"
 
 
@@ -253,10 +254,11 @@ def grader_prompt(
     reply: ReplyForm = "plain",
     template: str | None = None,
 ) -> GraderPrompt:
-    """Build the prompt about one answer.
+    """Build the prompt that asks for verdicts on one answer.
 
-    Each placeholder of a `template` becomes the whole block with its tags, as in the prompts of
-    this package. It becomes empty if the case has no such text or the part is left out.
+    In a custom `template`, each placeholder is replaced by a whole block with its tags, as in the
+    prompts of this package. If the case lacks this text or the part is left out, the placeholder
+    is replaced by nothing.
     """
     impression = _checked_style(style) == "impression"
 
@@ -297,7 +299,7 @@ def _check_data(check: Check) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class BlindPrompt(Generic[_R]):
-    """A prompt without skill and condition: its templates and the schema of the reply."""
+    """Templates and reply schema of a prompt that shows neither skill nor condition."""
 
     rules: str
     case: str
@@ -305,12 +307,12 @@ class BlindPrompt(Generic[_R]):
 
     @cached_property
     def version(self) -> str:
-        """The hash of the templates and of the reply schema."""
+        """Hash of the templates and of the reply schema."""
         schema = json.dumps(self.reply.model_json_schema(), sort_keys=True)
         return short_hash(template_text(self.rules), template_text(self.case), schema)
 
     def about(self, *, item: str, problems: Sequence[str] = (), **data: str) -> GraderPrompt:
-        """Build the prompt about one item; `data` are the values of its template by name."""
+        """Build the prompt about one item; `data` holds the values for the template, by name."""
         make = _template_environment().get_template
         user = make(self.case).render(data, item=Attribute(item), problems=list(problems))
         return GraderPrompt(system=make(self.rules).render(), user=user)
@@ -321,10 +323,10 @@ RUBRIC = BlindPrompt("rubric.j2", "rubric-case.j2", RubricReply)
 
 
 def _blocks_by_placeholder(text: str) -> dict[str, str]:
-    """Return the tagged blocks of a rendered case by placeholder; data in them are escaped."""
+    """Return the tagged blocks in the rendered prompt of a case, by placeholder name."""
     blocks = {}
     for name, tag in _BLOCKS.items():
         if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
             blocks[name] = block[0]
-    # the last match: data may contain such a line too
+    # take the last "# OUTPUT" line, because the data before it may contain such a line too
     return blocks | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

@@ -12,33 +12,35 @@ from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
 from skillcomp.live.graders.reply import gives_condition_away
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
-_PLACE = ("case_id", "condition", "repeat", "perturbation")  # identifies an answer in a study
+_PLACE = ("case_id", "condition", "repeat", "perturbation")  # these identify an answer of an agent
 
 
 class ReplayGrader(BaseGrader):
-    """A grader that repeats the recorded verdicts on the same answer.
+    """A grader that returns the recorded verdicts on an equal answer.
 
     Parameters
     ----------
     store : RunStore
         The recorded study.
     grader : str, optional
-        The recorded grader; optional if the store holds only one.
+        Name of the recorded grader; required if the store holds verdicts of several graders.
     round : int, default 1
-        The recorded round.
+        Recorded round from which the verdicts are taken.
     name : str, optional
-        Label in the frames, by default the recorded one.
+        Label of this grader in the frames. Default: the recorded name.
 
     Raises
     ------
     GraderError
-        If the store holds no such verdicts, or those of several versions.
+        If the store holds no verdicts of this grader and round, or has them for several versions.
 
     Notes
     -----
-    An answer is found by case, condition and repeat, and must equal a recorded answer exactly: a
-    verdict on any other answer would be invented. If several agents gave the same answer, the agent
-    of the same name counts, else the last one. Cost, item, batch and order are the recorded ones.
+    An answer has recorded verdicts if the recorded study has exactly the same text for the same
+    case, condition, repeat and perturbation. On any other text, the verdicts would be invented. If
+    several recorded agents gave this text, the verdicts on the agent with the same name are used;
+    without such an agent, those on the last one. Cost, item, batch and order are the recorded
+    values.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class ReplayGrader(BaseGrader):
     ) -> Grading:
         """Return the recorded verdicts on an answer; see `ComprehensionGrader.grade`.
 
-        Checks without a recorded verdict have status ``error``, with the reason in ``raw``.
+        The verdict on a check without a record has status ``error`` and the reason in ``raw``.
         """
         at = tuple(getattr(attempt, name) for name in _PLACE)
         of_anyone = self._recorded.get((*at, attempt.answer, None), "")

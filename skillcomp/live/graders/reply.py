@@ -1,4 +1,4 @@
-"""Parse a grader's reply, check it by rules, and find words that reveal a condition."""
+"""Parse a grader's reply, check it by rules, and find words that reveal an answer's condition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _M = TypeVar("_M", bound=BaseModel)
 _I = TypeVar("_I", bound=ItemReply)
 _MAX_SHOWN = 5
 
-# an answer without the skill may say that the term is unknown; one with it may cite the skill
+# Phrases that reveal a condition: without the skill, an answer may say that it does not know the
+# term (_UNKNOWING); with the skill, it may cite the skill (_CITING).
 _UNKNOWING = re.compile(
     r"\b(?:i(?:'m| am) (?:not (?:familiar|aware|acquainted)|unfamiliar)"
     r"|(?:i )?(?:do not|don't|cannot|can't) (?:actually )?"
@@ -69,10 +70,10 @@ def judge(
     dimension: str = "none",
     without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
-    """Return the verdicts of a reply by check_id, and the rules that it breaks.
+    """Return the verdicts in a reply by check_id (none if it is unusable), and its problems.
 
-    A reply in the report's JSON must also name the `dimension` of the case and the kind of each
-    check, and list the n-grams if its overlap check failed.
+    A reply in the JSON form of the report must also give the `dimension` of the case and the kind
+    of each check. If its overlap check failed, it must list the shared n-grams.
     """
     parsed, problem = read_json(text, reply_schema(style, reply))
     if parsed is None:
@@ -109,7 +110,7 @@ def judge(
 def _report_problems(
     reply: ReportReply, item: str, dimension: str, checks: Sequence[Check]
 ) -> list[str]:
-    """Return the problems that only a reply in the report's JSON can have."""
+    """Return the problems that only a reply in the JSON form of the report can have."""
     kinds = {check.check_id: check.check_kind for check in checks}
     check = reply.verbatim_overlap_check
     problems = [] if str(reply.case_id) == item else [f"case_id must be '{item}'."]
@@ -126,7 +127,7 @@ def _report_problems(
 
 
 def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[str]]:
-    """Parse a reply about an item; return it, or None, and its problems."""
+    """Parse a reply about an item; return it (None if it cannot be parsed) and its problems."""
     parsed, problem = read_json(text, schema)
     if parsed is not None and parsed.item != item:
         return parsed, [f"item must be '{item}'."]
@@ -134,7 +135,7 @@ def read_item(text: str, schema: type[_I], item: str) -> tuple[_I | None, list[s
 
 
 def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
-    """Parse the JSON object of a reply; return it and an empty text, or None and the problem."""
+    """Parse the JSON object in a reply; return (object, "") or, if that fails, (None, problem)."""
     start, end = text.find("{"), text.rfind("}")
     text = text[start : end + 1] if start >= 0 else text
     try:
@@ -150,7 +151,7 @@ def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
 
 
 def _without_surrogates(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object without lone surrogates, which JSON can escape and no store can hold."""
+    """Return a JSON object without lone surrogates, which no store can hold."""
     return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in content.items()}
 
 
@@ -159,7 +160,7 @@ def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
     count = Counter(ids)
     missing = [name for name in expected if name not in count]
     twice = [name for name in expected if count[name] > 1]
-    # unknown ids are only counted: they are free text, and the problems go into the next prompt
+    # unknown ids are not quoted: they are free text, and the next prompt shows the problems
     strange = sum(name not in expected for name in ids)
     problems = []
     if missing:
@@ -177,7 +178,7 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote as written in the answer; the grader saw the answer escaped as HTML."""
+    """Return a quote without HTML escapes if it is in the answer so; the grader saw it escaped."""
     plain = html.unescape(quote)
     in_plain = normalise_quote(plain) in normalise_quote(answer)
     return plain if plain != quote and in_plain else quote
@@ -193,7 +194,7 @@ def _broken_rules(
 ) -> list[str]:
     name, problems = check.check_id, []
     quote = normalise_quote(verdict.evidence_quote or "")
-    # an empty answer contains no quote
+    # an empty quote is right for an empty answer, which contains nothing to quote
     if not quote and answer.strip():
         problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
     elif quote not in normalise_quote(answer):
@@ -216,7 +217,7 @@ def gives_condition_away(answer: str) -> str | None:
 
     Notes
     -----
-    English phrases only. An answer without them can still reveal its condition.
+    Only English phrases are found. An answer without them can still reveal its condition.
 
     Examples
     --------
@@ -242,34 +243,36 @@ def read_reply(
     version: str | None = None,
     round: int = 1,
 ) -> Grading:
-    """Read a grader's reply in the JSON of the source report (A.1) as verdicts.
+    """Read verdicts from a grader's reply in the JSON form of the source report (A.1).
 
     Parameters
     ----------
     reply : str or Path
-        The reply, with or without its ``<verdict>`` tags and text around them, or the `Path` of a
-        file with it.
+        Text of the reply, or the `Path` of a file that contains it. ``<verdict>`` tags and text
+        around the JSON are allowed.
     attempt, case, skill : Attempt, Case, Skill
-        The graded answer; the ``case_id`` of the reply is that of the case, with or without suite.
+        The graded attempt with its case and skill. The reply must give the ``case_id`` of the case,
+        with or without the suite's name in front.
     grader : str
         Name of the grader in the frames.
     model, family, version : str, optional
         Model, model family and version of the grader.
     round : int, default 1
-        Number of the round; 2 or more for a repeated grading.
+        Number of the grading round; 2 or more for a repeated grading.
 
     Returns
     -------
     Grading
-        One verdict for each check; ``store.append("verdicts", grading.verdicts)`` records them. If
-        the reply breaks a rule (a missing verdict, a quote that is not in the answer, a verdict on
-        the dimension that contradicts its behaviours), the verdicts have status ``malformed`` and
-        keep the reply in ``raw``; ``problems`` gives the reasons.
+        One verdict for each check; ``store.append("verdicts", grading.verdicts)`` records them. The
+        reply breaks a rule if, for example, a verdict is missing, a quote is not in the answer, or
+        the verdict on the dimension contradicts those on its behaviours. Then all verdicts have
+        status ``malformed`` and keep the reply in ``raw``, and ``problems`` lists the reasons.
 
     Raises
     ------
     GraderError
-        If the file cannot be read, there is no answer, or case or skill do not fit the attempt.
+        If the file cannot be read, the attempt has no answer, or the case or the skill is not that
+        of the attempt.
     """
     try:
         text = reply.read_text(encoding="utf-8-sig") if isinstance(reply, Path) else reply

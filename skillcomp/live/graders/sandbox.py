@@ -1,8 +1,9 @@
 """Run a test file on model output in a sandbox.
 
-bubblewrap gives the test its own processes, no network, and a file system with only Python, the
-test and the answer; limits bound its time, memory, processes and output. Without bubblewrap, only
-trusted answers run, and only the limits apply.
+bubblewrap makes the sandbox. Inside, the test has only its own processes, no network, and a file
+system with only the system's programs, Python, the suite's fixtures and the answer. Limits bound
+the time, memory, processes and output of a run. Without bubblewrap, only trusted answers run, and
+only these limits apply.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from skillcomp.errors import GraderError
 from skillcomp.live.agents.process import Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
-# Limits of one run: address space (larger than the memory in use) and file size in bytes,
-# processes, open files.
+# Limits of one run: bytes of address space (always larger than the memory in use), bytes of one
+# file, number of processes, number of open files.
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
-DISK = 64 << 20  # bytes of each folder that the sandbox may write to
+DISK = 64 << 20  # maximum bytes in each folder to which the sandbox may write
 USERS = range(61184, 65520)  # user ids that systems leave unassigned
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
-_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # parts of its folder that Python needs
-_WAIT = 2.0  # seconds for the remaining processes of a user to end
-_SETTINGS = ".settings.ini"  # given explicitly, so that pytest searches for no other
+_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # needed parts of Python's folder
+_WAIT = 2.0  # maximum seconds to wait until the killed processes of a user have ended
+_SETTINGS = ".settings.ini"  # pytest gets this file, so that it does not search for another
 _PROBE = b"""
 import os
 
@@ -47,20 +48,20 @@ _INSIDE = Path(__file__).with_name("sandbox_inside.py")
 
 @dataclass
 class Report:
-    """Result of a run: its tests, which of them passed, and how it ended.
+    """Result of a run: the tests, which of them passed or failed, and how the run ended.
 
     Attributes
     ----------
     collected : list of str
-        The tests; empty if the run ended before they were collected.
+        Names of the tests; empty if the run ended before pytest had collected them.
     failed : dict of str to str
-        Tests that ran and failed, with their messages.
+        Error message of each test that ran and failed, by name.
     passed : set of str
-        Tests with passed set-up, call and clean-up.
+        Names of the tests that passed in set-up, call and clean-up.
     reason : str
-        Why the run ended abnormally; empty if it ended normally.
+        Reason why the run ended abnormally; empty if it ended normally.
     seconds : float
-        Wall clock.
+        Duration of the run by the wall clock.
     """
 
     collected: list[str] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Report:
 
     @property
     def is_pass(self) -> bool:
-        """Whether every collected test passed and the program ended normally."""
+        """Whether tests were collected, all of them passed and the program ended normally."""
         return bool(self.collected) and not self.reason and set(self.collected) == self.passed
 
 
@@ -83,20 +84,20 @@ async def run_tests(
     Parameters
     ----------
     files : mapping of str to bytes
-        The suite's fixtures by name; `test` is one of them.
+        Content of the suite's fixtures, including the test file, by name.
     test : str
-        The test file.
+        Name of the test file.
     answer : str
-        Content of the file named by ``AI_OUTPUT_FILE``.
+        The answer, which the test reads from the file that ``AI_OUTPUT_FILE`` names.
     timeout : float
-        Seconds of wall clock, and of processor time.
+        Maximum seconds by the wall clock; the processor time has about the same limit.
     trusted : bool
-        Run without bubblewrap, only under the limits.
+        Whether to run without bubblewrap, so that only the limits apply.
 
     Returns
     -------
     Report
-        Its ``reason`` covers whatever went wrong inside.
+        The result. Errors inside the run do not raise; ``reason`` describes them.
     """
     with case_folder() as place, _lent_user() as user:
         for name, data in {**files, _SETTINGS: b"[pytest]\n"}.items():
@@ -112,7 +113,8 @@ async def run_tests(
         room = place if trusted else Path("/room")
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # the limit counts all processes of a user; a sandbox and a lent user start with none
+        # The limit counts all processes of a user, also those outside the run. A sandbox and a lent
+        # user have none at first, so only the other case must allow for processes that exist.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
@@ -126,7 +128,7 @@ async def run_tests(
         (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
         program = [sys.executable, "-I", "-B", str(judge / ".inside.py"), str(judge / ".job")]
         command = program if trusted else [*sandboxed(place, user is not None), *program]
-        environment = {  # none of its variables are inherited
+        environment = {  # no variable of this process is passed on
             "AI_OUTPUT_FILE": str(judge / "answer.txt"),
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(room / "home"),
@@ -140,7 +142,7 @@ async def run_tests(
 
 @cache
 def why_no_sandbox() -> str | None:
-    """Return why bubblewrap cannot be used here, None if it can; a probe tries it."""
+    """Return the reason why bubblewrap cannot be used here; None if a trial run succeeds."""
     if sys.platform != "linux" or shutil.which("bwrap") is None:
         return "bubblewrap (the program bwrap) is not installed"
     report = probe(trusted=False)
@@ -148,23 +150,23 @@ def why_no_sandbox() -> str | None:
 
 
 def probe(*, trusted: bool) -> Report:
-    """Run a test that passes; works inside a running event loop, as in a notebook."""
+    """Run a test that must pass, as a trial; this works even inside a running event loop."""
     tests = {"t.py": _PROBE}
     return run_sync(lambda _: run_tests(tests, "t.py", "x", timeout=60, trusted=trusted))
 
 
 def sandboxed(place: Path, is_root: bool) -> list[str]:
-    """Return the command prefix that runs a program in a sandbox."""
+    """Return the start of a command; a program appended to it runs in a sandbox."""
     pytest_spec = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
-    # not the whole folder: Python can be installed in a home folder
+    # bind only these parts of Python's folder, because it may be a home folder with other files
     bound = {path / name for path in python for name in _PYTHON if (path / name).exists()}
     if pytest_spec is not None and pytest_spec.origin is not None:
         bound.add(Path(pytest_spec.origin).resolve().parents[1])
     bound = {path for path in bound if not (path.is_relative_to("/usr") or str(path) in _SYSTEM)}
     command = ["bwrap", "--die-with-parent", "--new-session"]
     command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
-    if is_root:  # root outside becomes another user inside before anything runs
+    if is_root:  # sandbox_inside needs these two rights to change from root to another user
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user"]
@@ -185,14 +187,14 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
         command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", name]
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
     command += ["--bind", str(place / "io" / "report"), "/room/io/report"]
-    # the rest is in memory and would grow without limit
+    # all other folders are in memory and, if writable, could grow without limit
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/room/work"]
 
 
 @contextmanager
 def _lent_user() -> Iterator[int | None]:
-    """Yield an unused user id if this process is root, else None; end its processes afterwards."""
+    """Yield an unused user id if this process is root, else None; then kill the user's processes."""
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return
@@ -216,7 +218,7 @@ def _end_all(user: int) -> None:
 
 
 def processes() -> Iterator[tuple[int, int]]:
-    """Yield user id and process id of every process except zombies."""
+    """Yield the user id and process id of every process that is not a zombie."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
@@ -234,7 +236,7 @@ def _n_processes(user: int) -> int:
 
 
 def _hand_over(place: Path, user: int) -> None:
-    """Let a user read the judged files and write to the home, work and tmp folders."""
+    """Let a user read the folder ``judge`` and write to ``home``, ``work`` and ``tmp``."""
     for folder in (place.parent, place, place / "io"):
         folder.chmod(0o711)
     for path in [place / "judge", *(place / "judge").rglob("*")]:
@@ -244,13 +246,13 @@ def _hand_over(place: Path, user: int) -> None:
 
 
 def _is_open(program: Path) -> bool:
-    """Return whether every user may run a program, by the modes of it and its parent folders."""
+    """Return whether the modes of a program and its parent folders let every user run it."""
     paths = [program, program.resolve()]
     return all(above.stat().st_mode & 0o001 for path in paths for above in (path, *path.parents))
 
 
 def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
-    """Read the report of a run and decide how the run ended."""
+    """Read the report file of a run and find the reason if the run ended abnormally."""
     report = Report(seconds=ran.seconds)
     phases: dict[str, set[str]] = {}
     ended: int | None = None
@@ -283,7 +285,7 @@ def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
 
 
 def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> str:
-    """Return why a run ended abnormally, empty if it ended normally."""
+    """Return the reason why a run ended abnormally; empty if it ended normally."""
     if ran.code is None:
         return f"not done within {timeout:g} seconds"
     if not isinstance(ran.code, int):
@@ -301,7 +303,7 @@ def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> 
 
 
 def _exit_name(code: int) -> str:
-    number = -code if code < 0 else code - 128  # shells and bubblewrap add 128 to a signal
+    number = -code if code < 0 else code - 128  # 128 + signal: from shells and bubblewrap
     if number > 0:
         with suppress(ValueError):
             return signal.Signals(number).name
@@ -309,18 +311,18 @@ def _exit_name(code: int) -> str:
 
 
 def _short_line(text: Any, *, last: bool = False) -> str:
-    """Return the first or last line of a text, cut to 300 characters."""
+    """Return the first line of a text, or the last if `last`, cut to 300 characters."""
     lines: Sequence[str] = str(text).strip().splitlines() or [""]
     return " ".join(lines[-1 if last else 0].split())[:300]
 
 
 def require_sandbox(trust: bool) -> bool:
-    """Return whether answers run without a sandbox; raise if they may not run at all.
+    """Return whether answers must run without a sandbox; raise if they cannot run at all.
 
     Raises
     ------
     GraderError
-        If there is no sandbox and answers are not trusted, or a trusted probe fails.
+        If there is no sandbox, and either `trust` is False or a trial run without a sandbox fails.
     """
     why = why_no_sandbox()
     if why is None:

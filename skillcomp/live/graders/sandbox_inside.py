@@ -1,7 +1,7 @@
-"""Run one test file on one answer; `sandbox` starts this file as a program, nothing imports it.
+"""Run one test file on one answer. `sandbox` starts this file as a program; nothing imports it.
 
-skillcomp cannot be imported here. The outcome of each test is written to the report at once, so
-that it survives the end of this process.
+skillcomp cannot be imported here. The outcome of each test is written to the report as soon as it
+is known, so that it is kept even if this process crashes.
 """
 
 import ctypes
@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-_KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # constants of prctl(2)
-_READ_ALL = 2  # CAP_DAC_READ_SEARCH
+_KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # arguments of prctl(2)
+_READ_ALL = 2  # the capability CAP_DAC_READ_SEARCH, the right to read all files
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
 
 
 def _drop_root(uid: int, reads_all: bool) -> None:
-    """Become another user for good; `reads_all` keeps the right to read all files."""
+    """Change from root to another user for good; `reads_all` keeps the right to read all files."""
     libc = ctypes.CDLL(None)
     if reads_all:
         libc.prctl(_KEEP_CAPS, 1, 0, 0, 0)
@@ -26,7 +26,8 @@ def _drop_root(uid: int, reads_all: bool) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if reads_all:
-        # header: version 3, this process; then effective, permitted, inheritable, in two halves
+        # The header holds the version of capset(2), here 3, and 0 for this process. `caps` holds the
+        # effective, permitted and inheritable sets: first the lower halves, then the upper ones.
         header = (ctypes.c_uint32 * 2)(0x20080522, 0)
         caps = (ctypes.c_uint32 * 6)(*[1 << _READ_ALL] * 3, 0, 0, 0)
         if libc.capset(header, caps) == 0:
@@ -38,7 +39,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
     for name, most in limits.items():
-        with suppress(AttributeError, OSError, ValueError):  # no system has to know every limit
+        with suppress(AttributeError, OSError, ValueError):  # systems do not know every limit
             number = getattr(resource, f"RLIMIT_{name}")
             hard = resource.getrlimit(number)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -46,7 +47,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
 
 
 class _Reporter:
-    """Pytest plugin that writes the outcome of each test to the report."""
+    """A pytest plugin that writes the outcome of each test to the report."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

@@ -1,4 +1,4 @@
-"""Judges of task suites as graders: expected texts, tests, and a rubric."""
+"""Graders for task suites, one for each type of judge: expected texts, tests, and a rubric."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from skillcomp.live.graders.reply import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
-TIMEOUT = 60.0  # seconds for one test file
-_RULES = "1"  # version of the rules below, hashed into that of every judge
-_MAX_REASON = 1000  # characters
+TIMEOUT = 60.0  # default time limit of one test file, in seconds
+_RULES = "1"  # version of the rules in this module; the versions of graders depend on it
+_MAX_REASON = 1000  # maximum length of a stored reason, in characters
 
 Source = RunStore | str | Path
 
@@ -44,7 +44,7 @@ _slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 @dataclass(frozen=True)
 class Judgement:
-    """Judgement of one answer; ``passed`` and ``score`` are None unless ``status`` is ``ok``."""
+    """Result of one judge for one answer; ``passed`` and ``score`` are None if it failed."""
 
     passed: bool | None = None
     score: float | None = None
@@ -55,9 +55,9 @@ class Judgement:
 
 
 class _TaskGrader(BaseGrader):
-    """Base of the judges: they grade the checks of their kind."""
+    """Base class of the judges; each grades only the checks with a judge of its own kind."""
 
-    kinds: tuple[str, ...] = ()  # kinds of judges that it runs; if empty, its own kind
+    kinds: tuple[str, ...] = ()  # kinds of judges that the grader runs; empty for only its own
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Judge an answer to a task."""
@@ -66,7 +66,7 @@ class _TaskGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict for each check of this kind; see `ComprehensionGrader.grade`."""
+        """Return one verdict for each check of its kinds; see `ComprehensionGrader.grade`."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
@@ -91,9 +91,10 @@ class _TaskGrader(BaseGrader):
 
 
 class Contains(_TaskGrader):
-    """The judge ``contains``: every expected text occurs in the answer, ignoring case.
+    """The judge ``contains``: an answer passes if it contains every expected text, ignoring case.
 
-    The score is the share of the texts that occur. An occurrence may be part of a word.
+    The score is the share of the expected texts that the answer contains. A text may also occur as
+    part of a word.
 
     Examples
     --------
@@ -110,7 +111,7 @@ class Contains(_TaskGrader):
     version = short_hash("contains", _RULES)
 
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
-        """Judge whether the texts occur."""
+        """Judge whether the answer contains every expected text."""
         assert check.judge is not None
         text, expected = answer.casefold(), check.judge.expected
         missing = [words for words in expected if words.casefold() not in text]
@@ -119,45 +120,47 @@ class Contains(_TaskGrader):
 
 
 class Pytest(_TaskGrader):
-    """The judge ``pytest``: every test of the task's file passes on the answer.
+    """The judge ``pytest``: an answer passes if every test in the task's test file passes on it.
 
-    The file runs in its own process, in a sandbox (see Notes). The environment variable
+    The test file runs in its own process, in a sandbox (see Notes). The environment variable
     ``AI_OUTPUT_FILE`` names the file with the answer. The score is the share of tests that pass.
 
     Parameters
     ----------
     source : RunStore or path
-        The store with the suites, or one ``task_suite.yaml``.
+        The store that holds the suites, or the path of one ``task_suite.yaml``.
     trust : bool, default False
-        Run answers even if no sandbox is available. The version, which every verdict records, then
-        ends in ``-trusted``.
+        Whether to run answers even if no sandbox is available. The version, which every verdict
+        records, then ends in ``-trusted``.
     timeout : float, default 60
-        Seconds for one test file.
+        Time limit of one test file, in seconds.
 
     Raises
     ------
     GraderError
-        If there is no sandbox and answers are not trusted.
+        If there is no sandbox and `trust` is False, or if a trial run without a sandbox fails.
 
     Notes
     -----
-    A pass requires a report in which every collected test passed, and a normal end; exit code 0
-    alone proves nothing, since an answer can call ``os._exit(0)``. A failed test is a fail. A crash
-    or time-out during a test, a skipped test and a failed fixture are a fail if the suite's
-    reference answer passes. Otherwise, and if no test ran at all, the verdict is ``error``: nothing
-    is known about the answer.
+    An answer passes if the report shows that every collected test passed and if the run ended
+    normally. Exit code 0 alone proves nothing, because an answer can call ``os._exit(0)``. If a
+    test fails, the answer fails. After a crash, a time-out, a skipped test or a failed fixture, the
+    answer fails if the suite's reference answer passes the same tests. If the reference answer does
+    not pass or is missing, or if no test was collected, the verdict has status ``error``, because
+    the run tells nothing about the answer.
 
-    The sandbox is bubblewrap: read-only Python and fixtures, no other file of the machine, no
-    network, an empty environment, and its own processes, which all end with it. The limits apply
-    with and without it: the time, 2 GiB of memory, 64 processes, 16 MiB for each file. Root is
-    given up first, because the limits do not bind root. Trusted answers can read and send whatever
-    this user can, and leave processes behind unless root started them. Pytest loads the
-    ``conftest.py`` of the suite, but no file written by an answer and no plugin or settings of the
-    machine.
+    bubblewrap makes the sandbox. Inside, the system's programs, Python and the fixtures are
+    read-only, and there are no other files of the machine, no network and no variables of the
+    user's environment. All processes of a sandbox end with it. With and without a sandbox, a run is
+    limited to `timeout`, 2 GiB of memory, 64 processes and 16 MiB for each file. A run that root
+    starts first changes to another user, because the limit on processes does not bind root. Without
+    a sandbox, an answer can read and send whatever its user can, and can leave processes behind
+    unless root started the run. Pytest loads the ``conftest.py`` of the suite, but no file written
+    by an answer, and no plugins or settings of the machine.
 
-    One attack remains possible: a test that executes the answer in its own process lets it forge
-    the report, by replacing functions of ``pytest`` or writing to the open report. Tests that parse
-    the answer, or run it as a separate program, are not exposed to this.
+    One attack remains possible. If a test executes the answer in the process of pytest, the answer
+    can forge the report: it can replace functions of ``pytest`` or write to the open report. Tests
+    that only parse the answer or run it as a separate program prevent this attack.
     """
 
     kind = name = "pytest"
@@ -171,7 +174,7 @@ class Pytest(_TaskGrader):
         self.version = _judges_version(self._suites, ("pytest",)) + "-trusted" * self.trusted
 
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
-        """Judge whether the tests pass."""
+        """Judge whether every test passes on the answer."""
         report = await self._run_test(case, check, answer)
         n_tests, n_passed = len(report.collected), len(report.passed)
         reason = f"{n_passed} of {n_tests} tests pass"
@@ -190,7 +193,7 @@ class Pytest(_TaskGrader):
         return Judgement(reason=f"{reason}; {why}", status="error")
 
     async def _reference_passes(self, case: Case, check: Check) -> bool | None:
-        """Return whether the reference answer of the suite passes, None if there is none."""
+        """Return whether the suite's reference answer to a case passes; None if there is none."""
         if case.case_id not in self._reference:
             answer = reference_of(self._suite_folder(case), case)
             if answer is None:
@@ -204,7 +207,7 @@ class Pytest(_TaskGrader):
         loop = asyncio.get_running_loop()
         for old in [key for key in list(_slots) if key.is_closed()]:
             _slots.pop(old, None)
-        # with more tests than processors, good answers would time out
+        # with more tests at once than processors, tests of good answers could time out
         async with _slots.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1)):
             return await run_tests(
                 files, check.judge.test_file, answer, timeout=self._timeout, trusted=self.trusted
@@ -219,11 +222,12 @@ class Pytest(_TaskGrader):
 
 
 class LlmRubric(_TaskGrader):
-    """The judge ``llm-rubric``: a model scores the answer from 0 to 1, against a threshold.
+    """The judge ``llm-rubric``: a model scores the answer, which passes from a threshold on.
 
-    The model sees the task, the rubric and the answer, each delimited and escaped, but neither
-    skill nor condition. If the score cannot be read or is not a number from 0 to 1, the model is
-    asked again, at most twice; then the verdict is ``malformed``.
+    The model sees the task, the rubric and the answer, each delimited and escaped, but neither the
+    skill nor the condition. The score must be a number from 0 to 1. If it is not or cannot be read,
+    the model is asked again, at most twice. If the last reply is still unusable, the verdict is
+    ``malformed``.
 
     Parameters
     ----------
@@ -240,7 +244,7 @@ class LlmRubric(_TaskGrader):
         self.version = RUBRIC.version
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        """Judge whether the score reaches the threshold."""
+        """Judge whether the model's score for the answer reaches the threshold of the check."""
         judge = check.judge
         assert judge is not None and judge.rubric is not None and judge.pass_threshold is not None
         prompt = partial(
@@ -258,46 +262,48 @@ class LlmRubric(_TaskGrader):
 
 
 def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
-    """Parse a reply; return it, or None, and its problems."""
+    """Parse a reply with a score; return the reply (None if unusable) and its problems."""
     reply, problems = read_item(text, RUBRIC.reply, item)
-    if reply is not None and not 0 <= reply.score <= 1:  # NaN is out of range too
+    if reply is not None and not 0 <= reply.score <= 1:  # this refuses NaN too
         problems.append("score must be a number from 0 to 1.")
     return (None if problems else reply), problems
 
 
 class SuiteGrader(_TaskGrader):
-    """All judges of task suites as one grader, so that an attempt has one outcome.
+    """One grader that runs all judges of task suites, so that an attempt has a single outcome.
 
     Parameters
     ----------
     source : RunStore or path
-        The store with the suites, or one ``task_suite.yaml``.
+        The store that holds the suites, or the path of one ``task_suite.yaml``.
     agent : Agent, optional
-        The model that scores by rubric; required if a task has a rubric.
+        The model that scores answers by a rubric; required if a task has a rubric and `mock` is
+        False.
     trust : bool, default False
-        As for `Pytest`.
+        Whether to run answers even if no sandbox is available; see `Pytest`.
     timeout : float, default 60
-        Seconds for one test file.
+        Time limit of one test file, in seconds.
     name : str, default "suite"
-        Label in the frames.
+        Label of the grader in the frames.
     mock : bool, default False
-        Pass everything without judging, to test the wiring. Kind, model and version of such a
-        grader are ``mock``.
+        Whether to pass every answer without judging it, to test a setup. Kind, model and version of
+        such a grader are ``mock``.
 
     Attributes
     ----------
     version : str
-        Hash of every judge of the suites, of their fixtures and reference answers and, if a task
-        has a rubric, of the prompt; then ``-trusted`` if answers run without a sandbox.
+        The hash `judges`, followed by ``-trusted`` if answers run without a sandbox; ``mock`` if
+        `mock` is True.
     judges : str
-        The hash alone, also for a mock.
+        Hash of all judges of the suites. It covers the files of the suites if a task has tests, and
+        the prompt if a task has a rubric.
     errors : dict of str to str
-        Reasons why attempts have no verdict, by attempt_id.
+        Reasons why verdicts have status ``error``, by attempt_id.
 
     Raises
     ------
     GraderError
-        If there are no tasks, an agent is missing, or answers cannot be run.
+        If there are no tasks, `agent` is required but missing, or answers cannot be run.
     """
 
     kinds = JUDGES
@@ -320,7 +326,7 @@ class SuiteGrader(_TaskGrader):
         self.name, self.kind = name, "mock" if mock else "suite"
         self.errors: dict[str, str] = {}
         self.agent = agent if "llm-rubric" in kinds and not mock else None
-        self.style = "rubric"  # by which a plan estimates the length of its prompts
+        self.style = "rubric"  # a plan estimates the length of the prompts from this style
         self.judges = _judges_version(suites, sorted(kinds))
         if "llm-rubric" in kinds and self.agent is None and not mock:
             raise GraderError("SuiteGrader: tasks are scored by a rubric; give agent=, a model.")
@@ -339,11 +345,11 @@ class SuiteGrader(_TaskGrader):
 
     @property
     def trusted(self) -> bool:
-        """Whether answers run without a sandbox."""
+        """Whether answers to tasks with tests run without a sandbox."""
         return str(self.version).endswith("-trusted")
 
     async def grade(self, attempt: Attempt, case: Case, skill: Skill, **options: Any) -> Grading:
-        """Return the verdict of the task's judge; see `ComprehensionGrader.grade`."""
+        """Return the verdict of each judge of the task; see `ComprehensionGrader.grade`."""
         if any(check.judge is None for check in case.checks):
             raise GraderError(f"case '{case.case_id}' is no task: it has checks without a judge.")
         grading = await super().grade(attempt, case, skill, **options)
@@ -353,7 +359,7 @@ class SuiteGrader(_TaskGrader):
         return grading
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        """Judge an answer with the judge of its task."""
+        """Judge an answer with the judge that the check names."""
         if self.kind == "mock":
             return Judgement(True, 1.0, "mock: nothing was judged")
         assert check.judge is not None
@@ -366,7 +372,7 @@ def _read_fixtures(folder: Path) -> dict[str, bytes]:
 
 
 def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
-    """Return task suites by slug, each with its folder."""
+    """Return each task suite and its folder, by slug."""
     if isinstance(source, RunStore):
         suites = (suite for suite in source.suites.values() if suite.kind == "tasks")
         return {suite.slug: (suite, (source.path / suite.path).parent) for suite in suites}
@@ -375,7 +381,7 @@ def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
 
 
 def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> str:
-    """Return the hash of the judges of some kinds and of the files that they need."""
+    """Return a hash of the suites' judges of the given kinds and of the files that they need."""
     parts = [_RULES, *kinds]
     for slug, (suite, folder) in sorted(suites.items()):
         judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)

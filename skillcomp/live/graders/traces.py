@@ -1,6 +1,7 @@
-"""Graders of trigger suites: rules on answer and trace, and a program that judges the run.
+"""Graders of trigger suites: one by rules, and one that lets a program judge the run of a case.
 
-The rules need no model. The program reads the folder of a run and writes nothing.
+The rules examine the answer and its trace, and need no model. The judging program reads a copy of
+the case's folder and cannot change the run.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from skillcomp.live.graders.grader import (
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
-RULES = "1"  # version of the rules below, hashed into that of the grader
-SECONDS = 2.0  # limit of one pattern on one text
+RULES = "1"  # version of the rules in this module; the version of TraceGrader depends on it
+SECONDS = 2.0  # time limit of one search for a pattern
 _SLOW = "'{}' took longer than {:g} seconds"
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
-# checks with a method of the same name
+# kinds of checks that a method of the same name in _TraceChecks decides
 _METHODS = (
     *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
     "required_steps",
@@ -47,7 +48,7 @@ Done = Attempt | Reply
 
 @dataclass(frozen=True)
 class Checked:
-    """Result of a check: passed, failed or None if unknown, and the reason."""
+    """Result of a check and its reason; ``passed`` is None if the result is unknown."""
 
     check: Check
     passed: bool | None
@@ -55,9 +56,10 @@ class Checked:
 
 
 def is_gradable(done: Done) -> bool:
-    """Return whether there is something to grade: an answer, or a case that took too long.
+    """Return whether an attempt can be graded: it has an answer or exceeded the case's time limit.
 
-    Other ends (a quota, a lost connection, a refusal, another limit) tell nothing about a skill.
+    Attempts that ended otherwise (a quota, a lost connection, a refusal, another limit) tell
+    nothing about the skill.
     """
     return done.status == "ok" or done.stop_reason == TIME_LIMIT
 
@@ -70,19 +72,20 @@ def grade_trace(
     Parameters
     ----------
     done : Attempt or Reply
-        The answer with its trace.
+        The attempt, with its answer and trace.
     case : Case
         A case of a trigger suite.
     skill : str
         Name of the skill under test.
     files : sequence of str or None
-        Files that the program left in its working folder; None if unknown.
+        Paths of the files that the program left in its working folder; None if unknown.
 
     Returns
     -------
     tuple of Checked
-        One for each check of the case, in order. All are None if the infrastructure failed. If the
-        case exceeded its time limit, ``exit_code`` fails and checks of the answer are None.
+        One result for each check of the case, in order. If the attempt cannot be graded, every
+        ``passed`` is None (unknown). If it exceeded the case's time limit, the check ``exit_code``
+        fails, and checks of the answer are unknown.
     """
     if not is_gradable(done):
         why = f"no answer to grade ({done.status}): {done.error}"
@@ -92,7 +95,7 @@ def grade_trace(
 
 
 class _TraceChecks:
-    """One answer with its trace, and a method for each kind of check."""
+    """One attempt with its answer and trace; each kind of check has a method that decides it."""
 
     def __init__(self, done: Done, case: Case, skill: str, files: Sequence[str] | None) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
@@ -169,7 +172,7 @@ class _TraceChecks:
             return False, "the final message is no JSON"
         try:
             wrong = misfit(content, self.case.extra["schema"])
-        except Exception as error:  # such as a reference to another file
+        except Exception as error:  # for example, if the schema refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
@@ -185,7 +188,7 @@ class _TraceChecks:
         left = iter(unwrapped(command) for command in self.commands)
         slow = ""
         for step in self.case.extra["required_steps"]:
-            # the iterator continues after the command that matched, so that order counts
+            # `left` continues after the command that matched, so the steps must occur in order
             for command in left:
                 is_match = matches(step, command)
                 if is_match:
@@ -198,7 +201,7 @@ class _TraceChecks:
 
 
 def matches(pattern: str, text: str) -> bool | None:
-    """Search a pattern in a text, ignoring case and line by line; None after a time-out."""
+    """Return whether a pattern occurs in a text, in any case of letters; None after a time-out."""
     try:
         return regex.search(pattern, text, PATTERN_FLAGS, timeout=SECONDS) is not None
     except TimeoutError:
@@ -206,9 +209,10 @@ def matches(pattern: str, text: str) -> bool | None:
 
 
 def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
-    """Return where content does not fit a JSON Schema, or None.
+    """Return the first place where content does not fit a JSON Schema, and why; None if it fits.
 
-    References to a network are not followed, and patterns have the usual time limit.
+    References in the schema to files or addresses are not followed. Each search for a pattern has
+    the time limit `SECONDS`.
     """
     import jsonschema
     from referencing import Registry
@@ -224,12 +228,12 @@ def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
 
 
 def trace_of(done: Done) -> Trace:
-    """Return the trace of an answer; it has no events if none was recorded."""
+    """Return the parsed trace of an attempt; an empty trace if none was recorded."""
     return read_trace(done.trace) if done.trace else Trace()
 
 
 def commands_of(trace: Trace) -> list[str] | None:
-    """Return the executed commands in order; None if the trace is plain text."""
+    """Return the commands that a trace shows, in order; None if the trace is plain text."""
     if trace.kind == "text":
         return None
     ran = (s for s in trace.steps if s.kind == "command" and s.status != "declined")
@@ -242,7 +246,7 @@ def effective(commands: Sequence[str]) -> list[str]:
 
 
 def usage(done: Done) -> dict[str, int | None]:
-    """Return the token counts of an answer; None if not reported."""
+    """Return the token counts of an attempt by name; each is None if it was not reported."""
     spent, out = done.input_tokens, done.output_tokens
     whole = None if spent is None or out is None else spent + out
     return {"input_tokens": spent, "output_tokens": out, "total_tokens": whole}
@@ -256,7 +260,7 @@ def _parsed_json(text: str | None) -> Any:
 
 
 def all_of(passed: Sequence[bool | None]) -> bool | None:
-    """Return False if any part failed, else None if any is unknown, else True.
+    """Return False if any of the results is False, else None if any is None, else True.
 
     Examples
     --------
@@ -269,22 +273,24 @@ def all_of(passed: Sequence[bool | None]) -> bool | None:
 
 
 class TraceGrader(BaseGrader):
-    """A grader without a model: it checks answer and trace by the rules of a trigger suite.
+    """A grader that checks answer and trace by the rules of a trigger suite, without a model.
 
     Parameters
     ----------
     folder : callable
-        Maps skill and case_id to the folder with the files that the program left.
+        Called with the skill and the case_id; returns the folder of the case, which lists the files
+        that the program left.
 
     Attributes
     ----------
     version : str
-        Changes with the rules.
+        Hash of the version of the rules.
 
     Notes
     -----
-    If a check is undecided (no trace, no usage, a pattern that takes too long), its verdict has
-    ``passed`` None and the reason in ``rationale``; this never counts as a failed answer.
+    If a check cannot be decided (there is no trace, usage was not reported, a pattern takes too
+    long), its verdict has ``passed`` None and the reason in ``rationale``. Such a verdict never
+    counts as a fail.
     """
 
     name, kind, family = "trace", "rules", "rules"
@@ -294,13 +300,13 @@ class TraceGrader(BaseGrader):
         self.version = short_hash("trace", RULES)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
-        """Return the checks of an attempt that this grader decides."""
+        """Return the checks of the case; none if the attempt cannot be graded."""
         return case.checks if is_gradable(attempt) else ()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict for each check; see `grade_trace`."""
+        """Return one verdict for each check of the case; see `grade_trace`."""
         files = files_left(self._folder(attempt.skill, attempt.case_id))
         results = grade_trace(attempt, case, skill.name or skill.slug, files)
         about = self.about(attempt, place)
@@ -311,7 +317,8 @@ class TraceGrader(BaseGrader):
         return Grading(tuple(verdicts))
 
 
-# Second grader: a program reads trace and files of a run and judges them, read-only.
+# What follows belongs to the second grader, the program that judges the run of a case. These are
+# the checks of its rubric: name, goal and description.
 _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("trigger", "process", "the run matched the skill, or left it alone, as should_trigger says"),
     ("outcome", "outcome", "it did what the prompt asks for; where should_trigger is false, "
@@ -321,8 +328,8 @@ _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("efficiency", "efficiency", "no needless commands, no loops"),
 )  # fmt: skip
 OVERALL = "rubric-overall"
-JUDGEMENT = "judge.json"  # in the folder of a run
-# files that the judge does not see: it must judge the run, not repeat other grades
+JUDGEMENT = "judge.json"  # name of the file in the folder of a case
+# The judge does not see these files, so that it judges the run and does not repeat other grades.
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 RUBRIC_CHECKS = (
     *(Check(check_id=f"rubric-{n}", goal=goal, description=text) for n, goal, text in _ASKED),
@@ -371,25 +378,26 @@ class TraceReply(Record):
 
 
 class TraceJudge(BaseGrader):
-    """A program that reads the folder of a run and judges it by a rubric, in a read-only pass.
+    """A program that reads the folder of a case and judges the run of the case by a rubric.
 
     Parameters
     ----------
     agent : Agent
-        The program, preferably of another family than the agent under test. It gets a copy of the
-        folder each time, so it cannot change the run.
+        The program, preferably with a model of another family than the agent under test. For each
+        judgement it gets a copy of the folder and a read-only sandbox, so it cannot change the run.
     folder : callable
-        Maps skill and case_id to the folder of the run; ``judge.json`` is written there.
+        Called with the skill and the case_id; returns the folder of the case. ``judge.json`` is
+        written there.
     cases : collection of str
         The case_ids to judge.
     timeout : float, default 180
-        Seconds.
+        Time limit of one judgement, in seconds.
 
     Notes
     -----
-    After a reply of the wrong form or without a check, the program is asked again, at most twice,
-    and shown the problem; then the verdicts are ``malformed``. If it cannot be reached, their
-    status is ``error``.
+    If a reply has the wrong form or lacks a check of the rubric, the program is shown the problem
+    and asked again, at most twice. If the last reply is still unusable, the verdicts are
+    ``malformed``. If the program cannot be reached, their status is ``error``.
     """
 
     agent: Agent
@@ -409,17 +417,18 @@ class TraceJudge(BaseGrader):
         self.version = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
-        """Return the checks of the rubric if the case is to be judged."""
+        """Return the checks of the rubric if the attempt is to be judged, else none."""
         is_judged = attempt.case_id in self._cases and is_gradable(attempt)
         return RUBRIC_CHECKS if is_judged else ()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict for each check of the rubric; the overall one has the score."""
+        """Return one verdict for each check of the rubric; the overall verdict has the score."""
         folder = self._folder(attempt.skill, attempt.case_id)
         files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
-        # in a subfolder: programs obey some files of their own folder, such as AGENTS.md
+        # The files are in a subfolder, because a program obeys some files in its working folder,
+        # such as AGENTS.md.
         visible = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout)
         cell = Cell(attempt.case_id, "judge", files=tuple(visible), bounds=bounds)
@@ -443,7 +452,7 @@ class TraceJudge(BaseGrader):
 
 
 def trace_prompt(case: Case, skill: Skill) -> str:
-    """Return the prompt of the judge; data in it are escaped and between tags."""
+    """Return the prompt of the judging program; data in it are escaped and between tags."""
     return _PROMPT.format(
         name=escape(skill.name or skill.slug),
         description=escape(skill.description),
