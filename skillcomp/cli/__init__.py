@@ -1,6 +1,6 @@
-"""The command line: ``skillcomp init``, ``check``, ``run``, ``grade``, ``report`` and the others.
+"""The command line of skillcomp: its main program, and the commands that ask no model.
 
-Exit status: 0 on success, 1 if a check found problems, 2 if the input cannot be used.
+Their exit status is 0 on success, 1 if a check found problems, and 2 if the input cannot be used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-SLUG = "tidemark-reconciliation"  # an invented discipline of the pilot, so the skill has an effect
+SLUG = "tidemark-reconciliation"  # models do not know this invented topic, so its skill helps
 _GRADER = "g2"
 _STUDY = f"""\
 # A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
@@ -75,11 +75,11 @@ def _root_options(
         bool, Option("--version", help="Print the version.", callback=_print_version)
     ] = False,
 ) -> None:
-    """Options of all commands."""
+    """Read the options that come before the name of a command."""
 
 
 def init(folder: _Folder) -> None:
-    """Make an example study: a skill, its suite, and recorded answers to replay offline."""
+    """Make an example study with a skill, its suite, and recorded answers to replay offline."""
     from skillcomp import datasets
     from skillcomp.io.store import RunStore
 
@@ -125,7 +125,7 @@ def notebooks(folder: _Folder) -> None:
 
 @contextmanager
 def _new_folder(folder: Path, command: str) -> Iterator[None]:
-    """Make a folder for the block to fill; remove it if the block fails."""
+    """Make a folder for the with block to fill; remove it if the block fails."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(f"{command}: {folder} is there already; name a folder that is not.")
@@ -136,7 +136,7 @@ def _new_folder(folder: Path, command: str) -> Iterator[None]:
         yield
     except (OSError, StoreError) as cause:
         shutil.rmtree(folder, ignore_errors=True)
-        # copytree raises a list with an entry per file, with the reason last
+        # shutil.Error holds a list with one entry for each file; its last item is the reason
         why = cause.args[0][0][-1] if isinstance(cause, shutil.Error) else cause
         raise StudyError(f"{command}: {folder} could not be filled ({why}).") from cause
 
@@ -155,7 +155,7 @@ def check(
         str, Option("--format", help="text, sarif (for code scanning) or github (annotations).")
     ] = "text",
 ) -> None:
-    """Validate and lint a skill, a suite or a whole study; print each fault, its place and why."""
+    """Check a skill, a suite or a whole study; print each fault with its place and reason."""
     import pandas as pd
 
     from skillcomp.lint.lint_path import is_study_file, lint_places
@@ -164,7 +164,7 @@ def check(
     if not evals and is_study_file(path):
         from skillcomp.live.study_file import read_study
 
-        read_study(path)  # the lint reads only skills and suites; this checks all other keys
+        read_study(path)  # checks the keys of the file; the lint checks skills and suites
     frames = []
     for linted in lint_places(path, evals=evals):
         frames.append(linted.findings)
@@ -180,7 +180,7 @@ def check(
 
 
 def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
-    """Print the findings of one place by rule, then their counts."""
+    """Print the findings of a linted skill, suite or study by rule, then their counts."""
     severities = ("error", "warning") if with_warnings else ("error",)
     for line in findings_by_rule(linted.findings, severities):
         say(line)
@@ -211,7 +211,7 @@ def report(
         int | None, Option(min=1, help="Grading round; 2 and up are regrades.")
     ] = None,
 ) -> None:
-    """Write the answer of a study as an HTML page, followed by the executed notebooks."""
+    """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
     from skillcomp import datasets
     from skillcomp.report import build, find_notebooks
 
@@ -229,7 +229,7 @@ def report(
 
 
 def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
-    """Return the notebooks with the given numbers or stems."""
+    """Return the notebooks whose number or file stem is in `names`; raise if a name is unknown."""
     for name in names:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
@@ -238,7 +238,7 @@ def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
 
 
 def _parse_parameters(settings: list[str]) -> dict[str, object]:
-    """Parse NAME=VALUE settings; a value that is no YAML scalar or list is text."""
+    """Parse settings NAME=VALUE as YAML; a value other than a scalar or list stays text."""
     import yaml
 
     parameters: dict[str, object] = {}
@@ -261,7 +261,7 @@ def export(
     data: Annotated[Path, Argument(help="Folder of the recorded study.")],
     out: Annotated[Path, Argument(help="Folder for the files.")],
 ) -> None:
-    """Write every frame of a study as parquet and csv."""
+    """Write every frame of a study as a parquet file and a csv file."""
     from skillcomp import export as exporter
     from skillcomp import frames
     from skillcomp.io.store import RunStore
@@ -305,7 +305,7 @@ def deltas(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
-    """Print the paired change in pass rate when the skill is loaded, with intervals."""
+    """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import deltas as of
     from skillcomp import frames, skillverdicts
     from skillcomp.io.store import RunStore
@@ -347,7 +347,7 @@ def deltas(
 
 
 def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> None:
-    """Print the main columns and notes of tables, or all columns as one JSON object."""
+    """Print the main columns and notes of tables; if `as_json`, all columns as one JSON object."""
     if as_json:
         parts = [
             f'"{name}": {table.to_json(orient="records", double_precision=15)}'
@@ -369,7 +369,7 @@ def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bo
 
 
 def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return the weight of each case from words such as ``normal=1,critical=3``."""
+    """Return the weight of each case by its criticality, from a text like "normal=1,critical=3"."""
     weights: dict[str, float] = {}
     for pair in text.split(","):
         word, _, number = (part.strip() for part in pair.partition("="))
@@ -397,8 +397,8 @@ app.add_typer(_trigger, name="trigger")
 
 
 def main() -> None:
-    """Run the command line; a `SkillcompError` ends with its message and status 2, no traceback."""
-    atexit.register(gc.freeze)  # skips a last garbage collection, which takes a tenth of a second
+    """Run the command line; after an error, print its message, no traceback, and exit with 2."""
+    atexit.register(gc.freeze)  # saves the garbage collection at exit, which takes 0.1 s
     try:
         app()
     except (SkillcompError, OSError, UnicodeError) as error:

@@ -1,9 +1,11 @@
 """The commands ``skillcomp evaluate``, ``trigger run`` and ``trigger status``.
 
-``evaluate`` compares a skill with its original on a task suite. Exit status: 0 for the verdict
-pass, 1 fail, 2 error, 3 skipped. ``trigger run`` asks a program the prompts of trigger suites, and
-``trigger status`` shows its progress. Exit status: 0 if every case passed, 1 if a case failed or is
-unknown, 2 if the input cannot be used, 130 after Ctrl-C or SIGTERM.
+``evaluate`` compares a skill with its original on a task suite. Its exit status is 0 for the
+verdict pass, 1 for fail, 2 for error and 3 for skipped.
+
+``trigger run`` asks a program the prompts of trigger suites, and ``trigger status`` shows the
+progress of such a run. The exit status of ``trigger run`` is 0 if every case passed, 1 if a case
+failed or is unknown, 2 if the input cannot be used, and 130 after Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ def evaluate(
     concurrency: Annotated[int, Option(min=1, help="Maximum questions at once.")] = 4,
     quiet: Annotated[bool, Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
-    """Measure the pass rate of a skill on a task suite, and its change from the original."""
+    """Measure the pass rate of a skill on a task suite, and the change from the original skill."""
     from skillcomp.live import evaluate as evaluation
 
     suite = evaluation.read_task_suite(task_suite)
@@ -139,7 +141,7 @@ def _refuse_options(mode: str, **options: object) -> None:
 
 
 def _agent_to_ask(text: str | None, suite: Suite, key: str) -> Agent:
-    """Build the agent of an option; a program gets the longest time limit of the tasks."""
+    """Build the agent that an option describes; a program gets the tasks' longest time limit."""
     from skillcomp.live.study_file import read_agent
 
     if text is None and shutil.which("claude") is None:
@@ -245,7 +247,7 @@ def trigger_status(
     artifacts: _Runs = _HOME,
     as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the progress of a run, also while it runs; nothing is written."""
+    """Show the progress of a run, even while it is running; nothing is written."""
     from skillcomp.live import trigger_runs as triggers
 
     state: dict[str, Any] = triggers.run_state(artifacts / run_id)

@@ -1,7 +1,7 @@
 """The commands of live studies: ``skillcomp run``, ``grade``, ``compare`` and ``status``.
 
-Exit status: 0 if all is done, 1 if something stays open, 2 if the input cannot be used, 130 after
-Ctrl-C or SIGTERM.
+The exit status is 0 if all work is done, 1 if some is left open, 2 if the input cannot be used, and
+130 after Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Outside = Annotated[
     bool, Option("--allow-outside", help="Allow a store and texts outside the study's folder.")
 ]
 _Quiet = Annotated[bool, Option("--quiet", help="Show no progress bars.")]
-_REASONS = 10  # maximum number of printed reasons
+_REASONS = 10  # maximum number of reasons for failures to print
 
 
 def run(
@@ -61,7 +61,7 @@ def run(
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Ask the agents of a study; the same command resumes after an interruption."""
+    """Ask the agents of a study its cases; the same command resumes after an interruption."""
     from skillcomp.live.run import run as run_study
 
     file, store = _study_and_store(study, allow_outside, "agents", "ask")
@@ -98,7 +98,7 @@ def grade(
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Grade the answers of a study, gold answers first; answers do not change."""
+    """Grade the gold answers, then the answers of a study; answers do not change."""
     from skillcomp.live.grade import grade as grade_study
 
     file, store = _study_and_store(study, allow_outside, "graders", "grade")
@@ -133,7 +133,7 @@ def compare(
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Compare answers under two conditions in pairs, blind and in both orders."""
+    """Compare answers under two conditions in pairs; graders do not see the conditions."""
     from skillcomp.live.compare import compare as compare_study
 
     file, store = _study_and_store(study, allow_outside, "comparators", "compare")
@@ -163,7 +163,7 @@ def status(
     ],
     allow_outside: _Outside = False,
 ) -> None:
-    """Show the progress of a study, also while it runs; the store is only read."""
+    """Show the progress of a study, even while it is running; nothing is written."""
     from skillcomp.io.store import RunStore
     from skillcomp.live.status import status as status_of
     from skillcomp.live.status import writer
@@ -186,7 +186,7 @@ def _display_name(stage: str, name: str, number: Any) -> str:
 
 
 def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[StudyFile, RunStore]:
-    """Read a study file and open its store; raise if a list of the file is empty."""
+    """Read a study file and open its store; raise if the file's list `key` is empty."""
     from skillcomp.live.study_file import read_study
 
     file = read_study(study, outside=outside)
@@ -200,7 +200,7 @@ def _first_set(*values: Any) -> Any:
 
 
 def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
-    """Return the argument ``batch`` of the verbs."""
+    """Return the argument ``batch`` of `skillcomp.run`, `grade` and `compare` from the options."""
     from skillcomp.live.batches import BatchLimits
 
     return BatchLimits(resend=True) if resend_lost else bool(batch)
@@ -208,11 +208,11 @@ def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
 
 @contextmanager
 def warnings_as_notes(store: RunStore, again: str = "The same command") -> Iterator[None]:
-    """Print warnings at once as notes; after Ctrl-C, print how to resume."""
+    """Print warnings as notes when they occur; after Ctrl-C, print how to resume and exit."""
     from tqdm.auto import tqdm
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        # above the progress bar, not in its line
+        # prints the note above the progress bar instead of in its line
         with tqdm.external_write_mode(file=sys.stderr):
             say(f"note: {message}", err=True)
 
@@ -228,7 +228,7 @@ def warnings_as_notes(store: RunStore, again: str = "The same command") -> Itera
 
 
 def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) -> None:
-    """Print a state and the reasons of failures; exit with 1 if something stays open."""
+    """Print the state of a study and reasons for failures; exit with 1 if work is left open."""
     from skillcomp.live.status import errors
 
     filled = table.drop(columns=["models", "note"]).dropna(axis="columns", how="all")
@@ -238,7 +238,7 @@ def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) ->
     else:
         say("nothing has been asked yet")
     noted = table.dropna(subset="note")
-    # an agent has a row for each condition, all with the same note
+    # an agent has one row for each condition; the note, the same in all of them, is printed once
     noted = noted[noted["stage"].eq("grade") | ~noted.duplicated(["stage", "name", "note"])]
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
         head = "note" if "empty answer" in note else "under way"

@@ -1,6 +1,6 @@
-"""Print text for people, without control characters, and findings for machines.
+"""Print text without control characters, and format findings for people and for programs.
 
-The formats for machines are SARIF for code scanning and the annotations of GitHub workflows.
+The formats for programs are SARIF, for code scanning, and the annotations of GitHub workflows.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
 def say(text: object, *, err: bool = False) -> None:
-    """Print a text with escaped control characters, which skills and programs may contain."""
+    """Print a text with control characters replaced, because texts of skills may contain some."""
     typer.echo(without_control(str(text)), err=err)
 
 
 def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Iterator[str]:
-    """Yield lines of text: each rule with its reason, then its messages with their places."""
+    """Yield lines of text: each rule with its reason, followed by its messages and their places."""
     for severity in severities:
         of_severity = findings[findings["severity"].eq(severity)]
         for rule, rows in of_severity.groupby("rule", sort=False):
@@ -42,7 +42,7 @@ def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Itera
 
 
 def sarif(findings: pd.DataFrame) -> str:
-    """Return findings as one SARIF 2.1.0 run, with files relative to the working folder."""
+    """Return findings as JSON in SARIF 2.1.0, with paths relative to the working folder."""
     rules = findings.drop_duplicates("rule").to_dict("records")
     index_of = {row["rule"]: index for index, row in enumerate(rules)}
     described = [
@@ -74,7 +74,7 @@ def _sarif_result(row: dict[Hashable, Any], index: int) -> dict[str, Any]:
 
 
 def github(findings: pd.DataFrame) -> Iterator[str]:
-    """Yield a workflow command per finding; texts are escaped, so they cannot add commands."""
+    """Yield one GitHub workflow command for each finding, with escaped texts."""
     for row in findings.to_dict("records"):
         properties = {
             "file": _relative_name(row["file"]),
@@ -98,7 +98,7 @@ def _relative_name(file: str) -> str:
 
 
 def _file_uri(file: str) -> str:
-    """Return a file as a URI, relative to the working folder if it is below it."""
+    """Return the URI of a file, relative if the file is in the working folder, else absolute."""
     name = _relative_name(file)
     return Path(name).as_uri() if Path(name).is_absolute() else quote(os.fsencode(name))
 

@@ -1,4 +1,4 @@
-"""Compare stored answers in pairs, blind and in both orders; pay for nothing twice."""
+"""Compare stored answers in pairs, with graders that do not see the conditions."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def compare(
     """Compare stored answers in pairs, blind and in both orders; answers do not change.
 
     A pair is two answers with status ``ok`` of one agent to one case, under two conditions and
-    with the same repeat number. Every judgement that was paid for is kept, and the same call
-    resumes the comparisons.
+    with the same repeat number. Each judgement is stored immediately; after an interruption, the
+    same call resumes and pays for nothing twice.
 
     Parameters
     ----------
@@ -48,47 +48,48 @@ def compare(
     graders : sequence of PairwiseGrader
         The graders, which work one after the other.
     condition, reference : str, default "skill" and "baseline"
-        The two conditions. Order 1 shows the answer of `condition` first, order 2 the other.
+        The two conditions. In order 1, the answer under `condition` is shown first; in order 2, the
+        answer under `reference`.
     budget_usd : float, optional
         Maximum cost of all comparisons of this store in dollars, including earlier ones.
     seed : int, default 0
         Seed of the order of the pairs.
     concurrency : int, default 8
-        Maximum number of comparisons under way at once.
+        Maximum number of comparisons that are under way at the same time.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API. In any case, batches that an earlier call left under
-        way are collected first.
+        Whether to ask through the Message Batches API. Even if False, the call first collects
+        batches that an earlier call left open.
     progress : bool, default True
-        Show progress bars.
+        Whether to show progress bars.
 
     Returns
     -------
     pandas.DataFrame
-        The state of the study, as `skillcomp.live.status` returns it. The judgements are in the
-        table ``pairwise``, which `skillcomp.frames.pairwise` reads.
+        The state of the study; `skillcomp.live.status` describes the columns. The judgements are in
+        the table ``pairwise``, which `skillcomp.frames.pairwise` reads.
 
     Raises
     ------
     StudyError
         If there is no pair, an argument is not allowed, a suite or skill was edited inside the
-        store, or the model or settings of a grader changed since its judgements in this store.
+        store, or a grader has another model or other settings than in an earlier call.
     StoreError
         If another process writes to the store. The message names the process.
     AgentError
-        If no further comparison could succeed, or twenty failed in a row.
+        If no further comparison could succeed, or if twenty comparisons failed in a row.
 
     Warns
     -----
     GraderWarning
-        If grader and agent share a model family, answers reveal their condition, or comparisons
-        stay open.
+        If a grader and an agent share a model family, answers reveal their condition, or
+        comparisons are left open.
 
     Notes
     -----
     Every reply is stored in the table ``comparisons`` before it is read. A tie is a judgement
-    without a winner. A failed comparison has no judgement, so that it never counts as a tie. A
-    refused comparison is final; after an unreadable reply or an error, the next call asks again. A
-    grader with five unreadable replies in a row is stopped.
+    without a winner. A failed comparison has no judgement, so that it never counts as a tie. If a
+    grader refuses a comparison, it is not asked again. After an unreadable reply or an error, the
+    next call asks again. A grader with five unreadable replies in a row is stopped.
 
     See Also
     --------
@@ -120,17 +121,17 @@ class OrderedPair:
 
     @property
     def key(self) -> str:
-        """The order and both attempt_ids, as JSON."""
+        """The order number and both attempt_ids, as JSON."""
         return json.dumps([self.order, self.first.attempt_id, self.second.attempt_id])
 
     @property
     def item(self) -> str:
-        """The blind name of the pair in a prompt, the same in every call."""
+        """The blind name of the ordered pair in prompts; it is the same in every call."""
         return whole_hash(self.key)[:ITEM_LENGTH]
 
 
 class Comparisons(Judging[OrderedPair]):
-    """The comparisons of one grader: each pair once in each order."""
+    """The work of one grader: it compares each pair once in each order."""
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
     stage, reply_table, units = "compare", "comparisons", "comparisons"
@@ -155,19 +156,19 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent of each batch label of this stage."""
+        """The agent to ask, by the label under which its batches are stored."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the key columns of a comparison in the table of replies."""
+        """Return the columns that identify a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the key of the ordered pair of a row."""
+        """Return the key of an ordered pair from a row of the table of replies or judgements."""
         return json.dumps([row["order"], row["first"], row["second"]])
 
     async def judge(self) -> None:
-        """Judge the open pairs."""
+        """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
         done = {self.key_of(row) for row in self.own_rows("pairwise")}
         done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
@@ -179,7 +180,7 @@ class Comparisons(Judging[OrderedPair]):
         self.n_open += len(self.malformed)
 
     async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
-        """Compare one pair in one order and store the judgement."""
+        """Compare one pair in one order and store the judgement; return whether this is done."""
         grader = self.asking(job.key, batched=batched)
         comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
@@ -195,7 +196,7 @@ class Comparisons(Judging[OrderedPair]):
 
 
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the replies of the unfinished try; a try that gave up starts anew."""
+    """Return the replies of a comparison that was interrupted; none if the last one gave up."""
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
     over = len(last) == each and last[-1].status in ("ok", "truncated")
@@ -205,7 +206,7 @@ def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
 def _ordered_pairs(
     store: RunStore, graders: Sequence[PairwiseGrader], condition: str, reference: str
 ) -> list[OrderedPair]:
-    """Return every pair of answers in both orders; raise if there is none."""
+    """Return every pair of answers in both orders; raise if there is no pair."""
     for grader in graders:
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")

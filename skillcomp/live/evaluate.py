@@ -1,7 +1,7 @@
-"""Evaluate a skill on its task suite and against its original: pass rate, delta and verdict.
+"""Evaluate a skill on its task suite: its pass rate, the change from its original, and a verdict.
 
-The rules and the fields of the artefact are those of the source system's execution evaluator.
-Intervals and other fields of our own are added.
+The result is a file, called the artefact. Its fields and rules are those of the execution evaluator
+of the source system; intervals and some other fields are additions of this package.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-FEWEST_PASSES = 0.2  # pass rate of the baseline, below which the suite counts as broken
-ENOUGH = 0.5  # pass rate at which a skill without an original passes
-AGE = timedelta(days=7)  # of a cached baseline, from which it is not used
+FEWEST_PASSES = 0.2  # a baseline with a lower pass rate is an error
+ENOUGH = 0.5  # minimum pass rate at which a skill without an original passes
+AGE = timedelta(days=7)  # a cached baseline of this age or older is not used
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
-_DIGITS = 4  # of rates, as in the source system
-_MAIN = ("skill", "previous")  # conditions of the candidate and of its baseline
-Results = Mapping[str, Mapping[str, Any]]  # result by task
-_CONTENT = ("content", "skill_content", "body")  # keys of a candidate's text
+_DIGITS = 4  # decimals to which rates are rounded, as in the source system
+_MAIN = ("skill", "previous")  # conditions of the candidate and its baseline, in this order
+Results = Mapping[str, Mapping[str, Any]]  # result of each task, by task id
+_CONTENT = ("content", "skill_content", "body")  # keys that can hold a candidate's text
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """The skill to evaluate, and its original.
+    """The skill to evaluate, with its original and its fields of the artefact.
 
     Attributes
     ----------
     run_id : str
-        Name of the artefact.
+        Name of the evaluation; the artefact's file is named after it.
     skill : Skill or Path
-        The text, or the SKILL.md or its folder.
+        The skill, or the path of its SKILL.md or folder.
     original : Skill or None
-        The skill before the change.
+        The skill before the change; None if there is none to compare with.
     fields : dict
-        Fields of the artefact: candidate_id, candidate_score, target and the like.
+        Fields that are copied to the artefact, such as candidate_id, candidate_score and target.
     score : float or None
-        Score of the discriminator; None in standalone mode, which never skips.
+        Score of the candidate in the ranking; None in standalone mode, where no skill is skipped.
     """
 
     run_id: str
@@ -77,7 +77,7 @@ def now() -> datetime:
 
 
 def read_task_suite(path: Path) -> Suite:
-    """Read the task suite of an evaluation; errors have the source system's words."""
+    """Read the task suite of an evaluation; raise if the file is missing or not a task suite."""
     if not path.exists():
         raise SuiteError(f"Task suite not found: {path}")
     suite = read_suite(path)
@@ -87,12 +87,13 @@ def read_task_suite(path: Path) -> Suite:
 
 
 def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
-    """Read a candidate of a ranking artefact, its score and its original.
+    """Read a candidate from a ranking artefact, with its score and its original.
 
     Raises
     ------
     StudyError
-        If the file, the candidate, its text, its score or the target's SKILL.md is missing.
+        If a file cannot be read, or the candidate, its text, its score or the path of its original
+        is missing.
     """
     data = _read_limited(path, root=path.parent, what="ranking")
     try:
@@ -132,7 +133,7 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
 
 
 def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
-    """Make the candidate of standalone mode from a skill and, optionally, its original."""
+    """Return a candidate without a ranking: a skill and, optionally, its original."""
     before = read_skill(original).model_copy(update={"slug": suite.skill}) if original else None
     run_id = checked_slug(f"standalone-{suite.skill}", StudyError)
     return Candidate(run_id, skill, before, {"lane": "standalone", "skill_path": str(skill)})
@@ -145,7 +146,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # its answers cost nothing
+    is_recording = True  # marks answers that cost nothing
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -156,31 +157,31 @@ class MockAgent:
 
 
 class Evaluation:
-    """One evaluation: its study in a store, its results and its artefact.
+    """One evaluation, which runs a study in a store of its own and makes the artefact.
 
     Parameters
     ----------
     path : Path
-        The task suite.
+        File of the task suite.
     candidate : Candidate
         The skill to evaluate.
     agent, judge : Agent
-        The agent for the tasks, and the agent that scores by rubric.
+        The agent that does the tasks, and the agent that scores answers by a rubric.
     state_root : Path
-        Folder of the state. The study is in ``evaluations/<run_id>-<hash>`` below it, so that the
-        same evaluation resumes after an interruption.
+        Folder for stores. The study is stored below it in ``evaluations/<run_id>-<hash>``; the hash
+        covers all settings and skills, so the same evaluation resumes after an interruption.
     pass_k : int
-        Number of attempts per task.
+        Number of attempts for each task and condition.
     cache : Path or None
-        Folder of cached baselines.
+        Folder for cached baselines; None to cache none.
     mock : bool
-        Ask and judge nothing.
+        Whether to give fixed answers and pass all of them, to test a setup.
     trust : bool
-        Run answers without a sandbox.
+        Whether to run answers without a sandbox if none is available.
     without_skill : bool
-        Ask without any skill as well.
+        Whether to ask the tasks without any skill as well.
     options : dict
-        Arguments of `skillcomp.run` and `skillcomp.grade`: budget_usd, concurrency, progress.
+        Arguments for `skillcomp.run` and `skillcomp.grade`: budget_usd, concurrency, progress.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class Evaluation:
         self.suite = read_task_suite(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         self.notes: list[str] = []
-        # all that decides the result, except the skills
+        # this covers everything that decides the results, except the skills
         settings = getattr(self.grader.agent, "settings", None)
         made_by = {
             "suite": self.suite.sha256,
@@ -218,11 +219,11 @@ class Evaluation:
         who, before = json.dumps(made_by, sort_keys=True), candidate.original
         key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
         self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
-        self.key = whole_hash(who, before.text) if before else ""  # of the cached baseline
+        self.key = whole_hash(who, before.text) if before else ""  # identifies the cached baseline
         self._baseline_name = f"baseline_{self.key[:32]}.json"
 
     def estimate(self) -> str:
-        """Return the number of calls and their estimated cost as one line."""
+        """Return one line with the number of answers and rubric scores and their estimated cost."""
         conditions = list(self.conditions)
         if self.candidate.original is not None and self._read_baseline() is None:
             conditions.insert(0, "previous")
@@ -254,9 +255,9 @@ class Evaluation:
         return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {})
 
     def evaluate(self) -> dict[str, Any]:
-        """Ask and judge, the baseline first; return the artefact."""
+        """Ask and grade the tasks, first for the baseline; return the artefact."""
         self._fill_store()
-        under: dict[str, Results] = {}  # by condition
+        under: dict[str, Results] = {}  # results by condition
         extra: dict[str, Any] = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             stored = self._read_baseline()
@@ -283,7 +284,7 @@ class Evaluation:
         return self._make_artefact("error", reason, under, extra)
 
     def _fill_store(self) -> None:
-        """Add suite and skill to the store."""
+        """Add the suite and the candidate's skill to the store."""
         skill, slug = self.candidate.skill, self.suite.skill
         with tempfile.TemporaryDirectory() as folder:
             if isinstance(skill, Skill):
@@ -308,7 +309,7 @@ class Evaluation:
         grade(self.store, graders=[self.grader], **self.options)
 
     def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
-        """Return the result of each task under a condition: one passed attempt is enough."""
+        """Return results under a condition by task; a task passes with one passed attempt."""
         rows = self.store.table("verdicts").to_pylist()
         who = (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
@@ -386,7 +387,7 @@ class Evaluation:
             "evaluation": main,
             "candidate_results": rows.get("skill", []),
             "baseline_results": rows.get("previous"),
-            # the fields below are not the source system's
+            # the source system has none of the fields below
             "mock": self.mock,
             "agent": {"name": self.agent.name, "model": self.agent.model},
             "judge": {"version": self.grader.version, "model": self.grader.model},
@@ -398,7 +399,7 @@ class Evaluation:
             **(extra or {}),
         }
         if self.mock:
-            return artefact  # an interval of mocked results means nothing
+            return artefact  # mock results are fixed, so an interval means nothing
         if tasks and "skill" in under:
             artefact["interval"] = _interval_fields(under, tasks, compared[1:])
         if "baseline" in under:
@@ -413,7 +414,7 @@ class Evaluation:
     def _tasks_with_verdicts(
         self, under: Mapping[str, Results], names: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Return the tasks with a verdict under all the conditions, and the other tasks."""
+        """Return the tasks with a result under every condition in `names`, and the other tasks."""
         if not names:
             return [], []
         unknown = {task for task in self.tasks for n in names if under[n][task]["passed"] is None}
@@ -423,7 +424,7 @@ class Evaluation:
     # -- cached baselines ---------------------------------------------------------------------
 
     def _read_baseline(self) -> dict[str, Any] | None:
-        """Return the cached baseline of this evaluation if it is intact and younger than a week."""
+        """Return the cached baseline if it is intact and younger than `AGE`, else None."""
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:
@@ -443,7 +444,7 @@ class Evaluation:
         return None
 
     def _keep_baseline(self, results: Results) -> None:
-        """Cache a baseline if every task has a verdict."""
+        """Write a baseline to the cache, if there is one and every task has a result."""
         rows, made_at = list(results.values()), now().isoformat()
         if self.cache is None or any(row["passed"] is None for row in rows):
             return
@@ -453,7 +454,7 @@ class Evaluation:
 
 
 def write_artefact(artefact: dict[str, Any], path: Path) -> None:
-    """Write an artefact at once, with its own path as ``truth_anchor``."""
+    """Write an artefact to a file, with the file's path in its field ``truth_anchor``."""
     place = path.expanduser().resolve()
     write_json(place, {**artefact, "truth_anchor": str(place)})
 
@@ -469,12 +470,12 @@ def _hash_of(body: Mapping[str, Any]) -> str:
 def _main_fields(
     verdict: str, reason: str | None, under: Mapping[str, Results], tasks: Sequence[str]
 ) -> dict[str, Any]:
-    """Return rates, delta and verdict; an empty verdict follows from the delta or the rate."""
+    """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
     if rate is not None and before is not None:
-        # from counts: the difference of two rounded rates can be off in the last digit
+        # the delta is from counts: a difference of rounded rates can have a wrong last digit
         passes = [sum(under[name][task]["passed"] for task in tasks) for name in _MAIN]
         delta = round((passes[0] - passes[1]) / len(tasks), _DIGITS)
     if not verdict:
@@ -490,13 +491,13 @@ def _main_fields(
 
 
 def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
-    """Return the share of passed tasks among those with a verdict; None without any."""
+    """Return the share of passed tasks among those with a result; None if no task has one."""
     passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
 
 def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, float | None]:
-    """Return any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts."""
+    """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts."""
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
     names = (f"any_of_{k}", f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
@@ -511,7 +512,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the delta over tasks, or of the rate if nothing is compared."""
+    """Return the interval of the delta from the condition in `other`; without one, of the rate."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

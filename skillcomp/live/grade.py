@@ -1,4 +1,4 @@
-"""Grade stored answers: gold answers first, then every answer once; pay for nothing twice."""
+"""Grade stored answers: first gold answers, then each answer of the study once per grader."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def grade(
 ) -> pd.DataFrame:
     """Grade every stored answer once with each grader; answers do not change.
 
-    A grader gets the answers in a shuffled order under blind names. Every grading that was paid
-    for is kept, and the same call resumes the grading.
+    A grader gets the answers in shuffled order and under blind names. Each grading is stored
+    immediately; after an interruption, the same call resumes and pays for nothing twice.
 
     Parameters
     ----------
@@ -65,59 +65,61 @@ def grade(
     graders : sequence of LiveGrader
         The graders, which work one after the other.
     round : int or "next", default 1
-        Number of the round; 2 and more grade again. ``"next"`` is the round after the last one of
-        each grader and version, or the last one if it is above 1 and unfinished. A malformed
-        verdict does not leave a round unfinished.
+        Number of the grading round; with 2 or more, answers are graded again. ``"next"`` starts the
+        round after the last one of each grader, but if the last one is above 1 and unfinished, it
+        resumes that one. Malformed verdicts do not make a round unfinished.
     gold : path or iterable, optional
         Answers with known verdicts (`skillcomp.live.GoldAnswer`), in addition to the
-        ``gold_answers`` of the suites. Each grader grades them first. Those verdicts go to the
-        table ``gold_verdicts``, apart from the verdicts of the study.
+        ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on
+        them go to the table ``gold_verdicts``, apart from the verdicts of the study.
     min_gold_agreement : float, optional
-        Share of the gold labels that a grader must agree with before it grades the study.
+        Minimum share of the gold labels with which a grader must agree. A grader below it does not
+        grade the study.
     budget_usd : float, optional
         Maximum cost of all gradings of this store in dollars, including earlier gradings.
     seed : int, default 0
-        Seed of the order and the blind names.
+        Seed of the order of the answers and of their blind names.
     concurrency : int, default 8
-        Maximum number of gradings under way at once.
+        Maximum number of gradings that are under way at the same time.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API. In any case, batches that an earlier call left under
-        way are collected before anything is asked.
+        Whether to ask through the Message Batches API. Even if False, the call first collects
+        batches that an earlier call left open.
     progress : bool, default True
-        Show progress bars; the bar of the gold answers ends with the agreement.
+        Whether to show progress bars, and the agreement with the gold answers.
 
     Returns
     -------
     pandas.DataFrame
-        The state of the study, as `skillcomp.live.status` returns it.
+        The state of the study; `skillcomp.live.status` describes the columns.
 
     Raises
     ------
     GraderError
-        If the agreement with gold is too low; no answer of the study is graded then.
+        If a grader's agreement with gold is below `min_gold_agreement`; this grader and those after
+        it do not grade the study then.
     StudyError
-        If nothing can be graded, an argument is not allowed, a suite or skill was edited inside
-        the store, or the model or settings of a grader changed since its verdicts in this store.
+        If there is nothing to grade, an argument is not allowed, a suite or skill was edited inside
+        the store, or a grader has another model or other settings than in an earlier call.
     StoreError
         If another process writes to the store. The message names the process.
     AgentError
-        If no further grading could succeed, or twenty failed in a row.
+        If no further grading could succeed, or if twenty gradings failed in a row.
 
     Warns
     -----
     GraderWarning
-        If grader and agent share a model family, answers reveal their condition, or gradings stay
-        open.
+        If a grader and an agent share a model family, answers reveal their condition, or gradings
+        are left open.
 
     Notes
     -----
-    Every reply of a grader is stored in the table ``replies`` before it is read, malformed ones
-    too. A refused grading is final: its verdicts have the status ``refused``. A malformed grading
-    gives verdicts with the status ``malformed``; the next call asks again, and the new verdicts
-    count instead. A grading that ended in an error gives no verdicts and is repeated too. A
-    grader with five unreadable replies in a row is stopped.
+    Every reply of a grader, even a malformed one, is stored in the table ``replies`` before it is
+    read. If a grader refuses, the verdicts have the status ``refused``, and the answer is not
+    graded again. If its replies are unusable, the verdicts have the status ``malformed``; the next
+    call asks again, and the new verdicts replace them. After an error there are no verdicts, and
+    the next call asks again. A grader with five unreadable replies in a row is stopped.
 
-    Name and version identify a grader in all rounds; the table ``graders`` keeps its model and
+    Its name and version identify a grader in all rounds. The table ``graders`` keeps its model and
     settings.
     """
     _check_arguments(store, graders, round)
@@ -148,7 +150,7 @@ def grade(
 def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        # a grader by fixed words or tests has no model family
+        # graders by rules and suites without a rubric use no model, so no family can be shared
         by_rules = grader.kind in ("mock", "rules") or (grader.kind, grader.model) == (
             "suite",
             None,
@@ -158,8 +160,8 @@ def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> No
 
 
 def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
-    """Return the round after the last one of a grader, or its last one if unfinished."""
-    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # round, attempt
+    """Return a grader's last round if that is 2 or more and unfinished, else the next round."""
+    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # by round, attempt_id
     columns = ["attempt_id", "grader", "grader_version", "round"]
     for row in store.table("verdicts").select(columns).to_pylist():
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
@@ -171,7 +173,7 @@ def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) 
 
 @dataclass(frozen=True)
 class Item:
-    """An answer with its case and skill, its blind name and the number of its first verdict."""
+    """An answer with its case and skill, its blind name and the position of its first verdict."""
 
     attempt: Attempt
     case: Case
@@ -181,12 +183,12 @@ class Item:
 
     @property
     def key(self) -> str:
-        """The attempt_id."""
+        """The attempt_id of the answer."""
         return self.attempt.attempt_id
 
 
 class Gradings(Judging[Item]):
-    """The gradings of one grader in one round, gold answers first."""
+    """The work of one grader in one round: gold answers first, then the answers of the study."""
 
     stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
     stage, reply_table = "grade", "replies"
@@ -212,27 +214,27 @@ class Gradings(Judging[Item]):
         super().__init__(store, grader, len(items), study | own, options)
         self.items, self.answers, self.least = items, answers, least
         self.round = self.grader_columns["round"] = study["round"]
-        self.done: defaultdict[str, set[str]] = defaultdict(set)  # checks by attempt
+        self.done: defaultdict[str, set[str]] = defaultdict(set)  # check_ids by attempt_id
         self.table = "verdicts"
         self.agreement: Agreement | None = None
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent of each batch label of this stage."""
+        """The agent to ask, by the labels under which its batches are stored."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the key columns of a grading in the table of replies."""
+        """Return the columns that identify a grading in the table of replies."""
         return {"attempt_id": key}
 
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the attempt_id of a row."""
+        """Return the key of a grading, its attempt_id, from a row of the table of replies."""
         return str(row["attempt_id"])
 
     async def judge(self) -> None:
         """Grade the gold answers, then the answers of the study."""
-        # replies of a malformed grading are used up: the grader is asked again
+        # replies of a malformed grading are not read again: the grader is asked anew
         self.take_replies(self._malformed_at())
         if self.answers:
             await self._grade_gold()
@@ -242,7 +244,7 @@ class Gradings(Judging[Item]):
             self.n_open += len(self.malformed)
 
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return the fields that a receipt gets at the end of the grading."""
+        """Return the fields that are added to a receipt at the end of the grading."""
         return {"n_open": self.n_open, "gold": self.agreement.fields() if self.agreement else {}}
 
     async def _grade_gold(self) -> None:
@@ -265,7 +267,7 @@ class Gradings(Judging[Item]):
         require_agreement(self.agreement, self.grader.name, self.least)
 
     def _malformed_at(self) -> dict[str, datetime]:
-        """Return the time of each malformed grading that must be repeated, by attempt_id."""
+        """Return the time of the last malformed verdict on each answer with one, by attempt_id."""
         times: dict[str, datetime] = {}
         for row in (row for table in _TABLES for row in self.own_rows(table)):
             at = row.get("graded_at")
@@ -275,7 +277,7 @@ class Gradings(Judging[Item]):
         return times
 
     async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
-        """Grade the open items and return the number of items still open."""
+        """Grade the items without verdicts in `table`; return the number of items still open."""
         self.table, self.done, pending = table, defaultdict(set), []
         for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:
@@ -289,7 +291,7 @@ class Gradings(Judging[Item]):
         return await self.do_pending(pending, len(items), title, purpose)
 
     async def work_on(self, job: Item, *, batched: bool) -> bool:
-        """Grade one answer and store the verdicts."""
+        """Grade one answer and store the verdicts; return whether its grading is done."""
         grader = self.asking(job.key, batched=batched)
         grading = await grader.grade(
             job.attempt,
@@ -312,16 +314,16 @@ class Gradings(Judging[Item]):
             self.malformed |= {job.key} if problems else set()
             self.n_given_away += ok and grading.gives_away is not None
         last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
-        if grading.replies:  # none from a grader without an agent
+        if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
         return self.is_over(job.key, last, problems, ok=ok)
 
 
 def _items_to_grade(store: RunStore) -> dict[str, Item]:
-    """Return every answer with checks, by attempt_id.
+    """Return every answer to a case with checks, by attempt_id.
 
-    Perturbed copies are included, and so are answers over the time limit, which some graders
-    count as failed.
+    Perturbed copies are included. So are attempts that exceeded their time limit, because some
+    graders count them as a fail.
     """
     skills = store.skills
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
@@ -342,7 +344,7 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
 
 
 def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
-    """Return the items of a grader, with its own checks if it defines ``checks_of``."""
+    """Return the items for a grader; its own ``checks_of``, if there is one, chooses the checks."""
     of = getattr(grader, "checks_of", None)
     if of is None:
         return {name: item for name, item in items.items() if item.attempt.status == "ok"}
@@ -371,19 +373,19 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
 
 
 class PlannedGrader(Record):
-    """A grader at the start of its grading; a line of the store's table ``graders``.
+    """Identity of a grader when its grading starts; one line of the store's table ``graders``.
 
     Attributes
     ----------
     grader, version : str, str or None
-        Name and version. Frames keep the verdicts of several versions apart.
+        Name and version of the grader. Frames keep the verdicts of different versions apart.
     round : int or None
-        Round of a recorded grader (its model can differ between rounds); None for a grader that
-        asks a model, which is the same in all rounds.
+        Round of a grader without an agent, such as a replayed one, because its model can differ
+        between rounds. None for a grader that asks an agent, which must be the same in all rounds.
     kind, model, family : str or None
-        Those of the grader.
+        Kind of the grader, its model and the family of this model.
     settings : str or None
-        Settings of its agent, as JSON.
+        Settings of the grader's agent (or of the grader, if it has none), as JSON.
     """
 
     grader: str
@@ -395,15 +397,15 @@ class PlannedGrader(Record):
     settings: str | None = None
 
     def is_same(self, other: PlannedGrader) -> bool:
-        """Return whether both graders share name, version and round."""
+        """Return whether name, version and round are equal; a round of None equals every round."""
         same_round = None in (self.round, other.round) or self.round == other.round
         return same_round and (self.grader, self.version) == (other.grader, other.version)
 
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
-    """Record the graders before anything is asked; raise if one changed under its name.
+    """Record the graders; raise if one has another model or other settings than recorded before.
 
-    The caller holds the writer's lock of the store (`RunStore.writer`).
+    The caller must hold the writer's lock of the store (`RunStore.writer`).
     """
     recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []
@@ -428,7 +430,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
 
 
 def _compare_receipts(store: RunStore, planned: PlannedGrader, round: int) -> None:
-    """Compare a grader without a line in ``graders`` with its last receipt."""
+    """Raise if a grader that is not in the table ``graders`` differs from its last receipt."""
     mine = ("grade", planned.grader, planned.version)
     last: dict[str, Any] = {}
     for row in store.records("receipts"):
@@ -442,7 +444,7 @@ def _compare_receipts(store: RunStore, planned: PlannedGrader, round: int) -> No
 
 
 def _settings_hold(now: str | None, was: str) -> bool:
-    """Return whether all settings of an earlier release are unchanged; new ones may be added."""
+    """Return whether all settings in `was` have the same values in `now`, which may have more."""
     try:
         old, new = json.loads(was), json.loads(now or "{}")
         return bool(old.items() <= {key: new.get(key) for key in old}.items())

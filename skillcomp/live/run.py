@@ -1,4 +1,4 @@
-"""Run a study: ask every planned cell once and store each answer as soon as it arrives."""
+"""Run a study: ask agents the planned questions and store each answer as soon as it arrives."""
 
 from __future__ import annotations
 
@@ -53,81 +53,85 @@ def run(
     again: Collection[str] = (),
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Ask agents the cases of a study with and without the skill, and lose no answer.
+    """Ask agents the cases of a study with and without the skill, and store all answers.
 
-    Every cell (agent, case, condition, repeat) is asked until it has an answer, and then never
-    again. After an error, Ctrl-C or a crash, the same call resumes the run.
+    A cell is one combination of agent, case, condition and repeat. Each call asks the cells that
+    have no answer yet, so after an error, Ctrl-C or a crash, the same call resumes the run.
 
     Parameters
     ----------
     store : RunStore
         The study. No other process may write to it during the run.
     suites : iterable or mapping, optional
-        Suites of the store, their slugs, or files, which are added to the store. Default: all
-        suites of the store. Each suite's skill must be in the store (`RunStore.add_skill`).
+        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
+        the store. Default: all suites of the store. The skill of each suite must be in the store
+        (`RunStore.add_skill`).
     agents : sequence of Agent
-        The agents to ask, each with a name of its own.
+        The agents to ask, each with a different name.
     conditions : sequence of str, default ("baseline", "skill")
-        Also ``placebo`` (another text of about the same length) and ``previous`` (an older
-        SKILL.md).
+        What the agents have loaded: no skill (``baseline``), the skill (``skill``), another text of
+        about the same length (``placebo``), or an older SKILL.md (``previous``).
     repeats : int, default 1
-        Number of answers of an agent to a case under a condition.
+        Number of answers to collect from each agent for each case and condition.
     placebo : str, path, Skill or mapping, optional
-        A text, a file or a slug of the store, or a mapping with one for each skill. Default: the
-        other skill of the store with the nearest length. The text is kept in the store, and
-        ``loaded_skill`` of an attempt names it.
+        The placebo: a text, a file or the slug of a skill in the store, or a mapping with one of
+        these for each skill. Default: the other skill of the store with the length nearest to that
+        of the skill under test. The store keeps the text; ``loaded_skill`` of an attempt names it.
     previous : path, Skill or mapping, optional
-        The older SKILL.md, or a mapping with one for each skill.
+        The older SKILL.md, or a mapping with an older SKILL.md for each skill.
     seed : int, default 0
-        Seed of the order of the questions. Conditions are interleaved, so that time does not
-        confound them.
+        Seed of the order of the questions. The questions of all conditions are interleaved, so that
+        a change of the model over time affects them equally.
     concurrency : int, default 8
-        Maximum number of questions under way at once.
+        Maximum number of questions that are under way at the same time.
     budget_usd : float, optional
         Maximum cost of all answers of this store in dollars, including earlier answers. The
-        highest cost of each call is reserved before the call, so the run stops before it passes
-        the limit. Calls without a known highest cost (programs, models without a price) run one at
-        a time, and the last of them can pass the limit.
+        highest possible cost of a question is reserved before it is asked, so the run stops before
+        it exceeds the limit. Questions without a known highest cost (to programs and to models
+        without a price) are asked one at a time, and the last of them can exceed the limit.
     batch : bool or BatchLimits, default False
-        Ask through the Message Batches API: half the price, within a day. In any case, batches
-        that an earlier call left under way are collected before anything is asked.
+        Whether to ask through the Message Batches API, which costs half the price and answers
+        within a day. Even if False, the run first collects batches that an earlier call left open.
     again : collection of str, optional
-        Statuses (``refused``, ``truncated``, ``paused``) to ask again. Default: none, so that
-        nothing is paid for twice.
+        Ask cells again if their answer has one of these statuses: ``refused``, ``truncated``,
+        ``paused``. Default: none, so that no cell is paid for twice.
     progress : bool, default True
-        Show a progress bar.
+        Whether to show a progress bar.
 
     Returns
     -------
     pandas.DataFrame
-        The state of the study, as `skillcomp.live.status` returns it.
+        The state of the study; `skillcomp.live.status` describes the columns.
 
     Raises
     ------
     StudyError
-        If something is missing or differs from the study's earlier calls; nothing is asked.
+        If an argument is not allowed, a needed skill or file is missing, or the plan contradicts
+        that of an earlier call. Nothing is asked then.
     StoreError
         If another process writes to the store. The message names the process.
     AgentError
-        If no further question could succeed (no key, no money) or twenty failed in a row. All
-        answers so far are kept.
+        If no further question could succeed (for example, without a key or without credit), or if
+        twenty questions failed in a row. All earlier answers are kept.
 
     Warns
     -----
     StudyWarning
-        If cells stay without an answer, after errors or at the end of the budget.
+        If cells are left without an answer, because of errors or because the budget is used up, and
+        for other reasons, such as empty answers.
 
     Notes
     -----
     ``attempt_id`` is ``case_id/condition/repeat``, followed by the agent's name if the study has
-    several agents. A failed try is recorded with its error under ``.../error-1``, a repeated
-    question under ``.../again-1``. A killed process loses at most the replies on their way from
-    the service to the disk: up to `concurrency` replies, and none in a batch. If a reply arrives
-    broken (half a body), the agent asks again; the broken reply is not stored, and its cost is
-    unknown.
+    several agents. The attempt_id of a failed try ends in ``/error-1`` (``/error-2`` and so on),
+    and that of an answer to a repeated question in ``/again-1``.
 
-    After the first Ctrl-C or SIGTERM the run asks nothing new and waits for the calls under way;
-    after the second it abandons them too.
+    If the process is killed, replies that have not yet reached the disk are lost: at most
+    `concurrency` replies, and none in a batch. If a reply arrives incomplete, the agent asks again;
+    the incomplete reply is not stored, and its cost is unknown.
+
+    After the first Ctrl-C or SIGTERM, the run asks no new questions and waits for the replies to
+    those under way. After the second, it does not wait for them any longer.
     """
     chosen = _listed_suites(store, suites)
     repeated = frozenset([again] if isinstance(again, str) else again)
@@ -147,7 +151,7 @@ def run(
 
 
 class AnswerWork(Engine[PlannedCell]):
-    """The cells of one call of `run`, and the recording of their answers."""
+    """The work of one call of `run`: it asks the cells and records the answers."""
 
     stop_note, unit = "What was answered is kept; start again later.", "question"
 
@@ -162,8 +166,8 @@ class AnswerWork(Engine[PlannedCell]):
     ) -> None:
         super().__init__(store, options, agents)
         self.plan, self.again, self.settings = plan, again, settings
-        self.tried = tries(store)  # includes cells that this run does not ask
-        # filled at the start, so that memory does not grow with the answers
+        self.tried = tries(store)  # covers all cells of the store, not only this plan
+        # has an entry for every cell from the start, so that memory does not grow during the run
         self.done = {cell.place: self.tried.get(cell.place) or Tried() for cell in plan.cells}
         self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
@@ -171,20 +175,20 @@ class AnswerWork(Engine[PlannedCell]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent of each batch label of this stage."""
+        """The agents of this run by the labels under which their batches are stored."""
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
     def is_done(self, job: PlannedCell) -> bool:
-        """Return whether a cell has an answer."""
+        """Return whether a cell has an answer that need not be asked for again."""
         return self.done[job.place].is_done(self.again)
 
     def open(self, agent: str | None = None) -> list[PlannedCell]:
-        """Return the cells without an answer, in the planned order."""
+        """Return the cells still to ask, of one agent or of all, in the planned order."""
         cells = (cell for cell in self.plan.cells if agent in (None, cell.agent))
         return [cell for cell in cells if not self.is_done(cell)]
 
     async def main(self, budget_usd: float | None, stop: Stop) -> None:
-        """Collect earlier batches, then ask the open cells."""
+        """Collect the batches of earlier calls, then ask the open cells."""
         under_way = outstanding(self.store, "run", but=self.purposes)
         budget = Budget(budget_usd, spent=_cost_so_far(self.store) + under_way)
         n_cells = len(self.plan.cells)
@@ -199,7 +203,7 @@ class AnswerWork(Engine[PlannedCell]):
                         await self.do_all(self.open(agent.name), purpose)
 
     def first_receipts(self) -> list[RunRecord]:
-        """Return one receipt per agent, written before anything is asked."""
+        """Return one receipt for each agent, to be written before the first question."""
         return [
             receipt_at_start(
                 self.store,
@@ -216,11 +220,11 @@ class AnswerWork(Engine[PlannedCell]):
         ]
 
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return the fields that a receipt gets at the end of the run."""
+        """Return the fields that are added to a receipt at the end of the run."""
         return {"n_open": len(self.open(receipt.name))}
 
     async def work_on(self, job: PlannedCell, *, batched: bool) -> bool:
-        """Ask one cell and record the answer."""
+        """Ask one cell and record the answer; return whether it is a paid answer, not an error."""
         book = None if batched else partial(self._record_reply, job)
         recorder = Recorder(self.agents[job.agent], (), book, self.budget, self.stop)
         reply = await recorder.ask(
@@ -238,13 +242,14 @@ class AnswerWork(Engine[PlannedCell]):
         tried = self.done.setdefault(cell.place, self.tried.get(cell.place) or Tried())
         self.tallies[cell.agent].add(reply)
         if reply.status in PAID and "ok" in tried.paid:
-            # a second paid answer to a cell with one answer: kept for its cost only
+            # The cell already has an answer, but this one was paid for too, so its cost counts.
             row = {**cell.model_dump(), **reply.model_dump(exclude_none=True)}
             await self.ledger.write("surplus", [row])
             return
         attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
         if reply.cost_upper_usd is not None:
-            # written first: after a crash the budget counts too much rather than too little
+            # This is written before the attempt. If the process crashes in between, the budget then
+            # counts too much rather than too little.
             row = {"attempt_id": attempt.attempt_id, "cost_upper_usd": reply.cost_upper_usd}
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
@@ -258,7 +263,7 @@ class AnswerWork(Engine[PlannedCell]):
             self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
 
     def transport(self, purpose: str) -> Batches:
-        """Return the batches of one agent."""
+        """Return the batches stored under a label of `purposes`."""
         agent = self.purposes[purpose]
         cells = {cell.attempt_id: cell for cell in self.plan.cells if cell.agent == agent.name}
         ids = self.store.table("attempts").column("request_id").to_pylist()
@@ -272,7 +277,7 @@ class AnswerWork(Engine[PlannedCell]):
             return batch_cost(agent, batch_service(agent).request(prompt, skill=self.loaded[at]))
 
         async def book(key: str, reply: Reply) -> None:
-            if key not in cells:  # a cell of an earlier, larger plan
+            if key not in cells:  # the cell is in an earlier, larger plan
                 rows = map(PlannedCell.model_validate, self.store.records("plan"))
                 cells[key] = next(cell for cell in rows if cell.attempt_id == key)
             reply = with_upper_cost(reply, partial(cost, cells[key]))
@@ -283,7 +288,7 @@ class AnswerWork(Engine[PlannedCell]):
         return self.batches(purpose, book, ids)
 
     def warn_of_files(self) -> None:
-        """Warn of agents that cannot see the files of a skill or the input of a case."""
+        """Warn about agents that cannot read the files of a skill or the input files of a case."""
         skills, texts = self.store.manifest["skills"], self.plan.texts.values()
         slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
         with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
@@ -301,7 +306,7 @@ class AnswerWork(Engine[PlannedCell]):
                 warnings.warn(text, StudyWarning, stacklevel=3)
 
     def warn(self) -> None:
-        """Warn of open cells, empty answers, retries and the limits of a placebo."""
+        """Warn about open cells, empty answers, retries and imperfect placebos."""
         messages = []
         if n_open := len(self.open()):
             causes = f" after errors{most_frequent(self.store, 'run')}"
@@ -360,7 +365,7 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 def _attempt_record(
     cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime | None
 ) -> Attempt:
-    """Return the attempt: under the id of the cell if it is its first answer, else a longer id."""
+    """Return the attempt with the cell's id; errors and repeated answers get a suffix."""
     ending = f"/again-{len(tried.paid)}" if tried.paid else ""
     if reply.status not in PAID:
         ending = f"/error-{tried.n_errors + 1}"

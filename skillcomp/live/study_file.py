@@ -1,4 +1,4 @@
-"""STUDY.yaml: a whole study in one file. Every mistake is reported with its line."""
+"""Read a STUDY.yaml, which describes a whole study, and report every fault with its line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Agent(Record):
     prices: list[_Price] = Field(default_factory=list)
 
     def _constructor_arguments(self, *without: str) -> dict[str, Any]:
-        """Return the arguments of the agent's constructor."""
+        """Return the arguments of the agent's constructor, except the fields in `without`."""
         own = [Price(**price.model_dump()) for price in self.prices]
         return {**self.model_dump(exclude={"kind", *without}), "prices": own}
 
@@ -148,7 +148,7 @@ def _checked_target(target: str) -> str:
 
 
 class _Guest(Record):
-    """An agent or grader of another package; keys without a field here are its arguments."""
+    """An agent or grader from outside this package; unknown keys are arguments for it."""
 
     model_config = ConfigDict(extra="allow")
     group: ClassVar[Group] = "agents"
@@ -178,13 +178,13 @@ class _Installed(_Guest):
 
 
 def _spec_tag(group: Group, kind: object) -> str:
-    """Return the tag of the model for an entry of this kind."""
+    """Return the tag of the pydantic model that describes an agent or grader of this kind."""
     is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
     return "installed" if is_guest else str(kind)
 
 
 def _agent_tag(entry: Any) -> str | None:
-    # any model will do for an entry that is no mapping: all refuse it with the same message
+    # an entry that is not a mapping can get any tag: all models refuse it with the same message
     kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
     return None if kind is None else _spec_tag("agents", kind)
 
@@ -287,39 +287,42 @@ class _Grading(Record):
 
 
 class StudyFile(Record):
-    """The content of a STUDY.yaml; paths are relative to the file.
+    """The content of a STUDY.yaml; its paths are relative to the folder of the file.
 
-    An agent or a grader with ``kind: python`` is a class or function of a module, named by
-    ``target: "my_module:MyAgent"``; a kind that is not listed below is an entry point
-    ``skillcomp.agents`` or ``skillcomp.graders`` of an installed package. Both are called with the
-    other keys as keyword arguments; a grader's ``agent`` is built first. Only a study file that you
-    name yourself (or ``--agent`` of a command) imports code, when its agents or graders are built.
-    Reading it, `skillcomp check` and `skillcomp status` import nothing, and neither does a store,
-    a suite or a skill.
+    An agent or grader with ``kind: python`` is made by a class or function of a module, which
+    ``target: "my_module:MyAgent"`` names. A kind that is not listed below must be the name of an
+    entry point in an installed package, in the group ``skillcomp.agents`` or ``skillcomp.graders``.
+    In both ways, the class or function is called with the other keys as keyword arguments; a
+    grader's ``agent`` is built before.
+
+    This code is imported only when the agents or graders of a study file (or of a command's option
+    ``--agent``) are built. Reading a study file, `skillcomp check` and `skillcomp status` import
+    none of it, and neither do stores, suites and skills.
 
     Attributes
     ----------
     store : Path
-        Folder of the study.
+        Folder of the store, which holds the data of the study.
     skills, suites : list of Path
-        Files to add to the store. Without any, the suites in the store are used.
+        Skills and suites to add to the store. Without `suites`, all suites in the store are used.
     agents : list
         Agents, each with its ``kind`` (anthropic, openai, cli, replay or python) and arguments.
         ``prices`` is a list of ``{model: ..., input: ..., output: ...}`` in dollars per million
         tokens. ``kind: cli`` takes ``program: claude`` or ``program: codex`` with ``extra``
         arguments (see `CliAgent.claude` and `CliAgent.codex`), or a ``command``.
     graders : list
-        Graders. Without a ``kind``: an ``agent``, ``style``, ``without``, ``reply``, ``template``
-        and the other arguments of `ComprehensionGrader`. ``kind: suite`` grades tasks with
-        ``trust``, ``timeout`` and, for rubrics, an ``agent`` (see `SuiteGrader`). Other kinds:
-        replay and python.
+        Graders. One without a ``kind`` has an ``agent`` and takes the other arguments of
+        `ComprehensionGrader` (``style``, ``without``, ``reply``, ``template`` and so on). One with
+        ``kind: suite`` grades tasks and takes ``trust``, ``timeout`` and, for rubrics, an ``agent``
+        (see `SuiteGrader`). The other kinds are replay and python.
     comparators : list
         Graders for ``skillcomp compare``, each with an ``agent`` (see `PairwiseGrader`).
     conditions, repeats, placebo, previous, seed, concurrency, budget_usd, batch
         Arguments of `skillcomp.run`.
     grading : mapping
-        ``gold``, ``min_gold_agreement``, and values for gradings and comparisons that differ from
-        those above. ``budget_usd`` applies separately to answers, gradings and comparisons.
+        ``gold`` and ``min_gold_agreement``, arguments of `skillcomp.grade`. ``seed``,
+        ``concurrency``, ``budget_usd`` and ``batch`` here replace the values above for gradings and
+        comparisons. A ``budget_usd`` applies separately to answers, gradings and comparisons.
     """
 
     store: Path
@@ -344,7 +347,7 @@ class StudyFile(Record):
 
     @property
     def store_path(self) -> Path:
-        """The folder of the store; outside the study's folder only if `outside` allows it."""
+        """Folder of the store; it must be in the study's folder, unless `outside` is True."""
         return self._path_inside(self.folder / self.store, "store")
 
     def _path_inside(self, path: Path, key: str) -> Path:
@@ -358,27 +361,27 @@ class StudyFile(Record):
         return path
 
     def open_store(self) -> RunStore:
-        """Open the store and add the skills of the file."""
+        """Open the store, add the skills that the file lists, and return the store."""
         store = RunStore(self.store_path)
         for path in self.skills:
             store.add_skill(_file_in(self.folder, path, "skills"))
         return store
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
-        """Add the suites of the file to the store and return them; None means all suites."""
+        """Add the listed suites to the store and return them; None if the file lists none."""
         suites = [store.add_suite(_file_in(self.folder, path, "suites")) for path in self.suites]
         return suites or None
 
     def build_agents(self) -> list[Agent]:
-        """Build the agents."""
+        """Build the agents that the file lists."""
         return self._built("agents")
 
     def build_graders(self) -> list[live.LiveGrader]:
-        """Build the graders; the suites of a ``kind: suite`` grader must be in the store."""
+        """Build the listed graders; the store must hold the suites that ``kind: suite`` grades."""
         return self._built("graders")
 
     def build_comparators(self) -> list[live.PairwiseGrader]:
-        """Build the comparators."""
+        """Build the comparators that the file lists."""
         return self._built("comparators")
 
     def _built(self, key: str) -> list[Any]:
@@ -389,7 +392,7 @@ class StudyFile(Record):
         return built
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
-        """Return the placebo or previous texts: a slug or text unchanged, a file with its path."""
+        """Return the placebo or previous texts for `skillcomp.run`, with file names made paths."""
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
@@ -408,7 +411,8 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
     Raises
     ------
     StudyError
-        If the text is neither. The message lists every fault, as that of `read_study`.
+        If the text is neither, or the mapping has wrong keys or values. The message lists every
+        fault.
     """
     try:
         fields = yaml.safe_load(text)
@@ -447,20 +451,20 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
     path : pathlib.Path
         The file.
     outside : bool, default False
-        Whether the store and the texts of conditions may be outside the folder of the file.
+        Whether the store and the placebo and previous texts may be outside the folder of the file.
 
     Returns
     -------
     StudyFile
-        The checked content, with the paths of the file.
+        The checked content.
 
     Raises
     ------
     StudyError
         If the file cannot be read, is not YAML, repeats a key, contains a value that refers to
-        itself, or has wrong keys or values. The message lists every fault with its line, the
-        value, the allowed values and the nearest match. It does not repeat values of keys that
-        sound like secrets.
+        itself, or has wrong keys or values. The message lists every wrong key or value with its
+        line, what is allowed and the nearest match. It does not show the value of keys with a name
+        such as token or password.
     """
     content, node = read_yaml(path, what="study", error=StudyError)
     try:
@@ -485,7 +489,7 @@ _NOT_IN_FILE = {"folder", "outside"}
 
 
 def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
-    """Return whether a part of a location is the tag of a union, which is not in the file."""
+    """Return whether a part of an error's location is a union tag, which is not in the file."""
     in_list = at == 2 and loc[0] in ("agents", "graders")
     return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
 
@@ -517,13 +521,13 @@ def _fault_message(fault: Mapping[str, Any], key: str) -> str:
 
 
 def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
-    """Return the allowed kinds at a location: of agents or of graders."""
+    """Return the kinds of agents or graders, whichever are allowed at a location of the file."""
     group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
     return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
 
 
 def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
-    """Return an example of the right value for a value of the wrong type, or None."""
+    """Return an example to replace a value of the wrong type; None if there is no example."""
     in_list = kind == "list_type" and len(loc) == 1
     if not (in_list or kind in ("model_type", "model_attributes_type")):
         return None
@@ -539,7 +543,7 @@ def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
 
 
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
-    """Return the allowed keys at the location of an unknown key."""
+    """Return the keys that are allowed where the file has an unknown key."""
     models: dict[str, type[Record]] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,

@@ -1,8 +1,8 @@
-"""Trigger runs: ask a program with installed skills each prompt, grade it and keep the files.
+"""Trigger runs: ask a program with installed skills the prompts of suites, and grade its work.
 
-A run is a folder with ``run.json`` (its `TriggerPlan`), ``store/`` (a `RunStore` with the answers
-and verdicts) and the artefacts in the layout of the source system: ``work/<skill>/<case>/`` for
-each case, ``summary.json`` and ``summary.md`` for the run.
+A run is a folder. It holds ``run.json`` (the `TriggerPlan`), ``store/`` (a `RunStore` with answers
+and verdicts), and artefacts in the layout of the source system: a folder ``work/<skill>/<case>/``
+for each case, and ``summary.json`` and ``summary.md`` for the run.
 """
 
 from __future__ import annotations
@@ -52,26 +52,27 @@ from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
-SANDBOX = "workspace-write"  # default of a case, as in the source system
-_FROM_REPLY = ("model", "status", "error", "offered", "invoked")  # fields of meta.json
+SANDBOX = "workspace-write"  # sandbox of a case that names none, as in the source system
+_FROM_REPLY = ("model", "status", "error", "offered", "invoked")  # these go into meta.json
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerSettings:
-    """Settings of a trigger run, as on the command line.
+    """Settings of a trigger run, as the command line gives them.
 
     Attributes
     ----------
     suite : str
-        The prompts to ask: smoke, explicit, implicit, negative or all.
+        Which prompts to ask: smoke, explicit, implicit, negative or all.
     program, model : str, str or None
-        The program to ask, and its model.
+        The program to ask, and its model; None for the program's default model.
     judge_program, judge_model : str or None
-        The program of the rubric judge and its model; those of the run by default.
+        The program that judges by a rubric, and its model. Default: `program`, and `model` if both
+        programs are the same.
     timeout_s, judge_timeout_s : float
-        Seconds for a case without a limit of its own, and for one judgement.
+        Time limit of a case that has none of its own, and of one judgement, in seconds.
     concurrency : int
-        Maximum number of programs at once.
+        Maximum number of programs that run at the same time.
     write_progress : bool
         Whether to write ``progress.jsonl``, ``current.json`` and ``summary.partial.json``.
     """
@@ -89,18 +90,18 @@ class TriggerSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class TriggerPlan(TriggerSettings):
-    """The settings of a trigger run with its selected cases; the content of ``run.json``.
+    """The settings and the selected cases of a trigger run; the content of ``run.json``.
 
     Attributes
     ----------
     run_id : str
         Name of the run.
     cases : dict of str to str
-        Skill of each selected case_id.
+        Slug of the skill under test of each selected case, by case_id.
     judged : tuple of str
-        The case_ids for the rubric judge.
+        The case_ids of the cases to judge by the rubric.
     neighbours : tuple of str
-        Skills that are installed next to the skill under test.
+        Slugs of the skills that are installed together with the skill under test.
     """
 
     run_id: str
@@ -110,9 +111,10 @@ class TriggerPlan(TriggerSettings):
 
 
 def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
-    """Return the cases of a suite that a run asks, in the order of the suite.
+    """Return the cases of a suite that a run asks.
 
-    ``smoke`` is the first explicit and the first negative case.
+    If `which` is ``smoke``, these are the first explicit and the first negative case. `only` names
+    the allowed case ids (empty for all), and `most` is their maximum number.
     """
     cases = list(suite.cases)
     if which == "smoke":
@@ -137,33 +139,35 @@ def prepare_run(
     judge: bool | None = None,
     neighbours: Sequence[str] | None = None,
 ) -> TriggerPlan:
-    """Write ``run.json`` and a store with the skills and prompts of a run; nothing is asked.
+    """Make the folder of a run, with ``run.json`` and a store of skills and prompts; ask nothing.
 
     Parameters
     ----------
     folder : path
         The new folder of the run; its name is the run_id.
     skills, evals : path
-        Folders with one folder per skill, which has a SKILL.md or a prompts.csv.
+        Two folders with one subfolder for each skill: in `skills` it holds the SKILL.md, in `evals`
+        the prompts.csv.
     settings : TriggerSettings
-        Prompts, programs and limits.
+        Settings of the run.
     only_skills, only_cases : sequence of str
-        Slugs and case ids. Default: all.
+        Slugs of the skills and ids of the cases to ask. Default: all.
     max_cases : int, optional
         Maximum number of cases of each skill.
     judge : bool, optional
-        Whether the rubric judge judges all cases or none. Default: the cases with
-        a true column ``judge``.
+        Whether to judge all cases by the rubric (True) or none (False). Default: the cases for
+        which the column ``judge`` of the prompts.csv is true.
     neighbours : sequence of str, optional
-        Slugs of skills to install next to the skill under test. Default: all others in `skills`.
+        Slugs of the skills to install together with the skill under test. Default: all others in
+        `skills`.
 
     Raises
     ------
     StudyError
-        If the run exists already, or no case is selected.
+        If the run exists already, no case is selected, or a skill or case is unknown.
     SuiteError
-        If a prompts.csv has problems other than unknown columns: a check that cannot be read would
-        seem to pass.
+        If a prompts.csv has problems other than unknown columns, because a check that cannot be
+        read would seem to pass.
     """
     if (folder / "run.json").exists():
         raise StudyError(f"trigger: the run '{folder.name}' is there already; --resume goes on.")
@@ -209,7 +213,7 @@ def prepare_run(
             for slug in tested:
                 store.add_suite(suite_files[slug])
         except SkillcompError:
-            shutil.rmtree(folder / "store")  # so that the run_id can be used again
+            shutil.rmtree(folder / "store")  # otherwise the run_id could not be used again
             raise
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
@@ -233,7 +237,7 @@ def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
 
 
 def read_run(folder: Path) -> TriggerPlan:
-    """Read the plan of a run."""
+    """Read the plan of a run from its ``run.json``; raise if there is no such run."""
     file = folder / "run.json"
     there = sorted(path.parent.name for path in folder.parent.glob("*/run.json"))
     allowed = f"there in {folder.parent}"
@@ -250,15 +254,15 @@ def read_run(folder: Path) -> TriggerPlan:
 def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     """Ask, grade and judge the open cases of a run; write and return the summary.
 
-    After an error, Ctrl-C or a crash, the same call resumes the run: no case with an answer is
-    asked again, and no judgement is paid for twice.
+    After an error, Ctrl-C or a crash, the same call resumes the run. It does not ask cases again
+    that have an answer, and pays for no judgement twice.
 
     Raises
     ------
     AgentError
         If no further question could succeed.
     StoreError
-        If another process works on the run.
+        If another process is working on the run.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     agent = _CaseAgent(folder, plan, store)
@@ -293,17 +297,17 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
 def _program_agent(name: Program, model: str | None) -> CliAgent:
     if name == "claude":
         return CliAgent.claude(model)
-    # codex 0.169 reads skills from this folder in the home, as it does in the working folder
+    # codex 0.169 reads skills from this folder, both in the home and in the working folder
     return CliAgent.codex(model, skill_in="home", skills_folder=".codex/skills")
 
 
 def case_folder(run: Path, skill: str, case_id: str) -> Path:
-    """Return the folder with the artefacts of a case."""
+    """Return the folder of a case, which holds its artefacts."""
     return run / "work" / skill / case_id.partition("/")[2]
 
 
 class _CaseAgent:
-    """An agent that asks a program each case within the case's limits and keeps the files."""
+    """An agent that asks a program, with the limits of each case, and keeps the files it leaves."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
         self._run, self._plan = run, plan
@@ -319,7 +323,7 @@ class _CaseAgent:
             self._beside[slug] = store.skills[slug].model_copy(update={"path": str(path)})
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Ask one case and write its artefacts; see `Agent.ask`."""
+        """Ask one case, write its artefacts and return the reply; see `Agent.ask`."""
         cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
@@ -357,14 +361,14 @@ class _CaseAgent:
         write_json(self._run / "current.json", {**row, "status": status})
 
     async def aclose(self) -> None:
-        """Close the program's connections."""
+        """Close the connections of the program."""
         await self._agent.aclose()
 
 
 def write_case(
     folder: Path, case: Case, skill: Skill, reply: Reply, plan: TriggerPlan, bounds: Bounds
 ) -> None:
-    """Write ``final.txt``, ``meta.json`` and ``grade.json`` of a case."""
+    """Grade a reply by rules; write ``final.txt``, ``meta.json`` and ``grade.json`` of its case."""
     name = skill.name or skill.slug
     commands = commands_of(trace_of(reply))
     results = grade_trace(reply, case, name, files_left(folder))
@@ -396,17 +400,18 @@ def write_case(
         for c in results
     ]
     graded = {"deterministic": deterministic, "case_checks": checks}
-    remove_entry(folder, JUDGEMENT)  # a judgement that the agent wrote itself does not count
+    remove_entry(folder, JUDGEMENT)  # the program under test may have written this
     write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
 
 
 def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
-    """Return the summary of a run from its artefacts, with the source system's fields.
+    """Summarise a run from its artefacts; the fields are those of the source system.
 
-    ``pass`` of a case is null if it was not asked, the infrastructure failed, a check cannot be
-    decided or the judgement is missing; ``unknown_count`` counts these cases.
+    The field ``pass`` of a case is None (unknown) if no check or judgement failed, but the case was
+    not asked, the infrastructure failed, a check could not be decided or the judgement is missing.
+    ``unknown_count`` is the number of such cases.
     """
     rows = []
     for case_id, skill in plan.cases.items():
@@ -469,13 +474,14 @@ def _summary_markdown(summary: Mapping[str, Any]) -> str:
 
 
 def run_state(folder: Path) -> dict[str, Any]:
-    """Return the progress of a run, also while it runs; nothing is written.
+    """Return the progress of a run, even while it is running; write nothing.
 
     Returns
     -------
     dict
-        run_id, suite, cases, answered, pass_count, fail_count, unknown_count, judged ("2 of 3"),
-        state (running, done, stopped) and at_work (the process, or None).
+        run_id, suite, the numbers cases, answered, pass_count, fail_count and unknown_count, judged
+        (such as "2 of 3"), state (running, done or stopped), and at_work (the process that is
+        working on the run, or None).
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     rows = store.table("attempts").select(["case_id", "status"]).to_pylist()
@@ -495,11 +501,11 @@ def run_state(folder: Path) -> dict[str, Any]:
 
 
 def start_in_background(folder: Path) -> int:
-    """Resume a run in a process that outlives the terminal; return its process id."""
+    """Resume a run in a process that survives the end of the terminal; return its process id."""
     read_run(folder)
     if who := _background_process(folder):
         raise StudyError(f"trigger: the run '{folder.name}' is at work already: {who}.")
-    # -P: import nothing from the working folder, which may hold code of strangers
+    # -P keeps Python from importing from the working folder, which may hold untrusted code
     command = [sys.executable, "-P", "-c", "from skillcomp.cli import main; main()"]
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
@@ -508,19 +514,19 @@ def start_in_background(folder: Path) -> int:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
-    process.returncode = 0  # no warning that nobody waits for the process, which outlives this one
+    process.returncode = 0  # avoids a warning that the process still runs
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
     return process.pid
 
 
 def _background_process(folder: Path) -> str | None:
-    """Return the background process of a run; None if it has ended."""
+    """Return "process" and the id of a run's background process; None if none is running."""
     try:
         pid = int((folder / "runner.pid").read_text())
         os.kill(pid, 0)
         command_line = Path(f"/proc/{pid}/cmdline")
         if command_line.exists() and folder.name.encode() not in command_line.read_bytes():
-            return None  # another process has the number now
+            return None  # the id now belongs to another process
     except (OSError, ValueError):
         return None
     return f"process {pid}"

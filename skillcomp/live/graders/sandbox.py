@@ -194,7 +194,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
 
 @contextmanager
 def _lent_user() -> Iterator[int | None]:
-    """Yield an unused user id if this process is root, else None; then kill the user's processes."""
+    """Yield an unused user id if this process is root, else None; then end all its processes."""
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return

@@ -26,8 +26,8 @@ def _drop_root(uid: int, reads_all: bool) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if reads_all:
-        # The header holds the version of capset(2), here 3, and 0 for this process. `caps` holds the
-        # effective, permitted and inheritable sets: first the lower halves, then the upper ones.
+        # The header holds the version of capset(2), here 3, and 0 for this process. The data are
+        # the effective, permitted and inheritable sets: first the lower halves, then the upper.
         header = (ctypes.c_uint32 * 2)(0x20080522, 0)
         caps = (ctypes.c_uint32 * 6)(*[1 << _READ_ALL] * 3, 0, 0, 0)
         if libc.capset(header, caps) == 0:
