@@ -29,8 +29,8 @@ def path(name: str) -> Path:
     Returns
     -------
     pathlib.Path
-        The folder of the study, or the file of passages: in the installed package or, in a
-        checkout, below ``data``. ``data/README.md`` describes how each was made.
+        The folder of the study, or the file of passages. It is in the installed package or, in a
+        checkout, below ``data``. ``data/README.md`` describes how each data set was made.
 
     Raises
     ------
@@ -55,14 +55,15 @@ def load(name: str) -> RunStore | pd.DataFrame:
     Parameters
     ----------
     name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
-        ``pilot``: 84 cases of six skills answered with the skill, without it and with another
-        one, three graders and gold labels. ``execution``: 48 tasks of the same skills, each
-        answered without a document and with four (content full or gutted, form structured or
-        flat); ``manifest["design"]`` lists the conditions with their factors. ``triggers``: the
-        skills, out of twelve, that an agent invokes at 84 prompts, given their names and
-        descriptions in three variants. ``process``: traces of eight runs of claude and codex on a
-        server with scripted answers; they are no evidence about models. ``copies`` and
-        ``copies_second``: passages of five degrees of copying, labelled by construction.
+        ``pilot``: 84 cases of six skills, answered with the skill, without it and with another
+        skill; verdicts of three graders, and gold labels. ``execution``: 48 tasks of the same
+        skills, each answered without a document and with four (content full or gutted, form
+        structured or flat); ``manifest["design"]`` lists the conditions with their factors.
+        ``triggers``: for each of 84 prompts, the skills that an agent invokes out of twelve; it
+        sees their names and descriptions, in three variants. ``process``: traces of eight runs of
+        claude and codex on a server with scripted answers; they are no evidence about models.
+        ``copies`` and ``copies_second``: passages of five degrees of copying, labelled by
+        construction.
 
     Returns
     -------

@@ -1,6 +1,7 @@
 """Paired deltas: the change in pass rate on the same cases when the skill is loaded.
 
-Conditions are paired on the case and repeats averaged within it; the unit is never the attempt.
+Conditions are paired on the case, and repeats are averaged within the case. The unit of evidence is
+the case or the skill, never the attempt.
 """
 
 from __future__ import annotations
@@ -75,14 +76,14 @@ def paired(
 ) -> pd.DataFrame:
     """Estimate the paired change in pass rate (or cost) between a condition and the reference.
 
-    Conditions are paired on the case, repeats are averaged within a case (their numbers may
-    differ) and each case has the same weight. For the rates themselves use :func:`rates`.
+    Conditions are paired on the case. Repeats are averaged within a case, so their number may
+    differ, and each case has the same weight. For the rates themselves use :func:`rates`.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame. Reads skill, case_id, condition, contrast_of, passed or share_passed.
-        For an amount an attempts frame, for ``"score"`` an outcomes frame.
+        An outcomes frame with skill, case_id, condition, contrast_of, and passed, share_passed or
+        score. If ``value`` is an amount of an attempts frame, that attempts frame.
     by : sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
@@ -92,14 +93,14 @@ def paired(
     reference : str, default "baseline"
         The condition that all others are compared with.
     cluster : {"case", "skill"}, default "case"
-        ``"case"``: the interval is about cases like these of these skills. ``"skill"``: it is about
-        skills in general. With fewer than five skills such an interval falls back to these cases
-        only, with a note; a single skill gives NaN. With five to seven skills hardly any delta can
-        exclude 0; ``note`` states it.
+        ``"case"``: the interval is about further cases of these skills. ``"skill"``: it is about
+        skills in general. With two to four skills the interval is then about cases after all, as
+        ``note`` states; with a single skill it is NaN. With five to seven skills hardly any
+        interval can exclude 0; ``note`` states this, too.
     weight : str, optional
         A column of the outcomes with the weight of each case: a number above 0, the same in all
-        rows of the case, for example the worth of its criticality. Choose it before you see the
-        data. Default: equal weights. Not for amounts.
+        rows of the case, for example one that grows with its criticality. Choose it before you see
+        the data. Default: equal weights. Not for amounts.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -135,13 +136,14 @@ def paired(
     ``se`` and ``df`` (CR2) are for combining results; they are NaN if there is no spread, and
     results are then combined by their limits.
 
-    An attempt is missing if its row has no outcome, or if it has no row although other cases of
-    the skill have that repeat under the condition. A case without any row under a condition was
-    not asked under it. Averages over the remaining attempts are unbiased only if the missing ones
-    are like them. ``worst_low`` and ``worst_high`` make no assumption: they are the delta if every
-    missing attempt of the condition had failed and of the reference passed, and the reverse, over
-    all cases asked under both. They bound the delta of the complete study; its sampling error is
-    not included. The note warns if the shares of missing attempts differ by five points or more.
+    An attempt is missing if its row has no outcome, or if it has no row although other cases of the
+    skill have that repeat under the condition. A case without any row under a condition was not
+    asked under it. Averages over the remaining attempts are unbiased only if the missing ones are
+    like them. ``worst_low`` and ``worst_high`` make no assumption. ``worst_low`` is the delta if
+    every missing attempt of the condition had failed and every missing attempt of the reference had
+    passed; ``worst_high`` is the reverse. Both are over all cases asked under both. They bound the
+    delta of the complete study; its sampling error is not included. The note warns if the shares of
+    missing attempts differ by five points or more.
 
     Amounts have no bound and therefore another interval. They have two rows: measure
     ``delta_<amount>``, the mean difference of the case means with a t interval (CR2,
@@ -196,7 +198,7 @@ def _paired_amounts(
     cluster: Cluster,
     ci_level: float,
 ) -> pd.DataFrame:
-    """Return the rows of differences and ratios of an amount."""
+    """Return the rows of an amount: its mean difference and ratio to the reference."""
     check_cluster(cluster)
     kind = "outcomes" if value == "score" else "attempts"
     checked = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
@@ -206,7 +208,7 @@ def _paired_amounts(
         amount = amount.where(usable(checked))
     checked = checked.assign(cluster=clusters_of(checked), amount=amount)
     sides = grouped(checked, [*names, *CASE, "cluster", "condition"])["amount"]
-    # a prefix, since a condition may have the name of a key column
+    # add a prefix, because a condition may have the name of a key column
     wide = sides.mean().astype("float64").unstack("condition").add_prefix("of ")
     n_asked = sides.size().unstack("condition").add_prefix("asked ")
     rows = []
@@ -222,7 +224,7 @@ def _paired_amounts(
 def _amount_rows(
     group: pd.DataFrame, value: str, about: dict[str, Any], cluster: Cluster, ci_level: float
 ) -> list[dict[str, Any]]:
-    """Return the difference and the ratio of one condition, NaN with a note if undefined."""
+    """Return the rows of difference and ratio of one condition, NaN with a note if undefined."""
     amounts, base = (group[f"of {about[name]}"] for name in ("condition", "reference"))
     paired_cases = amounts.notna() & base.notna()
     amounts, base, pairs = amounts[paired_cases], base[paired_cases], group[paired_cases]
@@ -269,7 +271,7 @@ def rates(
     weight: str | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate the pass rate under each condition, with an interval by case.
+    """Estimate the pass rate under each condition, with an interval clustered by case or skill.
 
     Parameters
     ----------
@@ -322,7 +324,7 @@ def rates(
 def condition_groups(
     frame: pd.DataFrame, by: Sequence[str]
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield the values of ``by`` and the condition, and the rows, of each group."""
+    """Yield, for each group and condition, the values that identify it and its rows."""
     for values, group in groups(frame, by):
         for condition in ordered(group["condition"]):
             part = group[group["condition"].eq(condition)]
@@ -343,8 +345,8 @@ def over_time(
     ----------
     outcomes : pandas.DataFrame
         Outcomes of one condition with a column ``run``, the oldest run first: ``pd.concat`` of the
-        runs. Each run has one agent (unless ``by`` contains ``agent``); it may differ between
-        runs.
+        runs. Each run has one agent, unless ``by`` contains ``agent``; runs may have different
+        agents.
     changes : pandas.DataFrame, optional
         The result of :func:`skillcomp.frames.runs` for the same runs.
     by : sequence of str
@@ -358,10 +360,10 @@ def over_time(
     -------
     pandas.DataFrame
         One row per ``by``, run and measure, runs in order: ``rate_passed`` (or
-        ``rate_share_passed``) of every run, and from the second run on ``delta_passed`` against
-        the run before, over the cases of both, with its p-value; then reference (the run before),
-        n_dropped (cases that one of the two lacks) and changed (the changed properties, joined by
-        a comma; empty without ``changes`` or if no recorded property changed).
+        ``rate_share_passed``) of every run, and from the second run on ``delta_passed`` against the
+        run before, over the cases of both runs, with its p-value; then reference (the run before),
+        n_dropped (cases that only one of the two runs has) and changed (the changed properties,
+        joined by a comma; empty without ``changes`` or if no recorded property changed).
 
     Raises
     ------
@@ -405,7 +407,7 @@ def over_time(
     if "agent" not in names:
         for _, part in checked.groupby("run", sort=False):
             refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
-        checked = checked.drop(columns="agent")  # a different agent is a change like any other
+        checked = checked.drop(columns="agent")  # runs with different agents may be compared
     conditions = ordered(checked["condition"].unique())
     if len(conditions) > 1:
         raise FrameError(
@@ -461,12 +463,13 @@ def by_dimension(
     pandas.DataFrame
         As :func:`paired`, one row per ``by``, dimension and condition, with ``p_adjusted`` by
         Holm over the dimensions of each ``by`` and condition. A dimension without a pair of cases
-        has NaN and still counts in the family.
+        has no p-value but still counts in their number.
 
     Notes
     -----
-    The family is C1 to C9 per ``by`` and condition, fixed in advance and not chosen by the data. A
-    study with its own dimensions has the family of all dimensions of its cases.
+    P-values are adjusted for all of C1 to C9 per ``by`` and condition, a number fixed in advance
+    and not chosen by the data. In a study with its own dimensions, they are adjusted for all
+    dimensions of its cases.
     """
     names = [name for name in listed(by) if name != "comprehension_dimension"]
     checked = _checked_outcomes(outcomes, names, value, "deltas.by_dimension")
@@ -498,7 +501,7 @@ def pass_at_k(
     outcomes : pandas.DataFrame
         An outcomes frame; every case needs at least ``k`` attempts with an outcome.
     k : int
-        Number of tries.
+        Number of attempts.
     by : sequence of str
         Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95
@@ -507,7 +510,7 @@ def pass_at_k(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition: estimates columns (measure ``pass_at_k``), ``k``.
+        One row per ``by`` and condition: estimates columns (measure ``pass_at_k``) and ``k``.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Errors of skillcomp: each names the place, what was found and what is allowed."""
+"""Errors of skillcomp: each message names the place, what was found and what is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-# Characters that a terminal obeys instead of printing.
+# Control characters, which a terminal obeys instead of printing, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -103,14 +103,14 @@ def require_known(
     *,
     label: str = "allowed",
 ) -> None:
-    """Raise ``error`` (FrameError by default) listing the known words, unless this is one."""
+    """Raise ``error`` (default: FrameError) with the known words if ``found`` is none of them."""
     words = list(known)
     if found not in words:
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
 
 
 def literal(value: object) -> str:
-    """Return the repr of a value, cut to 60 characters; never raises."""
+    """Return the repr of a value, cut to 60 characters, without ever raising an error."""
     try:
         text = repr(value)
     except Exception:  # an object with a broken repr, or a number too long to print
@@ -119,7 +119,7 @@ def literal(value: object) -> str:
 
 
 def without_control(text: str) -> str:
-    """Replace control characters in a text; line feeds and tabs stay."""
+    """Replace control characters in a text, except line feeds and tabs."""
     return _CONTROL.sub("\ufffd", text)
 
 
@@ -129,7 +129,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:
-    """Return a place, the number of its problems, and each problem on a line."""
+    """Return a text that names a place and counts its problems, then has one line per problem."""
     lines = "".join(f"\n- {problem}" for problem in problems)
     return f"{place}, {plural(len(problems), 'problem')}:{lines}"
 

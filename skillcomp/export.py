@@ -1,4 +1,4 @@
-"""Frames as files: parquet, which keeps the dtypes, and csv for people and other tools."""
+"""Write frames as parquet, which keeps the dtypes, and as csv, for people and other tools."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def write(
     Parameters
     ----------
     frames : mapping of str to pandas.DataFrame
-        Name to frame. The name becomes the file name, so it may contain only letters, digits,
+        Frames by name. The name becomes the file name, so it may contain only letters, digits,
         ``-`` and ``_``. A frame with the name of a contract (``"verdicts"`` ...) is checked.
     folder : str or path
-        Folder of the files; it is created if missing.
+        Folder for the files; it is created if missing.
     formats : tuple of {"parquet", "csv"}
         Formats to write.
 
     Returns
     -------
     list of pathlib.Path
-        The files, in order. Missing values are empty fields in csv, nulls in parquet.
+        The files written, frame by frame. Missing values are empty fields in csv, nulls in parquet.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
     path : str or path
         The parquet file.
     kind : str, optional
-        Contract to check. Default: the name of the file, if it is that of a contract.
+        Contract to check. Default: the contract with the name of the file, if there is one.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     checked = check(frame, kind)
     if kind != "estimates":
         return checked
-    # keep the order of columns: an estimates frame begins with its `by` columns
+    # keep the order of columns, because an estimates frame begins with its `by` columns
     order = dict.fromkeys([*frame.columns, *checked.columns])
     return checked[list(order)]
 

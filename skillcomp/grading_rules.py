@@ -12,24 +12,26 @@ from functools import cache
 from skillcomp.ngrams import shared_ngrams
 from skillcomp.records import Case, Check, Skill
 
-# The source report's own lists: A.4 (RULE-6) and 8.9.
+# Hedge words as listed in the source report, A.4 (RULE-6) and 8.9.
 HEDGES_ON_FAIL = (
     *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-OVERLAP_RULE = "SKILL.md less prompt"  # how verdicts name what counts as shared with a skill
+# Name of the rule in verdicts: n-grams in SKILL.md count as shared, except those of the prompt.
+OVERLAP_RULE = "SKILL.md less prompt"
 
 _STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# "It says that it cannot tell" is about the answer: count only the grader's own indecision.
+# A rationale may report that the answer is undecided; only the grader's own indecision counts.
 _UNDECIDED = re.compile(
     rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
     rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
     rf"|(?:^|[.;:]\s*|\b(?:i am|i'm|we are|the grader is)\s+)unable to {_JUDGE}"
     r"|^undecid(?:ed|able)\b",
 )
-# Words that mean copying anywhere; words that mean it in a check's name or together with a source
+# Words of _COPYING always mean copying. Words of _TAKING mean it in the name of a check; in a
+# description only near a word of _SOURCE.
 _COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
 _TAKING = r"\bquot(?:e|es|ing|ation|ations)\b|\bcop(?:y|ies|ied|ying)\b"
 _SOURCE = r"\b(?:skill|body|source|definition|concept|text|document|file)\b"
@@ -46,7 +48,7 @@ def normalise_quote(text: str) -> str:
 
 
 def quote_occurs(quote: str, answer: str) -> bool:
-    """Check whether an answer contains a quote, after both are normalised; an empty one never."""
+    """Check whether an answer contains a quote, both normalised; an empty quote never occurs."""
     normalised = normalise_quote(quote)
     return bool(normalised) and normalised in normalise_quote(answer)
 
@@ -57,7 +59,7 @@ def own_words(rationale: str) -> str:
 
 
 def hedges(rationale: str, words: Sequence[str]) -> str | None:
-    """Return the first of the hedge words in the grader's own text, or None."""
+    """Return the first hedge word in a rationale outside its quotations, or None."""
     match = _any_word_pattern(tuple(words)).search(own_words(rationale))
     return match.group(0) if match else None
 
@@ -73,10 +75,11 @@ def undecided(rationale: str) -> bool:
 
 
 def forbids_copying(check: Check) -> bool:
-    """Check whether a behaviour forbids copying the skill; the overlap check then decides it.
+    """Check whether a behaviour forbids copying the skill, so that the overlap check decides it.
 
-    Its name (``no_verbatim_span``, ``no_body_copy``, ``no_quoting``) or its description must
-    forbid copying from the skill: ``does not quote a price`` does not count.
+    Only a negative behaviour can. Its name must be about copying (``no_verbatim_span``,
+    ``no_body_copy``, ``no_quoting``) or its description about copying from the skill: ``does not
+    quote a price`` does not count.
     """
     name = check.check_id.replace("_", " ").replace("-", " ")
     return check.check_kind == "negative" and bool(
@@ -85,9 +88,9 @@ def forbids_copying(check: Check) -> bool:
 
 
 def shared_with_skill(answer: str, skill: Skill, case: Case, *, n: int) -> list[str]:
-    """Return the n-grams that an answer shares with the skill's SKILL.md, less the prompt's.
+    """Return the n-grams that an answer shares with SKILL.md and that are not in the prompt.
 
-    The rule is the same under every condition, whichever skill was loaded;
+    The rule is the same under every condition, whichever skill was loaded.
     :func:`skillcomp.overlap.score` counts the same n-grams for a whole frame.
     """
     return shared_ngrams(answer, skill.text or skill.body, n=n, exclude=case.prompt)

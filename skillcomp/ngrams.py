@@ -1,8 +1,8 @@
 """Shared n-grams of a text and a source: tokens, counts for every n, and longest runs.
 
 A text shares an n-gram with a source if n consecutive tokens of the text are n consecutive tokens
-of the source. One number per position of the text answers every n: the length of the longest match
-that starts there.
+of the source. The length of the longest match that starts at each position of the text suffices to
+count shared n-grams for every n.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tokenizer = Callable[[str], list[str]]
 Ints = NDArray[np.int64]
 Word = TypeVar("Word", str, int)
 
-# The starting list of the source report, section A.3.
+# The initial list of stop words in the source report, section A.3.
 _STOP = """
 this that they them with from have will would could should their there where when what which while
 about after before between into than then
@@ -33,9 +33,10 @@ END = 0  # end mark after the last token of each document; matches nothing
 MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
 
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
-# Byte table: letters to lower case, digits unchanged, everything else to a blank.
+# Translation table of bytes: letters to lower case, digits unchanged, everything else to a blank.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-_KELVIN, _DOTTED_I = "\u212a", "\u0130"  # the only others with an ASCII letter in lower case
+# the only characters outside ASCII that become an ASCII letter in lower case
+_KELVIN, _DOTTED_I = "\u212a", "\u0130"
 _WORD_BYTES = 8  # a token is compared eight bytes at a time
 _LONG_TOKEN = 64  # bytes; beyond this the tail of a token is compared as one object
 
@@ -43,8 +44,8 @@ _LONG_TOKEN = 64  # bytes; beyond this the tail of a token is compared as one ob
 def tokenize(text: str) -> list[str]:
     """Split a text into content tokens by the rule of the source report.
 
-    Text is lower-cased; every character outside ``[a-z0-9]`` separates; tokens of at most three
-    characters and `STOP_WORDS` are dropped.
+    Text is lower-cased; every character outside ``[a-z0-9]`` separates tokens; tokens of at most
+    three characters and `STOP_WORDS` are dropped.
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ def tokenize(text: str) -> list[str]:
 
     Notes
     -----
-    Letters outside ASCII separate, too, so the rule suits English only; use another tokenizer for
-    other languages.
+    Letters outside ASCII separate tokens, too, so the rule suits English only; use another
+    tokenizer for other languages.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def tokenize(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Documents as one array of integers; equal integers are equal tokens.
+    """Documents as one array of integers; equal integers mean equal tokens.
 
     Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
     (character positions of each token in its document) or `words` (the tokens) are set.
@@ -84,16 +85,16 @@ class Tokens:
     words: list[list[str]] | None = None
 
     def of(self, doc: int) -> Ints:
-        """Tokens of one document without its end mark."""
+        """Return the integers of one document without its end mark."""
         return self.ids[self.bounds[doc] : self.bounds[doc + 1] - 1]
 
     @property
     def base(self) -> int:
-        """Smallest number above all integers in `ids`."""
+        """Smallest integer above all of `ids`."""
         return int(self.ids.max(initial=END)) + 1
 
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
-        """Return the part of the document's text that contains ``run`` tokens from ``begin`` on."""
+        """Return the part of the document's text with ``run`` tokens from index ``begin`` on."""
         if self.words is not None:
             return _find_run(text, self.words[doc][: begin + run], begin)
         assert self.start is not None and self.end is not None
@@ -102,9 +103,10 @@ class Tokens:
 
 
 def _find_run(text: str, words: list[str], k: int) -> str:
-    """Return the part of a text from the k-th to the last of the words.
+    """Return the part of a text from the word with index ``k`` to the last of ``words``.
 
-    If the words are not in the text (the tokenizer stems, for example), return the words.
+    If a word is not in the text (because the tokenizer stems, for example), return these words
+    joined by blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     cursor, begin = 0, 0
@@ -119,7 +121,7 @@ def _find_run(text: str, words: list[str], k: int) -> str:
 
 
 def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
-    """Replace the tokens of documents by integers; equal integers are equal tokens.
+    """Replace the tokens of documents by integers; equal integers mean equal tokens.
 
     With the default tokenizer, all documents are processed in one pass.
     """
@@ -136,7 +138,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds of documents with an end mark each, and the position of every token."""
+    """Return the bounds of documents that get an end mark each, and the positions of tokens."""
     bounds = np.concatenate([[0], np.cumsum(count + 1)])
     return bounds, np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
 
@@ -184,7 +186,7 @@ def _intern_default(docs: list[str]) -> Tokens:
 
 
 def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
-    """Return an integer per token; equal integers are equal bytes."""
+    """Return an integer per token; equal integers mean equal bytes."""
     block = np.ndarray((len(data) - _WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     mask = np.array([(1 << 8 * k) - 1 for k in range(_WORD_BYTES + 1)], dtype=np.uint64)
     ids, heads = pd.factorize(block[start] & mask[np.minimum(length, _WORD_BYTES)])
@@ -212,12 +214,12 @@ def shared_ngrams(
 ) -> list[str]:
     """List the distinct n-grams of a text that occur in a source.
 
-    For one pair of texts; use `match` for many texts or several n.
+    This is for one pair of texts; use `match` for many texts or several n.
 
     Parameters
     ----------
     text, source : str
-        For instance an answer and the skill's text.
+        The text to examine (an answer) and the text that may have been copied (a skill).
     n : int, default 6
         Tokens in an n-gram, at least 1.
     exclude : str, optional
@@ -263,7 +265,7 @@ def check_n(n: Iterable[int] | int) -> Ints:
     Raises
     ------
     ValueError
-        If there is none, or one is not a whole number of at least 1.
+        If no length is given, or a length is not a whole number of at least 1.
 
     Examples
     --------
@@ -280,21 +282,21 @@ def check_n(n: Iterable[int] | int) -> Ints:
 
 @dataclass(frozen=True)
 class Matches:
-    """N-grams that each text shares with its source.
+    """Counts of the n-grams that each text shares with its source.
 
     Attributes
     ----------
     n : ndarray of int64, shape (n_lengths,)
         Lengths of n-grams, ascending.
     n_tokens : ndarray of int64, shape (n_texts,)
-        Tokens of each text.
+        Number of tokens of each text.
     n_distinct, n_shared : ndarray of int64, shape (n_texts, n_lengths)
-        Distinct n-grams of each text, and how many of them are shared.
+        Number of distinct n-grams of each text, and how many of them are shared.
     longest_run : ndarray of int64, shape (n_texts,)
-        Tokens of the longest shared run, which may be longer than all of ``n``; 0 if no token is
+        Number of tokens of the longest shared run, which may exceed all of ``n``; 0 if no token is
         shared.
     longest_text : list of str
-        The first longest run as written in the text; empty if there is none.
+        The longest shared run (the first, if several) as written in the text; may be empty.
     """
 
     n: Ints
@@ -324,11 +326,11 @@ def match(
     sources : sequence of str
         The texts that may have been copied.
     source_of : sequence of int
-        Index of the source of each text.
+        For each text, the index of its source in `sources`.
     excludes : sequence of str, optional
         Texts (prompts) whose n-grams do not count.
     exclude_of : sequence of int, optional
-        Index of the text to exclude for each text, -1 for none.
+        For each text, the index in `excludes` of the text to exclude; -1 for none.
     n : iterable of int, or one int
         Lengths of n-grams in tokens.
     tokenizer : callable, optional
@@ -341,14 +343,15 @@ def match(
 
     Notes
     -----
-    Tokens are numbered, and so are n-grams, by the pair (number of the first n - 1 tokens, last
-    token): equal numbers are equal n-grams, without hash collisions. A position is compared at
-    n + 1 only if it matched at n. Runs longer than the largest n are measured by sorting suffixes
-    with prefix doubling (doi:10.1137/0222058), in time that hardly depends on their length.
+    Tokens are numbered. An n-gram is numbered by a pair: the number of its first n - 1 tokens and
+    its last token. Equal numbers thus mean equal n-grams, without hash collisions. A position is
+    compared at n + 1 only if it matched at n. Runs longer than the largest n are measured by
+    sorting suffixes with prefix doubling (doi:10.1137/0222058), in time that hardly depends on
+    their length.
 
     Without `excludes`, a text that shares an n-gram also shares the shorter ones inside it. With
-    them it may not: a run of four tokens can be new although both its runs of three occur in the
-    prompt.
+    `excludes` it may not: a run of four tokens can be new although both its runs of three occur in
+    the prompt.
 
     Examples
     --------
@@ -437,7 +440,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int) -> Ints:
     """Return the length of the longest match, at most `top`, that starts at each position.
 
-    `owner` is the document, one of `docs`, with which each position is compared.
+    `owner` has, for each position, the document of `docs` with which it is compared.
     """
     ids, base = tokens.ids, tokens.base
     mine = np.arange(tokens.bounds[docs.start], tokens.bounds[docs.stop])
@@ -455,7 +458,8 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
         if not len(at) or not len(mine):
             break
         pairs = [mine_rank * base + ids[mine + n - 1], rank * base + ids[at + n - 1]]
-        # Codes are numbered in order of appearance, the documents' n-grams first.
+        # Codes are numbered in order of appearance and the documents come first, so a code above
+        # theirs belongs to an n-gram that is in no document.
         code = pd.factorize(np.concatenate(pairs))[0]
         mine_rank, rank = code[: len(mine)], code[len(mine) :]
         go = np.flatnonzero(rank <= mine_rank.max())
@@ -465,7 +469,10 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """Return for each position the longest n-gram, at most `top`, seen earlier in its text."""
+    """Return, for each position, the length of its longest n-gram seen earlier in its text.
+
+    Lengths are at most `top`.
+    """
     rank, where = text, np.arange(len(at))
     length = np.zeros(len(at), dtype=np.int64)
     for n in range(1, top + 1):
@@ -479,8 +486,9 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return dense ranks, and whether each value occurred before and occurs more than once."""
-    # A plain sort of value and position in one number is stable and several times as fast.
+    """Return dense ranks, whether each value occurs earlier, and whether it occurs repeatedly."""
+    # Value and position are packed into one number: a plain sort of these is stable, and several
+    # times as fast as a stable sort of the values.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
@@ -497,7 +505,7 @@ def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool
 
 
 def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
-    """Count the positions of each text with a length of at least 0, 1, ..., top."""
+    """Count, for each text, the positions with a length of at least 0, 1, ..., top."""
     table = np.bincount(text * (top + 1) + length, minlength=n_texts * (top + 1))
     return np.cumsum(table.reshape(n_texts, top + 1)[:, ::-1], axis=1)[:, ::-1]
 
@@ -515,9 +523,9 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
 def _extend_to_true_lengths(
     tokens: Tokens, top: int, text: Ints, shared: Ints, excluded: Ints, owners: tuple[Ints, Ints]
 ) -> Ints:
-    """Return `shared` with lengths beyond `top`.
+    """Return `shared` with the true lengths of shared runs of at least `top` tokens.
 
-    `owners` are the documents of the source and of the excluded text of each text.
+    `owners` has two arrays: for each text, the document of its source and of its excluded text.
     """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
@@ -536,11 +544,11 @@ def _extend_to_true_lengths(
 
 
 def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """For each position, return the longest run that ends there and occurs in its document."""
+    """Return, for each position, the length of the longest run ending there that `owner` has."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
-        # No document contains an end mark, so no run crosses it.
+        # The document has no end mark inside, so no run crosses an end mark put into a gap.
         gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
         piece = np.insert(tokens.ids[at[mine]], gap, END)
         runs = _longest_starts(piece[::-1], tokens.of(doc)[::-1])[::-1]
@@ -549,7 +557,7 @@ def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
 
 
 def _longest_starts(piece: Ints, source: Ints) -> Ints:
-    """For each position, return the longest run that starts there and occurs in the source."""
+    """Return, for each position, the length of the longest run starting there in the source."""
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]
@@ -564,7 +572,7 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # The longest match of a suffix is one of its neighbours in sorted order.
+    # A suffix has its longest match with one of its neighbours in sorted order.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

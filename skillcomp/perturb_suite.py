@@ -1,7 +1,7 @@
 """Make a private copy of a suite with other surface details, for true validation (report 8.1).
 
 A public suite may be in the training data of agents and graders. An unpublished copy, with the
-same questions about other names, separates remembering from understanding.
+same questions about other names, tells remembering from understanding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skillcomp.ngrams import tokenize
 from skillcomp.records import Case, Skill, Suite
 
 RECORD = "perturbation"  # key in ``Suite.extra``
-_SHOWN = 12  # candidates named in an error
+_SHOWN = 12  # number of candidates that an error names
 
 
 class PerturbationWarning(UserWarning):
@@ -41,7 +41,7 @@ def perturb_suite(
     seed: int = 0,
     slug: str | None = None,
 ) -> Suite:
-    """Copy a suite with other names, codes and dates, and the same right answers.
+    """Copy a suite with other names, codes and dates but the same right answers.
 
     One mapping is applied to prompts, expected reasoning and descriptions of behaviours, so a case
     stays consistent with its checks, and contrast twins still differ in one detail only.
@@ -51,12 +51,12 @@ def perturb_suite(
     suite : Suite
         The original; it is not changed.
     skill : Skill, optional
-        Its skill. Words of its text are never replaced. Without it, only the words of the suite's
-        name, subject and adjacent concepts are protected.
+        The skill of the suite. Words of its text are never replaced. Without it, only the words of
+        the suite's name, skill, subject and adjacent concepts are protected.
     replacements : mapping of str to str, optional
         Further words or phrases with their replacements, for example to change a setting (a
-        brewery into a dairy), a product or a number. They match whole words, as written; a key in
-        lower case also replaces its capitalised form. See `perturbation_candidates`.
+        brewery into a dairy), a product or a number. Keys match whole words, as written; a key that
+        begins in lower case also replaces its capitalised form. See `perturbation_candidates`.
     keep : collection of str
         Words to keep although they look like names.
     seed : int, default 0
@@ -68,15 +68,15 @@ def perturb_suite(
     -------
     Suite
         The same cases and ids of behaviours in the same order. ``extra["perturbation"]`` holds the
-        source's slug and sha256, the seed, the whole mapping with the kind of each change, and the
-        cases in which nothing changed. Write it with `skillcomp.io.write_suite`.
+        original's slug and sha256, the seed, all changes with their kinds, and the ids of the cases
+        with an unchanged prompt. Write it with `skillcomp.io.write_suite`.
 
     Raises
     ------
     SuiteError
-        If a word to replace is missing from the suite or belongs to the skill, a replacement is in
-        use already, nothing would change, or the lint has a finding for the copy that it does not
-        have for the original.
+        If a word to replace is missing from the suite or belongs to the skill, a replacement
+        already occurs in the suite or skill, nothing would change, or the lint has a finding for
+        the copy that it does not have for the original.
 
     Warns
     -----
@@ -90,11 +90,12 @@ def perturb_suite(
 
     Notes
     -----
-    These are replaced automatically: common given names (by another of the same kind), names that
-    a word such as "team" or "Ltd" marks, running codes such as PT-3390 (the letters), types and
-    functions declared in code (by a prefix), and dates with a year, all moved by the same number of
-    years. Dates are kept if the texts also contain a year without a date, if a span or leap year
-    would change, or if days of the week are named and would no longer agree. Numbers, times, units,
+    These are replaced automatically: common given names (by one with the same likely pronoun),
+    names that a word such as "team" or "Ltd" marks, codes such as PT-3390 (only the letters), types
+    and functions declared in code (they get a prefix), and dates with a year (all are moved by the
+    same number of years). Dates are kept if the texts also contain a year without a date, if a span
+    or leap year would change, or if the texts name days of the week that would no longer fit the
+    dates. Numbers, times, units,
     products and settings are kept, because a program cannot know which of them the right answer
     depends on. Ids of behaviours are kept even if they contain a replaced word, because verdicts
     are joined by them.
@@ -120,7 +121,7 @@ def perturb_suite(
     automatic = find_changes(
         texts, protected=protected, keep={*keep, *replaced_words}, seed=f"{seed}:{suite.slug}"
     )
-    # skip words inside a phrase of `replacements`
+    # skip words that are part of a phrase in `replacements`
     changes += [
         c for c in automatic if not any(word_pattern([c.found]).search(g.found) for g in requested)
     ]
@@ -169,7 +170,8 @@ def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
         One row per place and word: ``case_id`` (of the copy), ``place`` (``prompt``,
         ``expected_reasoning``, the id of a behaviour or ``extra``), ``kind``, ``found`` (the
         original word), ``replaced`` (the new word) and ``n`` (the number of occurrences). A case
-        with an unchanged prompt has one row with ``n`` 0 and missing values in the columns between.
+        with an unchanged prompt has one row with ``n`` 0 and missing values in ``place`` to
+        ``replaced``.
 
     Raises
     ------
@@ -205,7 +207,7 @@ def perturbation_candidates(suite: Suite, *, skill: Skill | None = None) -> pd.D
     suite : Suite
         The suite.
     skill : Skill, optional
-        Its skill; without it, words of its text are listed as well.
+        The skill of the suite; without it, words of the skill are listed as well.
 
     Returns
     -------
@@ -246,7 +248,7 @@ def _protected_text(suite: Suite, skill: Skill | None) -> str:
 def _requested_changes(
     replacements: Mapping[str, str], texts: list[str], protected: str
 ) -> list[Change]:
-    """Return the requested changes with their capitalised forms; raise if one cannot be made."""
+    """Return the requested changes, with capitalised forms; raise if a change cannot be made."""
     pairs: dict[str, str] = {}
     for old, new in replacements.items():
         if not old.strip() or not new.strip() or old == new:
@@ -336,7 +338,7 @@ def _check_lint(original: Suite, copy: Suite, skill: Skill | None) -> None:
     """Raise if the lint has findings for the copy that it does not have for the original."""
 
     def findings_by_place(suite: Suite) -> dict[tuple[str, str], str]:
-        # without a path, since the copy has no folder yet; sources then resolve alike for both
+        # Remove the path, because the copy has no folder yet: truth sources then resolve alike.
         findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
@@ -363,7 +365,7 @@ def _replacement_hint(
     )
 
 
-# Given names by their likely pronoun, so that a replaced name still agrees with the text.
+# Given names by their likely pronoun, so that a new name still fits the pronouns of the text.
 SHE = """Agnes Aisha Alice Amara Ana Anita Anna Astrid Beatriz Carla Chiara Clara Dana
 Elena Elif Emma Esther Fatima Freya Greta Hana Helen Ines Ingrid Irene Jana Karin
 Laila Lena Leila Lucia Maja Maria Marta Mei Mina Miriam Nadia Nina Nora Olga Paula Petra Priya
@@ -382,7 +384,7 @@ Flask Git Google Grafana Hadoop Haskell Intel Java Jenkins Jira Jupyter Kafka Ko
 Kubernetes Lambda Linux Mac Meta Microsoft Mongo Netflix Nginx Node Oracle Perl
 Postgres Prometheus Python Rails React Redis Ruby Rust Salesforce Scala Sentry Slack
 Spark Spring Stripe Swift Teams Terraform Twitter Unix Vault Windows Zoom"""
-# Prefixes of standards and formats, whose numbers must not change.
+# Prefixes of standards and formats; codes with such a prefix must not change.
 _STANDARDS = """AES BS CVE CWE DIN DO EC EN FIPS GDPR HTTP IEC IEEE IPV ISO ITU JSR MD MIT NIST PEP
 RFC RSA SAE SHA SOC SQL TCP TLS UTF UTC GMT US USB WCAG"""
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -430,7 +432,7 @@ class Change:
 
 
 def word_pattern(words: Collection[str]) -> re.Pattern[str]:
-    """Return a pattern of whole words or phrases with their article; longer ones match first."""
+    """Return a pattern that matches whole words or phrases, longest first, with "a" or "an"."""
     choices = "|".join(re.escape(word) for word in sorted(words, key=lambda w: (-len(w), w)))
     return re.compile(rf"(?<!\w)(?P<article>[Aa]n? )?(?P<word>{choices})(?!\w)")
 
@@ -438,7 +440,7 @@ def word_pattern(words: Collection[str]) -> re.Pattern[str]:
 def find_changes(
     texts: Sequence[str], *, protected: str, keep: Collection[str] = (), seed: int | str = 0
 ) -> list[Change]:
-    """Return the automatic changes for the texts of a suite, one per word."""
+    """Return the automatic changes for the texts of a suite, one per word to replace."""
     random = Random(f"skillcomp:{seed}")
     whole = "\n".join(texts)
     taken = f"{whole}\n{protected}"
@@ -516,7 +518,7 @@ def _date_changes(
     rest = whole
     for form in _FORMS:
         rest = form.sub(" ", rest)
-    # a year outside a date may be a plain number: the dates must not move relative to it
+    # A year outside a date cannot be moved, as it may be a plain number; so no date is moved.
     if not written or _YEAR.search(rest) or any(t in protected or t in keep for t in written):
         return []
     shifts = list(_SHIFTS)
@@ -530,7 +532,7 @@ def _date_changes(
 def move_dates(
     written: Sequence[str], years: int, *, same_weekday: bool = False
 ) -> list[str] | None:
-    """Move dates by some years; return None if anything but the year would change.
+    """Move dates by some years; return None if days between dates or a leap year would change.
 
     Examples
     --------

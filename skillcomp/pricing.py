@@ -1,7 +1,8 @@
 """Cost of model calls: a dated table of list prices and a function that applies it.
 
-Prices differ by date, model, prompt length and kind of token. Every row of the table has its first
-day and its source. The cost of a model that is not in the table is NaN with a note, never 0.
+Prices differ by date, model, prompt length and kind of token. Every row of the table names its
+source and, if known, its first day. The cost of a model that is not in the table is NaN with a
+note, never 0.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from skillcomp.errors import suggest
 
 __all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
 
-READ_ON = date(2026, 11, 21)  # last comparison of the table with its sources
+READ_ON = date(2026, 11, 21)  # day of the last comparison of the table with its sources
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
-_SNAPSHOT = re.compile(r"-\d{8}$")  # a dated snapshot is priced as its model
+_SNAPSHOT = re.compile(r"-\d{8}$")  # a dated snapshot has the prices of its model
 
 
 @dataclass(frozen=True)
 class Price:
-    """List prices of one model from one date, for prompts of one range of lengths.
+    """List prices of one model from one day on, for prompts within one range of lengths.
 
     Attributes
     ----------
@@ -38,10 +39,10 @@ class Price:
         USD per million uncached prompt tokens, and per million tokens of the reply (thinking
         included).
     cache_write_5m, cache_write_1h, cache_read : float
-        USD per million tokens written to a cache that lasts five minutes or one hour, and read
-        from a cache. NaN if unknown.
+        USD per million tokens written to a cache that lasts five minutes, written to one that
+        lasts one hour, and read from a cache. NaN if unknown.
     batch : float
-        Factor on all prices of a call in a batch; NaN if the model has no batches.
+        Factor that multiplies all prices of a call in a batch; NaN if the model has no batches.
     above : int
         The row holds for prompts with more tokens than this; 0 for the lowest tier. The price of
         the tier applies to all tokens of the call.
@@ -66,7 +67,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return a row per name; prices in the order input, output, write 5m, write 1h, read."""
+    """Return a row per name; `prices`: input, output, cache written (5 min, 1 h), cache read."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
@@ -89,7 +90,7 @@ PRICES: tuple[Price, ...] = (
     ),
     *_price_rows("haiku-4-5", (1, 5, 1.25, 2, 0.10)),
 )
-"""List prices as of `READ_ON`; models of other vendors are not included."""
+"""List prices of Claude models on the day `READ_ON`."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ class Usage:
     Attributes
     ----------
     input_tokens : float
-        The whole prompt: uncached, read from a cache and written to a cache.
+        Tokens of the whole prompt: uncached, read from a cache and written to a cache.
     output_tokens : float
-        Answer and thinking.
+        Tokens of answer and thinking.
     cached_tokens : float
         The part of the prompt that was read from a cache.
     cache_write_tokens : float
@@ -153,13 +154,13 @@ class Cost:
 def price(
     model: str, *, on: date | None = None, prompt_tokens: float = 0, prices: Sequence[Price] = ()
 ) -> Price | None:
-    """Return the prices of a model on a day, None if unknown.
+    """Return the row of prices of a model on a day, or None if unknown.
 
     Parameters
     ----------
     model : str
-        Name in the request or in the reply. The date of a snapshot is ignored unless a row of
-        ``prices`` has the same date in its name.
+        Name of the model in the request or in the reply. The date of a snapshot is ignored unless a
+        row of ``prices`` has the same date in its name.
     on : datetime.date, optional
         Day of the call; today if omitted.
     prompt_tokens : float, default 0
@@ -189,7 +190,7 @@ def price(
 
 
 def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows of the exact name, else of the undated name, else those of PRICES."""
+    """Return the user's rows for the exact or else the undated name, or else those of `PRICES`."""
     name = _SNAPSHOT.sub("", model)
     for rows, key in ((prices, model), (prices, name), (PRICES, name)):
         if matching := [row for row in rows if row.model == key]:
@@ -210,15 +211,15 @@ def cost(
     Parameters
     ----------
     usage : Usage
-        Tokens of one call. Sums of calls are valid only for models without length tiers.
+        Tokens of one call. Sums over calls are valid only for models without tiers by length.
     model : str
-        Name in the reply.
+        Name of the model in the reply.
     batch : bool, default False
         Whether the call was part of a batch.
     on : datetime.date, optional
         Day of the call; today if omitted.
     prices : sequence of Price, optional
-        The user's own rows, used before `PRICES`.
+        The user's own rows; they replace the rows of the same model in `PRICES`.
 
     Returns
     -------
@@ -248,7 +249,7 @@ def cost(
         "cache_write_1h": usage.cache_write_1h_tokens,
         "output": usage.output_tokens,
     }
-    # An unknown price does not matter if no such token was used.
+    # A price may be unknown if no token of its kind was used.
     total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     usd = total * (row.batch if batch else 1.0)
     if math.isnan(usd):
@@ -273,7 +274,7 @@ def _why_unknown(model: str, day: date, prompt_tokens: float, prices: Sequence[P
 
 
 def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFrame:
-    """Show the prices of a day.
+    """List the prices that apply on a day.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.D
     Returns
     -------
     pandas.DataFrame
-        One row per model and tier: model, above (the row holds for longer prompts, in tokens),
+        One row per model and tier: model, above (the row holds for prompts with more tokens),
         input, output, cache_write_5m, cache_write_1h, cache_read (USD per million tokens), batch
         (factor), since (first day, None if unknown), source.
 

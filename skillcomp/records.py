@@ -44,8 +44,8 @@ DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # of the rubric in the source
 def dimension_family(values: Iterable[object]) -> tuple[str, ...]:
     """Return the dimensions of a suite: C1 to C9, or the user's own names.
 
-    A suite with names of its own has no other dimensions. If any name looks like C1 to C9, the
-    rubric is meant, and another name (C10, c1) is a typing error.
+    They are C1 to C9 if there is no name or any name looks like one of them; a name such as C10 or
+    c1 is then a typing error. Otherwise they are exactly the names given.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ CONCEPT_FIELDS = (
     "analogy",
     "misconception",
 )
-# Weights of the concept fields in the source schema (report 2.4); C7 to C9 have none there.
+# Weights of dimensions in the source schema (report 2.4), which gives none to C7 to C9.
 SCHEMA_WEIGHTS = {"C1": 1.0, "C2": 1.5, "C3": 1.0, "C4": 1.5, "C5": 1.0, "C6": 0.5}
 # Bloom levels of the rubric dimensions (report 5.1).
 BLOOM = {
@@ -136,7 +136,7 @@ RUBRIC: dict[str, tuple[str, str]] = {
     ),
 }
 
-# The judges of task suites, in the words of their format.
+# The kinds of judge in a task suite, spelled as in its file format.
 JUDGES = ("contains", "pytest", "llm-rubric")
 
 CheckKind = Literal["positive", "negative"]
@@ -178,13 +178,13 @@ class Skill(Record):
     Attributes
     ----------
     slug : str
-        The folder's name; the key of ``store.skills``.
+        Name of the skill's folder, and key of the skill in ``store.skills``.
     name, description : str
-        From the front matter; empty when missing.
+        Fields of the front matter; empty if missing.
     concept : dict of str to str
         The concept fields that are present, by name (``definition`` ... ``misconception``).
     metadata : dict
-        The rest of the front matter.
+        The other fields of the front matter.
     body : str
         The file without its front matter.
     text : str
@@ -218,16 +218,15 @@ class TaskJudge(Record):
     Attributes
     ----------
     type : {"contains", "pytest", "llm-rubric"}
-        The kind of judge. Its settings are in the fields below; the fields of other kinds are
-        empty.
+        The kind of judge. Each kind has its own fields below; those of the other kinds are empty.
     expected : tuple of str
-        Texts that must all occur.
+        Texts that must all occur, for ``contains``.
     test_file : str or None
-        A test file, relative to the suite's folder, always below ``fixtures/``.
+        Test file for ``pytest``, relative to the suite's folder, always below ``fixtures/``.
     rubric : str or None
-        Instructions for a model that scores an answer from 0 to 1.
+        Instructions for the model that scores an answer from 0 to 1, for ``llm-rubric``.
     pass_threshold : float or None
-        The smallest score that passes.
+        The smallest score that passes, for ``llm-rubric``.
     """
 
     type: Literal["contains", "pytest", "llm-rubric"]
@@ -240,7 +239,7 @@ class TaskJudge(Record):
 class Check(Record):
     """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    ``judge`` is the judge of a task; None if a grader reads the description.
+    ``judge`` states how a check of a task is judged; None if a grader judges by the description.
     """
 
     check_id: str
@@ -255,9 +254,10 @@ class Case(Record):
 
     ``case_id`` is ``suite/id``. Vocabulary fields are plain strings because public files use words
     that the report does not list; ``Suite.problems`` lists the deviations. ``should_trigger`` is
-    whether the skill should be invoked for the prompt; ``prompt_kind`` whether the prompt names the
-    skill (explicit), needs it (implicit), or does not need it (negative). Both are None outside
-    trigger suites. ``right_skills`` lists all offered skills that should be invoked, if known.
+    whether the skill should be invoked for the prompt. ``prompt_kind`` states whether the prompt
+    names the skill (explicit), needs it without naming it (implicit), or does not need it
+    (negative). Both are None outside trigger suites. ``right_skills`` lists all offered skills that
+    should be invoked, if known.
     """
 
     case_id: str
@@ -288,7 +288,7 @@ class Suite(Record):
     Attributes
     ----------
     slug : str
-        The file's stem; the first half of every ``case_id``.
+        Stem of the file name; the first half of every ``case_id``.
     skill : str
         Slug of the skill under test (``skill_name`` in the file; ``skill_id`` for tasks).
     kind : {"comprehension", "tasks"}
@@ -319,7 +319,7 @@ class Attempt(Record):
 
     ``status`` is ``ok`` if there is an answer to grade; a refusal, a truncated answer or an
     infrastructure error has its own status and never counts as a failed answer. ``offered`` lists
-    the skills that the agent could invoke, ``invoked`` those that it did; None if unknown.
+    the skills that the agent could invoke, ``invoked`` those that it did invoke; None if unknown.
     """
 
     attempt_id: str
@@ -356,13 +356,15 @@ class Attempt(Record):
 
 
 class Verdict(Record):
-    """One grader's verdict on one check of one attempt; ``passed`` is None unless ``ok``.
+    """One grader's verdict on one check of one attempt.
 
+    ``passed`` is None unless ``status`` is ``ok``.
     ``dimension_passed`` is the grader's verdict on the checks of the attempt together (the
     report's ``dimension_verdict``), repeated in each verdict of the reply; None if not asked for.
     ``overlap`` is the evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the
-    ``shared`` n-grams. It is None if the prompt had none, and in verdicts made before the rule was
-    recorded (their rule: skill body and concept field of the case, prompt included).
+    ``shared`` n-grams. It is None if the prompt had no such evidence, and in verdicts made before
+    the rule was recorded; their rule counted n-grams of the skill body and of the case's concept
+    field, also those in the case's prompt.
     """
 
     attempt_id: str

@@ -21,11 +21,11 @@ _ESTIMATE = ("estimate", "ci_low", "ci_high")
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
-_WIDE = 88  # characters of a row from which a table takes the whole width of a page
-_PLAIN = {"rate", "count", "coefficient", None}  # units that need no mention outside the cells
-_TEXT = 28  # least width of a text column, characters; text wraps, numbers do not
+_WIDE = 88  # characters; a table with longer rows takes the whole width of a page
+_PLAIN = {"rate", "count", "coefficient", None}  # units that the form of the numbers shows
+_TEXT = 28  # characters to which a text column may be narrowed; text wraps, numbers do not
 _NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a quantity, with or without interval
-# named once in the caption if all rows agree
+# columns that move to the caption if all rows have the same value
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
     "n": "n",
@@ -62,7 +62,7 @@ class Table:
     notes : tuple of str
         Notes below the table; rows refer to them by letter.
     numeric : tuple of bool
-        Which columns are numbers, aligned right.
+        Whether each column has numbers, which are aligned right.
     """
 
     cells: pd.DataFrame
@@ -78,7 +78,10 @@ class Table:
         ]
 
     def html(self, *, most: int | None = None) -> str:
-        """Return the table as escaped HTML; rows beyond `most`, and then notes, are folded."""
+        """Return the table as escaped HTML.
+
+        With `most`, notes are folded, and so are the rows beyond that number if three or more.
+        """
         lines = self.cells.itertuples(index=False, name=None)
         rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]
         if not rows:
@@ -197,7 +200,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         require_columns(flat, columns, "table")
         flat = flat[list(columns)]
     about, hidden = _common_facts(flat)
-    if frame.columns.names != [None]:  # keep the spread levels, even if all their cells are missing
+    if frame.columns.names != [None]:  # keep a spread level even if all its cells are missing
         hidden = [name for name in hidden if not flat[name].isna().all()]
     limits = _limit_columns(flat)
     formatted = [
@@ -241,7 +244,7 @@ def _set_column(
 
 
 def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn an informative index into columns and column levels into plain, unique names."""
+    """Turn an informative index into columns, and flatten column levels to plain, unique names."""
     index = frame.index
     keep_index = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
     keep_index = keep_index or any(name is not None for name in index.names)
@@ -270,9 +273,9 @@ def _unit_if_known(measure: object) -> str | None:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Find the rates in a table with measures as column levels or as the index.
+    """Return the unit of each row for columns of a table with measures as levels or as the index.
 
-    Only rates get a unit: percent signs explain themselves, other units would need another head.
+    Only rates get a unit, which the percent sign shows; other units would have to be in the head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}
@@ -292,7 +295,7 @@ def _plain_head(head: Any) -> Any:
 
 
 def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
-    """Describe what all rows have in common, and return the columns this makes redundant."""
+    """Describe what all rows have in common, and return the columns that need not be shown."""
     sentences: list[str] = []
     hidden: list[Any] = [name for name in frame.columns if frame[name].isna().all()]
     hidden += [n for n in frame.columns if str(n) in _NOTES]
@@ -317,7 +320,7 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
 
 
 def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
-    """Return the note letters of each row, and the notes and methods."""
+    """Return the letters of the notes on each row, and the texts of all notes and methods."""
     letters: list[list[str]] = [[] for _ in range(len(frame))]
     letter_of: dict[str, str] = {}
     common = []
@@ -335,7 +338,7 @@ def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _letters_of(at: int) -> str:
-    """Count in letters: a to z, then aa to zz and so on."""
+    """Return the letter of the note at a position: a to z, then aa, bb to zz, and so on."""
     return ascii_lowercase[at % 26] * (at // 26 + 1)
 
 
@@ -350,7 +353,7 @@ def _head_text(name: Any) -> str:
 
 
 def _cell_text(name: Any, value: Any, unit: str | None) -> str:
-    """Format one cell."""
+    """Format a value by its column name and unit."""
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "n/a"
     if isinstance(value, bool | np.bool_):

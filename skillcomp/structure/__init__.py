@@ -1,4 +1,4 @@
-"""Does the form of a SKILL.md predict its effect? Scores, their association, an experiment."""
+"""Scores of the form of a SKILL.md, their association with pass rates, and an experiment."""
 
 import lazy_loader as lazy
 
