@@ -487,8 +487,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return dense ranks, whether each value occurs earlier, and whether it occurs repeatedly."""
-    # Value and position are packed into one number: a plain sort of these is stable, and several
-    # times as fast as a stable sort of the values.
+    # Value and position are packed into one number, so that a plain, fast sort is stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)

@@ -532,7 +532,7 @@ def _date_changes(
 def move_dates(
     written: Sequence[str], years: int, *, same_weekday: bool = False
 ) -> list[str] | None:
-    """Move dates by some years; return None if days between dates or a leap year would change.
+    """Move dates by some years; return None if anything but the year would change.
 
     Examples
     --------

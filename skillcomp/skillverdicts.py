@@ -1,7 +1,7 @@
 """Verdicts on skills: teaching, redundant, ineffective, harmful or undetermined.
 
-Decisions compare an interval with a stated margin. "No change" is an equivalence claim: the whole
-interval is inside the margin. The lack of a significant difference is not such a claim.
+Decisions compare an interval with a stated margin. "No change" is a claim of equivalence: the whole
+interval is inside the margin. The lack of a significant difference does not support it.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def decide(
     pandas.DataFrame
         The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
         limit of the reference's rate over the cases that have the reference), ``over_placebo``,
-        ``over_placebo_low``, ``over_placebo_high`` (delta of the condition to the placebo over the
-        cases of both, and its limits; NaN without a placebo; a note if these are other cases than
-        those of the delta) and ``verdict``, the first that applies:
+        ``over_placebo_low``, ``over_placebo_high`` (delta between condition and placebo over the
+        cases of both, and its limits; NaN without a placebo; a note states if these cases differ
+        from those of the delta) and ``verdict``, the first of these that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
@@ -91,13 +91,13 @@ def decide(
             No change: the whole interval is inside ``(-margin, margin)``, whether or not it
             excludes zero.
         ``teaching``, ``harmful``
-            The whole interval is above the margin, or below its negative.
+            The whole interval is above ``margin`` (teaching) or below ``-margin`` (harmful).
         ``undetermined``
             Anything else: the data do not decide. A note states if the whole interval is on one
             side of zero but reaches into the margin.
 
-        If a placebo was recorded, a note states that a ``teaching`` condition does not clearly
-        beat it (its interval over the placebo is not above zero): any text of that length might
+        If a placebo was recorded, a note states if a ``teaching`` condition does not clearly beat
+        it (the interval of ``over_placebo`` is not above zero). Any text of that length might then
         have the same effect.
 
     Raises
@@ -152,7 +152,7 @@ def _over_placebo(
     reference: str,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the delta of each condition to the placebo of the same ``by``."""
+    """Add the delta between each condition and the placebo, for the same ``by``."""
     renamed = {"estimate": "over_placebo"}
     renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
     if not deltas["condition"].eq(PLACEBO).any():
@@ -169,7 +169,7 @@ def _over_placebo(
 def _other_cases(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str
 ) -> pd.DataFrame:
-    """Return a remark for each condition with different cases for placebo and reference."""
+    """Return a remark per condition, if it shares other cases with placebo than with reference."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
     sides = run[[*names, "condition"]]
@@ -187,7 +187,7 @@ def _other_cases(
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Add to the note what the verdict alone does not show."""
+    """Add to the note why a verdict is undetermined, or that a placebo is not clearly beaten."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     unsure = verdict.eq("undetermined")
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
@@ -204,7 +204,7 @@ def cases(
 ) -> pd.DataFrame:
     """Show for each case whether the answer changes when the skill is loaded.
 
-    A single case has too few repeats for a useful interval: use these rows to find cases, not to
+    A single case has too few repeats for a useful interval. Use these rows to find cases, not to
     claim effects.
 
     Parameters
@@ -221,10 +221,10 @@ def cases(
     pandas.DataFrame
         One row per case and condition other than the reference: ``by``, skill, case_id,
         comprehension_dimension, transfer, condition, n and n_reference (attempts with an outcome),
-        rate and reference_rate, ``discriminates`` (the majority changes; NA if one of the two
-        conditions has no outcome or a tie) and ``verdict``: taught, already_passes, not_taught,
-        harmed, or undetermined after a tie or without outcomes. A case that was not asked under
-        the condition has n 0.
+        rate and reference_rate, ``discriminates`` (whether the majority of attempts changes between
+        pass and fail; NA if one of the two conditions has no outcome or a tie) and ``verdict``:
+        taught, already_passes, not_taught, harmed, or undetermined after a tie or without outcomes.
+        A case that was not asked under the condition has n 0.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     if "condition" in names:
@@ -275,17 +275,17 @@ def dimensions(
     -------
     pandas.DataFrame
         One row per ``by``, condition and comprehension_dimension: the estimates columns (rate of
-        attempts passed with its interval by case), ``n_cases``, ``n_cases_passed`` and
-        ``passed``: True if every case passes in the majority of its repeats (ties fail), NA if no
-        case fails but one has no outcome; then ``score``, ``score_low``, ``score_high``: a mark
-        from 1 to 5 with its interval.
+        attempts passed with its interval by case), ``n_cases``, ``n_cases_passed`` and ``passed``:
+        True if every case passes in the majority of its repeats, False if a case fails (a tie
+        fails), NA if no case fails but one has no outcome; then ``score``, ``score_low``,
+        ``score_high``: a mark from 1 to 5 with its interval.
 
     Notes
     -----
     The score is derived from the binary checks (report 9.4): an answer that passes 5 of 5 checks
-    has 5, 4 of 5 has 4, and no answer has less than 1. It is averaged over repeats, then cases;
-    its interval is that of a bounded mean, scaled. A score hides which check failed: the verdict
-    is ``passed``.
+    has 5, one that passes 4 of 5 has 4, and no answer has less than 1. The score is averaged over
+    repeats, then over cases; its interval is that of a bounded mean, on the scale of the score. A
+    score hides which check failed, so the verdict is ``passed``.
     """
     names = [name for name in listed(by) if name not in ("comprehension_dimension", "condition")]
     keys = [*names, "comprehension_dimension"]
@@ -338,9 +338,10 @@ def together(
     -------
     pandas.DataFrame
         Four rows per ``by`` and condition: measure ``both_rate``, ``first_only_rate``,
-        ``second_only_rate``, ``neither_rate``; shares of the skills with a verdict on both, with
-        the interval of a bounded mean over skills; first, second. If both dimensions measure the
-        same thing, the two middle rows are near 0. NaN with a note if no skill has both.
+        ``second_only_rate``, ``neither_rate``. Each is a share of the skills with a verdict on both
+        dimensions, with the interval of a bounded mean over skills; then first, second. If both
+        dimensions measure the same thing, the two middle rows are near 0. NaN with a note if no
+        skill has both verdicts.
 
     Raises
     ------
@@ -389,11 +390,12 @@ def aggregate(
     judged : pandas.DataFrame
         The result of :func:`dimensions`.
     by : sequence of str, default ("skill",)
-        The same columns as there.
+        The ``by`` of :func:`dimensions`.
     policy : {"strict", "weighted", "pass_count"}, default "strict"
-        ``strict``: every dimension passes, except the named ``exceptions``, which are listed.
-        ``weighted``: the weighted share of passed dimensions reaches ``threshold`` (default 0.8).
-        ``pass_count``: at least ``threshold`` dimensions pass (default two thirds: 6 of 9).
+        ``strict``: every dimension must pass, except those in ``exceptions``.
+        ``weighted``: the weighted share of passed dimensions must reach ``threshold`` (default
+        0.8). ``pass_count``: at least ``threshold`` dimensions must pass (default two thirds, such
+        as 6 of 9).
     exceptions : sequence of str
         Dimensions with documented deficiencies; only for ``strict``.
     weights : mapping of str to float, optional
@@ -409,7 +411,7 @@ def aggregate(
         decide either way), ``verdict``, score (share or count), n_passed, n_failed, n_missing,
         failed (names), excepted (failed dimensions that an exception covers), note. The verdict
         has the words of the source's audits: ``PASS``; ``PASS WITH FIXES`` (passed, although some
-        dimensions fail that exceptions or policy allow); ``PARTIAL`` (not passed, but some
+        dimensions fail, as the exceptions or the policy allow); ``PARTIAL`` (not passed, but some
         dimension is); ``FAIL`` (no dimension is passed); NA if ``passed`` is NA.
 
     Raises
@@ -441,7 +443,7 @@ def aggregate(
 def _checked_verdicts(
     judged: pd.DataFrame, keys: list[str], what: str, advice: str
 ) -> pd.DataFrame:
-    """Return verdicts in their dtypes; raise FrameError if a dimension has several."""
+    """Return verdicts in their dtypes; raise FrameError if a dimension has several verdicts."""
     judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(

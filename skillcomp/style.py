@@ -53,21 +53,22 @@ class Look(NamedTuple):
     marker: str
 
 
-# smallest colour difference 20.9 in the worst colour-vision case; contrast on white at least 3.9
+# Any two of these colours differ by at least 20.9, also with the worst colour-vision deficiency;
+# their contrast with white is at least 3.9.
 CONDITION_LOOKS: Mapping[str, Look] = {
     "baseline": Look(GREY, "o"),
     "skill": Look("#0072B2", "s"),
     "placebo": Look("#D55E00", "^"),
 }
 _FURTHER = (Look("#D55E00", "^"), Look("#964a8b", "D"), Look("#f89c20", "v"), Look("#e42536", "P"))
-# the set of six by Petroff 2021 (arXiv 2107.02270)
+# the set of six colours of Petroff 2021 (arXiv 2107.02270)
 _PETROFF = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
 CATEGORIES: tuple[Look, ...] = tuple(map(Look, _PETROFF, "os^DvP"))
 RATES = "cividis"
 DIFFERENCES = "RdBu"
 
 _MAX_DRAWS = 30
-# names of values in tables, legends and texts; all others only lose their underscores
+# names of values in tables, legends and texts; in all other names underscores become blanks
 _CALLED = {
     "gold_only": "gold only",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
@@ -78,14 +79,14 @@ _CALLED = {
     "krippendorff_alpha": "Krippendorff's alpha",
 }
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
-_METHOD = 90  # longest method in a caption, characters; the frame has the full text
+_METHOD = 90  # characters of a method in a caption, at most; the frame has the full text
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
-# Any: matplotlib's stubs type rcParams key by key
+# typed as Any, because matplotlib's stubs type rcParams key by key
 _RC: Any = {
     "font.family": "sans-serif",
-    # ships with matplotlib, so that figures are the same on every machine
+    # this font ships with matplotlib, so figures are the same on every machine
     "font.sans-serif": ["DejaVu Sans"],
     **dict.fromkeys(_LABEL_KEYS, LABEL_SIZE),
     **dict.fromkeys(_TICK_KEYS, TICK_SIZE),
@@ -153,12 +154,12 @@ def figure(
 ) -> tuple[Figure, Any]:
     """Make a figure of a printed width, with axes.
 
-    Calls :func:`use` unless it was called before, because the sizes fit that style.
+    Calls :func:`use` unless it was called before, because the sizes are made for that style.
 
     Parameters
     ----------
     width : {"column", "text", "page"}
-        3.25, 5.5 or 6.75 inches.
+        Printed width: 3.25, 5.5 or 6.75 inches.
     nrows, ncols : int
         Grid of axes.
     height : float, optional
@@ -198,9 +199,10 @@ def figure(
 def looks(levels: Iterable[object]) -> dict[Any, Look]:
     """Assign a colour and a marker to each level of a hue.
 
-    Conditions always look the same: baseline grey circle, skill blue square, placebo vermilion
-    triangle (used for another condition if there is no placebo). Other levels get the categories
-    in order. More than six levels raise FrameError: seven colours cannot be distinguished.
+    Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. Other
+    levels together with these get further looks, also the triangle if there is no placebo. Without
+    any of the three, levels get `CATEGORIES` in order. More than six levels raise FrameError,
+    because seven colours cannot be distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
@@ -230,9 +232,9 @@ def _glyph_codes() -> frozenset[int]:
 def plain(value: Any, *, width: int | None = None) -> str:
     r"""Turn any value into text that matplotlib shows literally.
 
-    Labels may come from a model's answer: dollar signs are escaped, line breaks and control
-    characters become blanks, characters without a glyph become U+FFFD. Text longer than ``width``
-    ends in an ellipsis.
+    Labels may come from a model's answer. Therefore dollar signs are escaped, line breaks and
+    control characters become blanks, characters without a glyph become U+FFFD. Text longer than
+    ``width`` ends in an ellipsis.
 
     >>> plain("costs $5\nor $6", width=14)
     'costs \\$5 or \\$6'
@@ -280,13 +282,13 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
 
 
 def called(name: object) -> str:
-    """Return the readable name of a value: Cohen's kappa for cohen_kappa."""
+    """Return the readable name of a value, such as Cohen's kappa for cohen_kappa."""
     text = " ".join(str(name).split())
     return _CALLED.get(text) or re.sub(r"(?<=[^\W_])_(?=[^\W_])", " ", text)
 
 
 def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
-    """Format an estimate and its interval by the unit of the row: +51.2 [40.0, 62.4]."""
+    """Format an estimate and its interval by the unit of the row, such as +51.2 [40.0, 62.4]."""
     unit = row.get("unit") if isinstance(row.get("unit"), str) else None
     signed = unit in ("points", "percentage points", "logits")
     numbers = (row.get(name) for name in ("estimate", "ci_low", "ci_high"))
@@ -296,15 +298,16 @@ def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
 
 
 def describe_axes(ax: Any, what: str, numbers: str = "") -> None:
-    """Register what axes show, without a full stop, for caption and alternative text.
+    """Register a description of axes, which caption and alternative text use.
 
-    ``numbers`` describes the drawn values if the frames have no estimates.
+    ``what`` states what they show and has no full stop; ``numbers`` describes the drawn values if
+    the frames have no estimates.
     """
     _AXES_TEXTS[ax] = (what, numbers)
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
-    """Describe the frames of a figure after a lead: rows, n, clusters, level and method."""
+    """Return `lead` and a description of frames: rows, n, clusters, level and method."""
     alike: dict[str, list[str]] = {}
     for name, frame in data.items():
         rows = f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"
@@ -329,7 +332,7 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
     if "method" in frame.columns and with_estimates:
         methods = [text for text in map(str, frame["method"].dropna().unique()) if text.strip()]
-        if len(methods) > 1:  # the frame has the details after the first comma
+        if len(methods) > 1:  # the details after the first comma are in the frame
             methods = list(dict.fromkeys(text.partition(",")[0] for text in methods))
         more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
         short = [shorten(called(text), _METHOD, placeholder=" …") for text in methods[:2]]
@@ -372,7 +375,7 @@ def _panels_of(fig: Figure) -> list[Any]:
 
 
 def _subject_of(fig: Figure) -> str:
-    """Describe what the panels of a figure show: as registered, or by their labels."""
+    """Describe what the panels of a figure show, as registered or else by their labels."""
     panels = _panels_of(fig)
     descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:
@@ -401,7 +404,7 @@ def _row_names(row: pd.Series) -> list[str]:
 
 
 def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
-    """Return short text columns after 'estimate' with several values, which identify rows."""
+    """Return the columns of short texts after 'estimate' that differ between rows."""
     behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
     return [
         name
@@ -438,7 +441,7 @@ def save(
     caption : str
         One sentence on what the figure shows; a description of the frames is appended.
     fingerprint : str, optional
-        Fingerprint of the store of the frames.
+        Fingerprint of the store from which the frames come.
     dpi : float
         Resolution of the png in dots per inch.
 
@@ -459,8 +462,8 @@ def save(
     -----
     A csv contains the whole frame in its order, floats with all digits; the index is written only
     if it is not the row number. The json contains name, rows, columns and sha256 of each csv, the
-    size of the figure, where it can be cut between two panels (as a share of its width, or null),
-    caption, alternative text, package versions and the fingerprint.
+    size of the figure, the place where it can be cut between two panels (as a share of its width,
+    or null), caption, alternative text, package versions and the fingerprint.
     """
     _check_frames(data)
     target = Path(path)
@@ -507,7 +510,7 @@ def save(
 
 
 def _between_panels(fig: Figure) -> float | None:
-    """Return where the figure can be cut between two panels (share of width), or None."""
+    """Return the share of its width at which a figure can be cut between two panels, or None."""
     sides: dict[int, list[Any]] = {}
     for ax in fig.axes:
         spec = ax.get_subplotspec()

@@ -27,8 +27,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
-# With four near (or far) cases or fewer, each single case moves the mean delta by a quarter or
-# more, and the interval spans most of the range from -1 to 1 for any data.
+# With four near (or far) cases or fewer, each case has at least a quarter of the weight in the mean
+# delta, and the interval spans most of the range from -1 to 1 for any data.
 MIN_CASES = 5
 
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
@@ -48,7 +48,7 @@ def gap(
 
     The delta of each case (skill minus baseline, repeats averaged) is compared between near and
     far cases. Distance is confounded with the rubric dimension by design, so the main result
-    compares near and far within dimensions and skills that have both.
+    compares near and far cases within each dimension of a skill that has both.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ def gap(
         minus near) for scope ``within_dimensions`` (the main result) and then ``pooled`` (all
         cases, where distance and dimension are confounded; see the note). Estimates are in rate
         units, with an interval and a p-value clustered by case (contrast pairs are one cluster),
-        ``n`` and ``n_clusters``, numbers of cases ``n_near`` and ``n_far``, the ``dimensions``
-        used, ``n_dropped`` cases without a partner. NaN with a note if there are fewer than five
-        near or five far cases, or no dimension has both.
+        ``n`` and ``n_clusters``, ``n_near`` and ``n_far`` (numbers of cases), ``dimensions`` (those
+        used) and ``n_dropped`` (cases without a partner). NaN with a note if there are fewer than
+        five near or five far cases, or no dimension has both.
 
     Raises
     ------
@@ -81,17 +81,18 @@ def gap(
 
     See Also
     --------
-    contrast : Contrast pairs with both members right, one, or none.
+    contrast : How often both members of a contrast pair are right, or one, or none.
     skillcomp.plots.transfer : Draws the rates (:func:`rates`).
 
     Notes
     -----
-    A level is a dimension of a skill. ``within_dimensions`` averages the near deltas, far deltas
-    and gaps of the levels, all with weights ``a b / (a + b)`` for ``a`` near and ``b`` far cases:
-    the information of a level about its gap (:func:`skillcomp.stats.gaps.standardised_gap`). No
-    common gap is assumed, and differences between levels do not count as uncertainty. Intervals
-    are those of bounded means, both for attempts passed and for shares. The gap is additive, in
-    rate units; near the ceiling it may differ on a log-odds scale.
+    A level is one dimension of one skill. ``within_dimensions`` averages the near deltas, far
+    deltas and gaps of the levels, all with weights ``a b / (a + b)`` for ``a`` near and ``b`` far
+    cases, which measure how much a level can show about its gap
+    (:func:`skillcomp.stats.gaps.standardised_gap`). No common gap is assumed, and differences
+    between levels do not count as uncertainty. Intervals are those of bounded means, both for
+    attempts passed and for shares. The gap is additive, in rate units; near the ceiling it may
+    differ on a log-odds scale.
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
@@ -188,7 +189,7 @@ def rates(
 def contrast(
     outcomes: pd.DataFrame, *, by: Sequence[str] = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate how often both members of a contrast pair are right, a test of pattern matching.
+    """Estimate how often both members of a contrast pair are right, to detect pattern matching.
 
     A contrast pair is a case and its twin with one decisive detail changed. An agent that matches
     surface patterns gets one right and the other wrong.
@@ -212,7 +213,7 @@ def contrast(
         Each is a share of pairs, averaged over repeats within a pair (repeat 1 of the case with
         repeat 1 of its twin; without repeat numbers, attempts are matched in order), with n pairs
         and the interval of a bounded mean. Twins that name each other are one pair without an
-        original; pairs that share a case are one cluster. NaN with a note without a complete pair.
+        original; pairs that share a case are one cluster. NaN with a note if no pair is complete.
 
     Raises
     ------
@@ -255,7 +256,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     # twins that name each other are one pair
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
-    # missing repeat numbers are equal: a running number makes the match one to one
+    # without repeat numbers every attempt would match every other; a running number prevents this
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())
     contrasts = outcomes.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = outcomes[[*keys, "turn", "case_id", "passed"]].rename(
@@ -280,14 +281,14 @@ def hedging(
     by: Sequence[str] = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compare how often right and wrong answers contain a hedge: calibration in words.
+    """Compare how often right and wrong answers contain a hedge, as calibration in words.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
     attempts : pandas.DataFrame
-        The attempts with their answers.
+        An attempts frame with the answers.
     by : sequence of str
         Columns of the outcomes that group the rows, such as ``["transfer"]``.
     ci_level : float, default 0.95
@@ -297,10 +298,10 @@ def hedging(
     -------
     pandas.DataFrame
         Three rows per ``by`` and condition: measure ``hedged_rate_right`` and ``hedged_rate_wrong``
-        (share of the answers that passed, or failed, with at least one hedge such as "perhaps"; a
-        mean over cases, repeats averaged within a case) and ``hedged_gap`` (wrong minus right,
+        (share of right or wrong answers that contain at least one hedge such as "perhaps"; a mean
+        over cases, with repeats averaged within a case) and ``hedged_gap`` (wrong minus right,
         from -1 to 1: above 0 wrong answers contain more hedges). n counts cases, separately for
-        right and wrong answers. NaN with a note if no skill has both.
+        right and wrong answers. NaN with a note if no skill has both kinds of answer.
 
     Raises
     ------
@@ -310,9 +311,10 @@ def hedging(
 
     Notes
     -----
-    Right and wrong answers are compared within skills, weights right x wrong / (right + wrong)
+    Right and wrong answers are compared within skills. The weight of a skill is right x wrong /
+    (right + wrong), from its numbers of cases with right and with wrong answers
     (:func:`skillcomp.stats.gaps.standardised_gap`); contrast pairs are one cluster. Hedges are
-    English words as :func:`skillcomp.bias.features` counts them, not stated probabilities.
+    the English words that :func:`skillcomp.bias.features` counts, not stated probabilities.
 
     References
     ----------

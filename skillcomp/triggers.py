@@ -1,8 +1,8 @@
-"""Trigger behaviour of skills: precision, recall and confusion, and the goals of the work done.
+"""Trigger behaviour of skills (precision, recall, confusion), and how often goals are met.
 
-The unit of evidence is the case; repeats are averaged within it. Invocations of a skill on offer
-are counted prompt by prompt. Precision and F1 are ratios of sums over cases, so the interval for
-means of clusters (:mod:`skillcomp.stats.bounded`) applies to them, too.
+The unit of evidence is the case, and repeats are averaged within a case. Invocations of a skill on
+offer are counted prompt by prompt. Precision and F1 are ratios of sums over cases, so the interval
+for means of clusters (:mod:`skillcomp.stats.bounded`) applies to them, too.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["compare", "confusion", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # the kind of a prompt from the suite of another skill
-NOTHING = "none"  # no skill
+NOTHING = "none"  # the name for no skill
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
@@ -58,7 +58,7 @@ def detection(
     """Estimate recall, specificity, precision and F1 of the invocation of skills.
 
     Repeats are averaged within a prompt; every prompt has the same weight. ``by=["offered"]``
-    treats each skill separately, no ``by`` all skills on offer together.
+    treats each skill separately; without it, all skills on offer are counted together.
 
     Parameters
     ----------
@@ -81,11 +81,12 @@ def detection(
         suites, ``all`` for all together. Measures: ``recall`` (of prompts that should fire the
         skill, the share that did), ``specificity`` (of those that should not, the share that did
         not), ``precision`` and ``f1`` (``all`` only), and, unless ``by`` contains ``offered``,
-        ``exact`` (the share of attempts in which exactly the right skills fired; only attempts
-        with a known answer for every skill on offer). Then the estimates columns (estimate from 0
-        to 1, n = prompts of a skill, n_clusters) and n_right, n_asked (the counts behind the
-        estimate: attempts and skills), n_missing (unknown invocations, left out). NaN with a note
-        without such a prompt; precision is NaN if nothing fired.
+        ``exact`` (the share of attempts in which exactly the right skills fired; only attempts with
+        a known answer for every skill on offer). Then the estimates columns (estimate from 0 to 1,
+        n = pairs of prompt and skill, n_clusters), n_right and n_asked (numerator and denominator
+        of the estimate as counts, attempt by attempt and skill by skill), n_missing (unknown
+        invocations, left out). NaN with a note if there is no such prompt; precision is NaN if
+        nothing fired.
 
     Raises
     ------
@@ -109,8 +110,8 @@ def detection(
     everything is right, the lower limit is the result, as ``note`` states.
 
     Precision, F1 and specificity depend on the choice of prompts: easy prompts of other suites
-    raise specificity, so read it by kind. A skill is left out for prompts without a known answer
-    to whether it should have fired (those of another suite without ``right_skills``).
+    raise specificity, so read it by kind. A prompt is left out for a skill if it is not known
+    whether the skill should fire (prompts of other suites without ``right_skills``).
 
     Examples
     --------
@@ -167,11 +168,12 @@ def confusion(
     pandas.DataFrame
         One row per ``by``, condition, ``expected`` and ``fired`` that occurred. ``expected`` is the
         right skills of the prompt, joined by a comma; ``none`` if no skill on offer is right, and
-        ``not <skill>`` if the answer is known for the suite's own skill only. ``fired`` is a
-        skill, or ``none`` if no skill fired. Measure ``fired_share``: the share of the attempts at
-        such prompts in which it fired, averaged by case; the shares of one ``expected`` add up to
-        more than 1 if attempts fire several skills. Then the estimates columns, n_attempts (in
-        which it fired) and n_asked. Attempts with unknown invocations are left out.
+        ``not <skill>`` if the answer is known for the suite's own skill only. ``fired`` is a skill,
+        or ``none`` if no skill fired. Measure ``fired_share``: the share of the attempts at such
+        prompts in which this skill fired (or none), averaged by case; the shares of one
+        ``expected`` add up to more than 1 if attempts fire several skills. Then the estimates
+        columns, n_attempts (attempts in which it fired) and n_asked (all attempts at such prompts).
+        Attempts with unknown invocations are left out.
 
     Raises
     ------
@@ -221,7 +223,7 @@ def compare(
     Parameters
     ----------
     invocations, cases : pandas.DataFrame
-        As in :func:`detection`, one condition for each description.
+        As in :func:`detection`, with one condition for each description.
     by : sequence of str
         Columns that group the rows, such as ``["offered"]``.
     reference : str
@@ -246,9 +248,9 @@ def compare(
     Notes
     -----
     The interval is that of a bounded mean of paired differences. Precision and F1 weight prompts by
-    the invocations, which differ between the conditions, so they have no paired mean: compare
-    them by condition in :func:`detection`. Rows answer separate questions; p-values are not
-    adjusted. A repetition under a second name (A/A) shows the differences due to chance.
+    the invocations, which differ between the conditions, so they have no paired mean: compare them
+    by condition in :func:`detection`. Rows answer separate questions, so p-values are not adjusted.
+    The same description under a second name (A/A) shows the differences due to chance.
     """
     names = _grouping_columns(by)[:-1]
     check_settings("triggers.compare", ci_level)
@@ -295,7 +297,7 @@ def goals(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame of one grader with goal.
+        A verdicts frame of one grader, with the column goal.
     cases : pandas.DataFrame, optional
         A cases frame with the contrast pairs, which form one cluster.
     by : sequence of str
@@ -334,7 +336,7 @@ def goals(
     return pd.concat(parts, ignore_index=True)
 
 
-# Expected and recorded invocations
+# Helpers that compare expected with recorded invocations
 
 
 def _grouping_columns(by: Sequence[str]) -> list[str]:
@@ -349,7 +351,7 @@ def _checked_invocations(
     *,
     needs_truth: bool = True,
 ) -> pd.DataFrame:
-    """Return checked invocations with kind, should and did (1, 0, NaN unknown) and cluster."""
+    """Check invocations; add kind, cluster, and should and did (1, 0, or NaN if unknown)."""
     checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
         if name in _MADE:
@@ -377,25 +379,25 @@ def _checked_invocations(
 
 
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Count, per ``by``, case and skill on offer, the attempts and those in which it fired."""
+    """Count, per ``by``, case and skill on offer, all attempts and those that fired the skill."""
     keys = [*names, *CASE, "offered", "cluster", "should", "kind"]
     return _counts_by(keys, invocations[invocations["should"].notna()], "did")
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the known values, all values, the sum and the mean of a column of 0 and 1."""
+    """Count known and all values of a column of 0 and 1 per group; add its sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
 
 
 def _share_right(table: pd.DataFrame) -> pd.Series:
-    """Return the share of attempts in which the skill did what it should."""
+    """Return the share of attempts in which the skill fired as it should, or rightly did not."""
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-# The input of an interval: the measure, the row's other columns, the note if there is no prompt,
-# and the value, cluster and weight of each prompt.
+# The input of an interval has four parts: the measure; other columns of the row; the note if there
+# is no prompt; and value, cluster and weight of each prompt.
 _Sample = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
 
 
@@ -454,8 +456,8 @@ def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     wrong = (invocations["did"] - invocations["should"]).abs()
     each = grouped(invocations.assign(wrong=wrong, open=wrong.isna()), [*keys, "attempt_id"])
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
-    # one wrong skill already decides an attempt, but using it while others are unknown would keep
-    # only failures: every skill must be known
+    # One wrong skill makes an attempt wrong even if others are unknown. An attempt with unknown
+    # skills still does not count, because only the wrong ones of such attempts could be used.
     attempts["exact"] = (1.0 - attempts["worst"]).where(~attempts["open"])
     return _counts_by(keys, attempts, "exact").assign(should=1.0, kind="all")
 

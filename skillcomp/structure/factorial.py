@@ -1,4 +1,4 @@
-"""Effects of content and form, from an experiment that crosses the two."""
+"""Effects of a document's content and of its form, from an experiment that crosses the two."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def factorial(
     """Estimate the effects of a document's content and of its form on the pass rate.
 
     Conditions are compared within each case, with repeats averaged. An experiment that changes one
-    factor at a time separates the two, which a correlation over skills cannot do.
+    factor at a time separates content from form; a correlation over skills cannot.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame with the four conditions of the design and perhaps a baseline.
     design : pandas.DataFrame or sequence of mappings
-        Four rows: condition and two further columns, the factors (such as ``content`` and
-        ``form``), with two levels each in every combination. Effects are those of the levels in
-        the first row.
+        Four rows with the column condition and two more, the factors (such as ``content`` and
+        ``form``). Each factor has two levels, and every combination of levels occurs once. The
+        effect of a factor is that of its level in the first row, compared with its other level.
     by : sequence of str
-        Columns whose values get rows of their own, such as ``["skill"]``.
+        Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.
     reference : str or None, default "baseline"
@@ -65,15 +65,16 @@ def factorial(
     -------
     pandas.DataFrame
         Per ``by`` nine rows (seven without ``reference``), named by ``effect`` and ``at`` (the
-        level of the other factor at which it is taken; empty for the mean over both): ``total``
-        (the first row's document minus the reference), ``any document`` (the document with neither
-        level minus the reference), one row for each factor, their interaction ``content x form``
-        (the effect of form with content minus its effect without), and each factor at each level
-        of the other. Measure ``delta_passed``, of the interaction ``difference_passed``; estimate
-        in rate units (0.1 is ten points) with the interval of a bounded mean over cases, p_value,
-        n cases, n_clusters; rate and reference_rate (the means compared, NaN of the interaction),
-        n_dropped (cases without all conditions of the row), n_missing (attempts without an
-        outcome). NaN with a note if no case has all conditions.
+        level of the other factor at which the effect is taken; empty for the mean over both
+        levels): ``total`` (the document of the first row minus the reference), ``any document``
+        (the document with neither level of the first row minus the reference), one row for each
+        factor, their interaction ``content x form`` (the effect of form with content minus its
+        effect without), and each factor at each level of the other. Measure ``delta_passed``, for
+        the interaction ``difference_passed``; estimate in rate units (0.1 is ten points) with the
+        interval of a bounded mean over cases, p_value, n cases, n_clusters; rate and reference_rate
+        (the means compared; NaN for the interaction), n_dropped (cases without all conditions of
+        the row), n_missing (attempts without an outcome). NaN with a note if no case has all
+        conditions.
 
     Raises
     ------
@@ -89,9 +90,10 @@ def factorial(
     Notes
     -----
     On the cases that have all five conditions ``total = any document + first factor + second
-    factor`` exactly. Main effects are the mean of the two simple ones. An interaction is between
-    -2 and 2. ``1 - reference_rate`` is the largest simple effect that was possible: near a pass
-    rate of 1 no effect of form can show. Effects are additive, in rate units.
+    factor`` exactly. A main effect is the mean of the two effects of its factor, one
+    at each level of the other factor. An interaction is between
+    -2 and 2. ``1 - reference_rate`` is the largest effect that was possible: if the reference
+    rate is near 1, no positive effect can show. Effects are additive, in rate units.
 
     Examples
     --------
@@ -142,13 +144,16 @@ class _Effect:
 
     @property
     def is_interaction(self) -> bool:
-        """Whether it is a difference of differences, which is between -2 and 2."""
+        """Whether the effect is a difference of differences, which is between -2 and 2."""
         return sum(map(abs, self.weights.values())) > 2
 
 
 @dataclass(frozen=True)
 class _Design:
-    """Two factors of two levels; ``cell[i][j]`` is the condition of level i and level j."""
+    """Two factors of two levels.
+
+    ``cell[i][j]`` is the condition with level i of the first and level j of the second factor.
+    """
 
     factors: tuple[str, str]
     levels: tuple[tuple[str, str], tuple[str, str]]
@@ -215,7 +220,7 @@ def _effect_rows(
     cluster: Cluster,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Return the rows of one group: for each effect its mean over cases."""
+    """Return the rows of one group, one per effect, with the mean of the effect over cases."""
     wide = part.pivot(index=[*CASE, "cluster"], columns="condition", values="level")
     counts = part.groupby("condition")[["missing", "size"]].sum()
     samples: list[Any] = []
@@ -248,7 +253,7 @@ def _effect_rows(
 
 
 def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int, str]:
-    """Count attempts without an outcome; add a note if conditions lost unequal shares of them."""
+    """Count attempts without an outcome; return a note if their shares differ by condition."""
     compared = counts.reindex(conditions)
     share = compared["missing"] / compared["size"]
     n_missing = int(compared["missing"].sum())

@@ -37,14 +37,14 @@ Outcome = Literal["rate", "delta"]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A count in a document and the range over which it earns points.
+    """A property that is counted in a document, and the range of counts that earns points.
 
     Attributes
     ----------
     what : str
         What is counted.
     none, full : float
-        The counts that earn no points and all points; in between, points grow in proportion.
+        The count that earns no points, and the one that earns all; points are linear in between.
         ``none`` may be the larger one.
     """
 
@@ -53,8 +53,8 @@ class Feature:
     full: float
 
 
-# What graders of documents count. The ranges are a convention, chosen before any answer was seen;
-# whether such points predict anything is the question of this module.
+# Features that graders of documents count. The ranges are a convention, chosen before any answer
+# was seen; whether such points predict anything is the question of this module.
 FEATURES: Mapping[str, Feature] = {
     "words": Feature("words, front matter and code included, markup not", 0, 500),
     "sections": Feature("headings with text of their own below them", 0, 5),
@@ -70,7 +70,7 @@ FEATURES: Mapping[str, Feature] = {
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _SENTENCE = re.compile(r"[.!?]+[\"')\]]*(?:\s|$)")
-_MAX_TEXT = 1 << 20  # characters; as of a SKILL.md that is read from a file
+_MAX_TEXT = 1 << 20  # characters; the limit is that of a SKILL.md that is read from a file
 
 
 def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
@@ -79,14 +79,14 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
     Parameters
     ----------
     skills : mapping of str to Skill or str
-        The documents by slug, such as ``store.skills``; a text is that of a whole SKILL.md.
+        The documents by slug, such as ``store.skills``; a text must be a whole SKILL.md.
 
     Returns
     -------
     pandas.DataFrame
         Eleven rows per document: document (slug), feature, value (the count; ``readability`` in
-        school years, NaN without words), points (0 to 1: the share of what the feature can earn).
-        The last feature is ``total``, 100 times the mean of the points.
+        school years, NaN without words), points (0 to 1, as a share of the most that the feature
+        can earn). The last feature is ``total``, 100 times the mean of the points.
 
     Raises
     ------
@@ -101,15 +101,15 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
 
     Notes
     -----
-    Features: ``words`` (front matter and code included, markup not; all points from 500 on),
-    ``sections`` (headings with text of their own below them; 5), ``headings`` (6), ``list_items``
-    (10), ``tables`` (1), ``code`` (blocks and spans; 3), ``links`` (2), ``front_matter_fields``
-    (fields that are not empty, nested ones counted one by one; 6), ``bold`` (3), ``readability``
-    (none at 20 school years, all at 12). In between, points grow in proportion. The ranges are a
-    convention, chosen before any answer was seen. Markdown is parsed as CommonMark with tables;
-    markup inside code is text. Readability is the Automated Readability Index (Senter and Smith
-    1967): ``4.71 letters / words + 0.5 words / sentences - 21.43``, over prose without code; the
-    end of a paragraph, item or cell ends a sentence.
+    The number after each feature is the count that earns all points: ``words`` (front matter and
+    code included, markup not; 500), ``sections`` (headings with text of their own below them; 5),
+    ``headings`` (6), ``list_items`` (10), ``tables`` (1), ``code`` (blocks and spans; 3), ``links``
+    (2), ``front_matter_fields`` (fields that are not empty, nested ones counted one by one; 6),
+    ``bold`` (3), ``readability`` (no points at 20 school years, all at 12). In between, points grow
+    in proportion. The ranges are a convention, chosen before any answer was seen. Markdown is
+    parsed as CommonMark with tables; markup inside code is text. Readability is the Automated
+    Readability Index (Senter and Smith 1967): ``4.71 letters / words + 0.5 words / sentences -
+    21.43``, over prose without code; the end of a paragraph, item or cell ends a sentence.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def _readability_index(blocks: Sequence[str]) -> float:
     return 4.71 * letters / n_words + 0.5 * n_words / max(sentences, 1) - 21.43
 
 
-# The score and the pass rates
+# Functions that relate the score to pass rates
 
 
 def score_by_document(
@@ -249,18 +249,18 @@ def score_by_document(
         Scores of any grader of documents, instead of `skills`: document, value and, if there are
         several, feature.
     attempts : pandas.DataFrame, optional
-        An attempts frame; its ``loaded_skill`` is the document of each attempt. Without it, the
-        document of a skill is the one with its name, under the condition ``skill``.
+        An attempts frame; its ``loaded_skill`` is the document of each attempt. Without this
+        frame, an attempt under the condition ``skill`` has the document with its skill's name.
     by : sequence of str
-        Columns whose values get rows of their own.
+        Columns that group the rows.
     features : str or sequence of str, default "total"
-        The features of the scores.
+        Names of the features to use.
     outcome : {"rate", "delta"}, default "rate"
-        The pass rate under the document, or the paired difference to ``reference``.
+        The pass rate with the document, or its paired difference to ``reference``.
     value : {"passed", "share_passed"}, default "passed"
         Whole attempts passed, or the share of checks passed.
     reference : str, default "baseline"
-        The condition without a document, with which a delta compares.
+        The condition without a document, with which a delta compares the others.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -382,7 +382,7 @@ def score_association(
 ) -> pd.DataFrame:
     """Estimate how much of the differences between documents their score explains.
 
-    Each document counts once: with its score, and its pass rate (or delta) over its cases.
+    Each document counts once, with its score and its pass rate (or delta) over cases.
     Documents of one skill share its cases and form one cluster, so the result is about skills.
 
     Parameters
@@ -398,11 +398,11 @@ def score_association(
         Six rows per ``by`` and feature: measure ``r_squared``, ``adjusted_r_squared``,
         ``cross_validated_r_squared`` (leaving out one skill at a time; below 0 if the score
         predicts worse than the mean), ``spearman`` (-1 to 1), ``detectable_r_squared`` (the
-        smallest that this number of skills detects with 80 % power) and ``ceiling_r_squared`` (the
-        R squared of the true rates, which is below 1 because few cases measure them with error); n
-        documents, n_clusters skills, n_dropped documents without a score or an outcome,
-        ``p_adjusted`` over the features (Holm). NaN with a note if the estimate is undefined; no
-        limits with fewer than ten skills.
+        smallest R squared that this number of skills detects with 80 % power) and
+        ``ceiling_r_squared`` (the R squared of a score equal to the true rates; below 1, because
+        few cases measure them with error); n (documents), n_clusters (skills), n_dropped (documents
+        without a score or outcome), ``p_adjusted`` over the features (Holm). NaN with a note if the
+        estimate is undefined; no limits with fewer than ten skills.
 
     Raises
     ------
@@ -418,8 +418,8 @@ def score_association(
     -----
     Computed by ``sc.stats.association``: a jackknife over skills, without permutation and seed. R
     squared is biased upwards in small samples; the adjusted and the cross-validated one are not. A
-    ceiling of 0.5 means that no score can be expected to show more. A low R squared of documents
-    that hardly differ, or all pass, says little about documents that do differ.
+    ceiling of 0.5 means that no score can be expected to have a higher R squared. A low R squared
+    of documents that hardly differ, or all pass, says little about documents that do differ.
 
     References
     ----------
@@ -473,9 +473,9 @@ def _association_rows(
 
 
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
-    """Estimate the R squared of a score that knew the true rates."""
+    """Estimate the R squared of a score that equals the true rates."""
     rates = complete["estimate"].to_numpy()
-    error = complete["se"].fillna(0.0)  # 0 if all cases are alike or there is one: unknown then
+    error = complete["se"].fillna(0.0)  # unknown if cases are alike or there is one
     n_unknown = int(error.eq(0).sum())
     spread = float(np.var(rates, ddof=1)) if len(complete) > 1 else 0.0
     undefined_ceiling = undefined("", note or _SAME, ci_level=bare.ci_level, n=bare.n)
