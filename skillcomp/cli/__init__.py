@@ -125,7 +125,7 @@ def notebooks(folder: _Folder) -> None:
 
 @contextmanager
 def _new_folder(folder: Path, command: str) -> Iterator[None]:
-    """Make a folder for the with block to fill; remove it if the block fails."""
+    """Make a folder for the ``with`` block to fill; remove it if the block fails."""
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StudyError(f"{command}: {folder} is there already; name a folder that is not.")
@@ -397,7 +397,7 @@ app.add_typer(_trigger, name="trigger")
 
 
 def main() -> None:
-    """Run the command line; after an error, print its message, no traceback, and exit with 2."""
+    """Run the command line; print known errors without a traceback and exit with status 2."""
     atexit.register(gc.freeze)  # saves the garbage collection at exit, which takes 0.1 s
     try:
         app()

@@ -180,7 +180,7 @@ class Comparisons(Judging[OrderedPair]):
         self.n_open += len(self.malformed)
 
     async def work_on(self, job: OrderedPair, *, batched: bool) -> bool:
-        """Compare one pair in one order and store the judgement; return whether this is done."""
+        """Compare one pair in one order and store the judgement; return whether the job is done."""
         grader = self.asking(job.key, batched=batched)
         comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
@@ -196,7 +196,7 @@ class Comparisons(Judging[OrderedPair]):
 
 
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the replies of a comparison that was interrupted; none if the last one gave up."""
+    """Return the replies of the last try if it was interrupted; none if it ended without success."""
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
     over = len(last) == each and last[-1].status in ("ok", "truncated")

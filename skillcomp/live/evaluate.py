@@ -36,7 +36,7 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-FEWEST_PASSES = 0.2  # a baseline with a lower pass rate is an error
+FEWEST_PASSES = 0.2  # if the pass rate of the baseline is lower, the verdict is error
 ENOUGH = 0.5  # minimum pass rate at which a skill without an original passes
 AGE = timedelta(days=7)  # a cached baseline of this age or older is not used
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
@@ -248,7 +248,7 @@ class Evaluation:
         return f"{counts} by rubric, {cost}"
 
     def skipped(self, threshold: float) -> dict[str, Any] | None:
-        """Return the artefact of a candidate with a score below the threshold; None for others."""
+        """Return the artefact if the candidate's score is below the threshold, else None."""
         score = self.candidate.score
         if score is None or score >= threshold:
             return None
@@ -309,7 +309,7 @@ class Evaluation:
         grade(self.store, graders=[self.grader], **self.options)
 
     def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
-        """Return results under a condition by task; a task passes with one passed attempt."""
+        """Return results under a condition, by task; a task passes if any of its attempts does."""
         rows = self.store.table("verdicts").to_pylist()
         who = (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
@@ -444,7 +444,7 @@ class Evaluation:
         return None
 
     def _keep_baseline(self, results: Results) -> None:
-        """Write a baseline to the cache, if there is one and every task has a result."""
+        """Write a baseline to the cache, if a cache is set and every task has a result."""
         rows, made_at = list(results.values()), now().isoformat()
         if self.cache is None or any(row["passed"] is None for row in rows):
             return
@@ -512,7 +512,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the delta from the condition in `other`; without one, of the rate."""
+    """Return the interval of the change from condition `other`; of the pass rate if it is empty."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

@@ -65,9 +65,9 @@ def grade(
     graders : sequence of LiveGrader
         The graders, which work one after the other.
     round : int or "next", default 1
-        Number of the grading round; with 2 or more, answers are graded again. ``"next"`` starts the
-        round after the last one of each grader, but if the last one is above 1 and unfinished, it
-        resumes that one. Malformed verdicts do not make a round unfinished.
+        Number of the grading round; with 2 or more, answers are graded again. ``"next"`` resumes
+        the last round of a grader if that is 2 or more and unfinished; otherwise it starts the
+        round after it. Malformed verdicts do not make a round unfinished.
     gold : path or iterable, optional
         Answers with known verdicts (`skillcomp.live.GoldAnswer`), in addition to the
         ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on
@@ -119,8 +119,8 @@ def grade(
     call asks again, and the new verdicts replace them. After an error there are no verdicts, and
     the next call asks again. A grader with five unreadable replies in a row is stopped.
 
-    Its name and version identify a grader in all rounds. The table ``graders`` keeps its model and
-    settings.
+    A grader is identified by its name and version, in all rounds. The table ``graders`` keeps its
+    model and settings.
     """
     _check_arguments(store, graders, round)
     answers = gold_answers(store.suites.values(), gold)
@@ -267,7 +267,7 @@ class Gradings(Judging[Item]):
         require_agreement(self.agreement, self.grader.name, self.least)
 
     def _malformed_at(self) -> dict[str, datetime]:
-        """Return the time of the last malformed verdict on each answer with one, by attempt_id."""
+        """Return the time of the last malformed verdict, by attempt_id of the answer."""
         times: dict[str, datetime] = {}
         for row in (row for table in _TABLES for row in self.own_rows(table)):
             at = row.get("graded_at")
@@ -403,7 +403,7 @@ class PlannedGrader(Record):
 
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[int]) -> None:
-    """Record the graders; raise if one has another model or other settings than recorded before.
+    """Record the graders; raise if the model or settings of one differ from its earlier record.
 
     The caller must hold the writer's lock of the store (`RunStore.writer`).
     """

@@ -117,8 +117,8 @@ def run(
     Warns
     -----
     StudyWarning
-        If cells are left without an answer, because of errors or because the budget is used up, and
-        for other reasons, such as empty answers.
+        If cells are left without an answer, because of errors or because the budget is used up.
+        Also, for example, if answers are empty.
 
     Notes
     -----
@@ -166,8 +166,8 @@ class AnswerWork(Engine[PlannedCell]):
     ) -> None:
         super().__init__(store, options, agents)
         self.plan, self.again, self.settings = plan, again, settings
-        self.tried = tries(store)  # covers all cells of the store, not only this plan
-        # has an entry for every cell from the start, so that memory does not grow during the run
+        self.tried = tries(store)  # covers all cells of the store, not only those of this plan
+        # `done` has an entry for every cell from the start, so that memory does not grow later
         self.done = {cell.place: self.tried.get(cell.place) or Tried() for cell in plan.cells}
         self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
@@ -224,7 +224,7 @@ class AnswerWork(Engine[PlannedCell]):
         return {"n_open": len(self.open(receipt.name))}
 
     async def work_on(self, job: PlannedCell, *, batched: bool) -> bool:
-        """Ask one cell and record the answer; return whether it is a paid answer, not an error."""
+        """Ask one cell and record the reply; return whether the cell now has an answer."""
         book = None if batched else partial(self._record_reply, job)
         recorder = Recorder(self.agents[job.agent], (), book, self.budget, self.stop)
         reply = await recorder.ask(

@@ -148,7 +148,7 @@ def _checked_target(target: str) -> str:
 
 
 class _Guest(Record):
-    """An agent or grader from outside this package; unknown keys are arguments for it."""
+    """An agent or grader from outside this package; keys without a field are its arguments."""
 
     model_config = ConfigDict(extra="allow")
     group: ClassVar[Group] = "agents"
@@ -293,7 +293,7 @@ class StudyFile(Record):
     ``target: "my_module:MyAgent"`` names. A kind that is not listed below must be the name of an
     entry point in an installed package, in the group ``skillcomp.agents`` or ``skillcomp.graders``.
     In both ways, the class or function is called with the other keys as keyword arguments; a
-    grader's ``agent`` is built before.
+    grader's ``agent`` is built before this call.
 
     This code is imported only when the agents or graders of a study file (or of a command's option
     ``--agent``) are built. Reading a study file, `skillcomp check` and `skillcomp status` import
@@ -392,7 +392,7 @@ class StudyFile(Record):
         return built
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
-        """Return the placebo or previous texts for `skillcomp.run`, with file names made paths."""
+        """Return the placebo or previous texts for `skillcomp.run`; names of files become paths."""
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
@@ -521,7 +521,7 @@ def _fault_message(fault: Mapping[str, Any], key: str) -> str:
 
 
 def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
-    """Return the kinds of agents or graders, whichever are allowed at a location of the file."""
+    """Return the kinds that are allowed at a location: those of graders or those of agents."""
     group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
     return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
 

@@ -65,7 +65,7 @@ class TriggerSettings:
     suite : str
         Which prompts to ask: smoke, explicit, implicit, negative or all.
     program, model : str, str or None
-        The program to ask, and its model; None for the program's default model.
+        The program to ask, and its model; None leaves the choice of a model to the program.
     judge_program, judge_model : str or None
         The program that judges by a rubric, and its model. Default: `program`, and `model` if both
         programs are the same.
@@ -113,8 +113,8 @@ class TriggerPlan(TriggerSettings):
 def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
     """Return the cases of a suite that a run asks.
 
-    If `which` is ``smoke``, these are the first explicit and the first negative case. `only` names
-    the allowed case ids (empty for all), and `most` is their maximum number.
+    If `which` is ``smoke``, these are the first explicit and the first negative case. `only` lists
+    the ids of the allowed cases (empty for all); `most` is the maximum number of cases.
     """
     cases = list(suite.cases)
     if which == "smoke":
@@ -254,8 +254,8 @@ def read_run(folder: Path) -> TriggerPlan:
 def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
     """Ask, grade and judge the open cases of a run; write and return the summary.
 
-    After an error, Ctrl-C or a crash, the same call resumes the run. It does not ask cases again
-    that have an answer, and pays for no judgement twice.
+    After an error, Ctrl-C or a crash, the same call resumes the run. It does not repeat
+    questions that have an answer, and pays for no judgement twice.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
 
 
 class _CaseAgent:
-    """An agent that asks a program, with the limits of each case, and keeps the files it leaves."""
+    """An agent that asks a program, with the limits of each case, and keeps the program's files."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
         self._run, self._plan = run, plan

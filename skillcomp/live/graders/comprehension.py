@@ -56,8 +56,8 @@ class ComprehensionGrader(BaseGrader):
         Label of the grader in the frames. Default: the style and the agent's name. Within a study,
         a name belongs to one model and one set of agent settings.
     ngram : int, default 6
-        Number of consecutive content tokens that the answer must share with the skill to count as
-        copied.
+        An answer counts as copying if it shares this many consecutive content tokens with the
+        skill.
     without : sequence of str
         Parts of the prompt to leave out, to measure their effect: ``"RULE-1"``, ``"RULE-3"``,
         ``"RULE-6"``, ``"RULE-9"`` (forcing functions of style ``forced``), ``"concept_field"`` and
@@ -67,7 +67,7 @@ class ComprehensionGrader(BaseGrader):
         JSON form of the reply: ``"plain"`` is the form of this package, ``"report"`` that of the
         source report (appendix A.1).
     template : path, optional
-        File of a custom prompt, used instead of that of the style: plain text with the placeholders
+        File of a custom prompt that replaces the style's prompt: plain text with the placeholders
         ``{{ skill_body }}``, ``{{ concept_field }}``, ``{{ question }}``, ``{{ answer }}``,
         ``{{ expected_reasoning }}``, ``{{ overlap }}``, ``{{ behaviors }}`` and ``{{ output }}``.
         A delimited block replaces each placeholder. The style still decides which rules a reply
@@ -235,9 +235,9 @@ class PairwiseGrader(BaseGrader):
     Notes
     -----
     In a reply, the rationale comes before the verdict. After a reply that cannot be used, the model
-    is shown the problems and asked again, at most twice. Models that compare answers favour one
-    position (Zheng et al. 2023, arXiv:2306.05685) and longer answers. `skillcomp.bias.position`
-    estimates the preference for a position from both orders.
+    is shown the problems and asked again, at most twice. Models that compare answers tend to prefer
+    the answer in one position (Zheng et al. 2023, arXiv:2306.05685) and longer answers.
+    `skillcomp.bias.position` estimates the preference for a position from both orders.
     """
 
     agent: Agent

@@ -185,7 +185,7 @@ async def ask_until_read(
         Statuses with which a reply is read. After a reply with another status, the model is not
         asked again.
     cell : Cell, optional
-        Details of the question, which the agent receives.
+        Place and files of the question, passed on to the agent.
 
     Returns
     -------
@@ -274,7 +274,7 @@ def cost_of(replies: Sequence[Reply]) -> float | None:
 
 
 def failure(reply: Reply) -> VerdictStatus:
-    """Return the status of verdicts for which this reply gives no usable result."""
+    """Return the status of verdicts for which `reply` gives no usable result."""
     if reply.status in ("ok", "truncated"):
         return "malformed"
     return "refused" if reply.status == "refused" else "error"

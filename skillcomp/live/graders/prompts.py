@@ -25,7 +25,8 @@ Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
 # JSON form of a reply: "plain" is that of this package, "report" that of the source report (A.1)
 ReplyForm = Literal["plain", "report"]
-# Parts of a prompt that can be left out (report 8.4, 8.6, 7.10); the version names those left out.
+# Parts of a prompt that can be left out (report 8.4, 8.6, 7.10). A grader's version names the parts
+# that are left out.
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
@@ -47,7 +48,7 @@ _MAX_TEMPLATE = 1 << 18  # maximum length of a custom prompt, in characters
 
 
 class _Evidenced(Record):
-    # The evidence comes before the verdict, so that a model cannot fit it to a verdict it gave.
+    # The evidence comes before the verdict, so that a model cannot choose it to fit the verdict.
     id: str
     evidence_quote: str
     rationale: str
@@ -257,8 +258,8 @@ def grader_prompt(
     """Build the prompt that asks for verdicts on one answer.
 
     In a custom `template`, each placeholder is replaced by a whole block with its tags, as in the
-    prompts of this package. If the case lacks this text or the part is left out, the placeholder
-    is replaced by nothing.
+    prompts of this package. If the case has no text for a placeholder, or its part is left out,
+    the placeholder is replaced by nothing.
     """
     impression = _checked_style(style) == "impression"
 

@@ -16,7 +16,7 @@ _PLACE = ("case_id", "condition", "repeat", "perturbation")  # these identify an
 
 
 class ReplayGrader(BaseGrader):
-    """A grader that returns the recorded verdicts on an equal answer.
+    """A grader that returns the recorded verdicts if it gets a recorded answer again.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class ReplayGrader(BaseGrader):
     -----
     An answer has recorded verdicts if the recorded study has exactly the same text for the same
     case, condition, repeat and perturbation. On any other text, the verdicts would be invented. If
-    several recorded agents gave this text, the verdicts on the agent with the same name are used;
-    without such an agent, those on the last one. Cost, item, batch and order are the recorded
-    values.
+    several recorded agents gave this text, the verdicts on the answer of the agent with the same
+    name are used, or else those on the last recorded answer. Cost, item, batch and order are the
+    recorded values.
     """
 
     def __init__(

@@ -70,7 +70,7 @@ def judge(
     dimension: str = "none",
     without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
-    """Return the verdicts in a reply by check_id (none if it is unusable), and its problems.
+    """Return the verdicts in a reply by check_id (none if the reply is unusable), and its problems.
 
     A reply in the JSON form of the report must also give the `dimension` of the case and the kind
     of each check. If its overlap check failed, it must list the shared n-grams.
@@ -178,7 +178,10 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote without HTML escapes if it is in the answer so; the grader saw it escaped."""
+    """Return a quote without HTML escapes if the answer contains it in this form, else unchanged.
+
+    The grader saw the answer with HTML escapes, so it may have quoted them.
+    """
     plain = html.unescape(quote)
     in_plain = normalise_quote(plain) in normalise_quote(answer)
     return plain if plain != quote and in_plain else quote

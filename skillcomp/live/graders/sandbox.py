@@ -114,7 +114,7 @@ async def run_tests(
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
         # The limit counts all processes of a user, also those outside the run. A sandbox and a lent
-        # user have none at first, so only the other case must allow for processes that exist.
+        # user start without any. A trusted run of another user must allow for those that exist.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
@@ -194,7 +194,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
 
 @contextmanager
 def _lent_user() -> Iterator[int | None]:
-    """Yield an unused user id if this process is root, else None; then end all its processes."""
+    """Yield an unused user id, or None if not run by root; then end that user's processes."""
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return
@@ -303,7 +303,7 @@ def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> 
 
 
 def _exit_name(code: int) -> str:
-    number = -code if code < 0 else code - 128  # 128 + signal: from shells and bubblewrap
+    number = -code if code < 0 else code - 128  # shells and bubblewrap return 128 + signal number
     if number > 0:
         with suppress(ValueError):
             return signal.Signals(number).name

@@ -44,7 +44,7 @@ _slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of one judge for one answer; ``passed`` and ``score`` are None if it failed."""
+    """Result of one judge for one answer; ``passed`` and ``score`` are None if judging failed."""
 
     passed: bool | None = None
     score: float | None = None
@@ -66,7 +66,7 @@ class _TaskGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict for each check of its kinds; see `ComprehensionGrader.grade`."""
+        """Return one verdict for each check that it judges; see `ComprehensionGrader.grade`."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
@@ -222,11 +222,11 @@ class Pytest(_TaskGrader):
 
 
 class LlmRubric(_TaskGrader):
-    """The judge ``llm-rubric``: a model scores the answer, which passes from a threshold on.
+    """The judge ``llm-rubric``: an answer passes if a model's score for it reaches a threshold.
 
     The model sees the task, the rubric and the answer, each delimited and escaped, but neither the
-    skill nor the condition. The score must be a number from 0 to 1. If it is not or cannot be read,
-    the model is asked again, at most twice. If the last reply is still unusable, the verdict is
+    skill nor the condition. If the score cannot be read or is not a number from 0 to 1, the model
+    is asked again, at most twice. If the last reply is still unusable, the verdict is
     ``malformed``.
 
     Parameters

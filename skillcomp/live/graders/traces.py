@@ -201,7 +201,7 @@ class _TraceChecks:
 
 
 def matches(pattern: str, text: str) -> bool | None:
-    """Return whether a pattern occurs in a text, in any case of letters; None after a time-out."""
+    """Return whether a pattern occurs in a text, ignoring letter case; None after a time-out."""
     try:
         return regex.search(pattern, text, PATTERN_FLAGS, timeout=SECONDS) is not None
     except TimeoutError:
@@ -233,7 +233,7 @@ def trace_of(done: Done) -> Trace:
 
 
 def commands_of(trace: Trace) -> list[str] | None:
-    """Return the commands that a trace shows, in order; None if the trace is plain text."""
+    """Return the executed commands of a trace, in order; None if the trace is plain text."""
     if trace.kind == "text":
         return None
     ran = (s for s in trace.steps if s.kind == "command" and s.status != "declined")
