@@ -68,7 +68,7 @@ def load(name: str) -> RunStore | pd.DataFrame:
     Returns
     -------
     RunStore or pandas.DataFrame
-        The study, to be read by :mod:`skillcomp.frames`; or a passages frame.
+        The study, which :mod:`skillcomp.frames` reads, or a frame of passages.
 
     Raises
     ------

@@ -461,9 +461,9 @@ def by_dimension(
     Returns
     -------
     pandas.DataFrame
-        As :func:`paired`, one row per ``by``, dimension and condition, with ``p_adjusted`` by
-        Holm over the dimensions of each ``by`` and condition. A dimension without a pair of cases
-        has no p-value but still counts in their number.
+        The columns of :func:`paired`, with one row per ``by``, dimension and condition, with
+        ``p_adjusted`` by Holm over the dimensions of each ``by`` and condition. A dimension without
+        a pair of cases has no p-value but still counts in their number.
 
     Notes
     -----

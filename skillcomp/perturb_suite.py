@@ -95,10 +95,9 @@ def perturb_suite(
     and functions declared in code (they get a prefix), and dates with a year (all are moved by the
     same number of years). Dates are kept if the texts also contain a year without a date, if a span
     or leap year would change, or if the texts name days of the week that would no longer fit the
-    dates. Numbers, times, units,
-    products and settings are kept, because a program cannot know which of them the right answer
-    depends on. Ids of behaviours are kept even if they contain a replaced word, because verdicts
-    are joined by them.
+    dates. Numbers, times, units, products and settings are kept, because a program cannot know
+    which of them the right answer depends on. Ids of behaviours are kept even if they contain a
+    replaced word, because verdicts are joined by them.
 
     A person must read the table before the copy is used: a name can be the answer. Only the surface
     changes; a model that remembers the structure of a question is not detected. The method follows
@@ -338,7 +337,7 @@ def _check_lint(original: Suite, copy: Suite, skill: Skill | None) -> None:
     """Raise if the lint has findings for the copy that it does not have for the original."""
 
     def findings_by_place(suite: Suite) -> dict[tuple[str, str], str]:
-        # Remove the path, because the copy has no folder yet: truth sources then resolve alike.
+        # The copy has no folder yet. Without a path, truth sources resolve alike for both suites.
         findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
@@ -432,7 +431,10 @@ class Change:
 
 
 def word_pattern(words: Collection[str]) -> re.Pattern[str]:
-    """Return a pattern that matches whole words or phrases, longest first, with "a" or "an"."""
+    """Return a pattern for whole words or phrases, which also matches an "a" or "an" before them.
+
+    Longer words or phrases match first.
+    """
     choices = "|".join(re.escape(word) for word in sorted(words, key=lambda w: (-len(w), w)))
     return re.compile(rf"(?<!\w)(?P<article>[Aa]n? )?(?P<word>{choices})(?!\w)")
 

@@ -147,7 +147,7 @@ VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 
 
 class Record(BaseModel):
-    """Base of all records: frozen; unknown keys are refused, so that a typing error is noticed."""
+    """Base of all records, which are frozen and refuse unknown keys, so typing errors show."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -111,9 +111,10 @@ def decide(
 
     Notes
     -----
-    Each verdict is wrong with a probability of at most half of ``1 - ci_level``, plus the effect of
-    discrete outcomes: 5 % at the margin itself at the default level, over all outcomes of single
-    attempts (:mod:`skillcomp.stats.bounded`).
+    A verdict is wrong with a probability of at most ``(1 - ci_level) / 2``, plus an excess because
+    outcomes are discrete. At the default level the sum is at most 5 % if the true delta is exactly
+    at the margin, by a scan of all outcomes of cases with one attempt
+    (:mod:`skillcomp.stats.bounded`).
     """
     if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
@@ -169,7 +170,7 @@ def _over_placebo(
 def _other_cases(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str
 ) -> pd.DataFrame:
-    """Return a remark per condition, if it shares other cases with placebo than with reference."""
+    """Return, per condition, a remark if its deltas to placebo and reference use other cases."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
     sides = run[[*names, "condition"]]

@@ -107,7 +107,7 @@ def detection(
     their cluster sums (``S_g - t m_g``). The conjecture behind that interval does not cover random
     weights; ``tests/test_triggers.py`` (slow) measures the coverage. All prompts of a contrast
     pair and all skills of one prompt are one cluster. The interval never has zero width: if
-    everything is right, the lower limit is the result, as ``note`` states.
+    everything is right, only the lower limit says something, as ``note`` states.
 
     Precision, F1 and specificity depend on the choice of prompts: easy prompts of other suites
     raise specificity, so read it by kind. A prompt is left out for a skill if it is not known
@@ -234,7 +234,7 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, other condition, measure and kind: ``delta_recall``,
+        One row per ``by``, condition other than the reference, measure and kind: ``delta_recall``,
         ``delta_specificity`` and, unless ``by`` contains ``offered``, ``delta_exact``. Each is the
         mean difference of rates (-1 to 1) over the prompts asked under both conditions, with a
         p-value for no difference; then reference, rate, reference_rate and n_dropped (prompts
@@ -309,7 +309,7 @@ def goals(
     Returns
     -------
     pandas.DataFrame
-        One row per goal with a check, ``by`` and condition, as from
+        One row per goal that has a check, per ``by`` and per condition, with the columns of
         :func:`skillcomp.deltas.rates`. An attempt meets a goal if every check of the goal passed;
         this is unknown if none failed but one has no verdict.
 

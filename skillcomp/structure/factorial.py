@@ -90,10 +90,10 @@ def factorial(
     Notes
     -----
     On the cases that have all five conditions ``total = any document + first factor + second
-    factor`` exactly. A main effect is the mean of the two effects of its factor, one
-    at each level of the other factor. An interaction is between
-    -2 and 2. ``1 - reference_rate`` is the largest effect that was possible: if the reference
-    rate is near 1, no positive effect can show. Effects are additive, in rate units.
+    factor`` exactly. A main effect is the mean of the two effects of its factor, one at each level
+    of the other factor. An interaction is between -2 and 2. ``1 - reference_rate`` is the largest
+    effect that was possible: if the reference rate is near 1, no positive effect can show. Effects
+    are additive, in rate units.
 
     Examples
     --------

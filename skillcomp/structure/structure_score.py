@@ -475,7 +475,9 @@ def _association_rows(
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
     """Estimate the R squared of a score that equals the true rates."""
     rates = complete["estimate"].to_numpy()
-    error = complete["se"].fillna(0.0)  # unknown if cases are alike or there is one
+    # se is missing or 0, so the error is unknown, if the cases of a document are all alike or if it
+    # has only one case
+    error = complete["se"].fillna(0.0)
     n_unknown = int(error.eq(0).sum())
     spread = float(np.var(rates, ddof=1)) if len(complete) > 1 else 0.0
     undefined_ceiling = undefined("", note or _SAME, ci_level=bare.ci_level, n=bare.n)
