@@ -1,7 +1,7 @@
 """Pass rates and deltas corrected for the errors of the grader.
 
-``delta`` and ``rate`` return several estimators and recommend one; ``differential`` tests whether
-the error rates differ between conditions. Without gold labels nothing is corrected.
+``delta`` and ``rate`` compute several estimates and recommend one of them. ``differential`` tests
+whether the grader's error rates differ between conditions. Correction requires gold labels.
 """
 
 import lazy_loader as lazy

@@ -32,7 +32,8 @@ def sensitivity(
     Parameters
     ----------
     verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit. Without a verdict (the grader failed) NaN, never 0.
+        Verdict and gold label of each unit: 1 passed, 0 failed, NaN if missing. If the grader
+        failed to give a verdict, it is NaN, never 0.
     clusters : array_like, optional
         Case of each unit; if omitted, each unit is a case.
     ci_level : float, default 0.95
@@ -41,7 +42,7 @@ def sensitivity(
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the gold
+        Share with limits of :func:`skillcomp.stats.bounded.bounded_mean`. ``n`` counts the gold
         passes with a verdict. NaN with a note if there are none.
 
     Raises
@@ -73,7 +74,8 @@ def specificity(
     Parameters
     ----------
     verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit. Without a verdict (the grader failed) NaN, never 0.
+        Verdict and gold label of each unit: 1 passed, 0 failed, NaN if missing. If the grader
+        failed to give a verdict, it is NaN, never 0.
     clusters : array_like, optional
         Case of each unit; if omitted, each unit is a case.
     ci_level : float, default 0.95
@@ -82,7 +84,7 @@ def specificity(
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean` over cases. ``n`` counts the gold
+        Share with limits of :func:`skillcomp.stats.bounded.bounded_mean`. ``n`` counts the gold
         fails with a verdict. NaN with a note if there are none.
 
     Raises
@@ -119,9 +121,10 @@ def _against_gold(
 def rates_against_gold(
     questions: Sequence[tuple[Floats, Floats, float, NDArray[Any] | None]], ci_level: float
 ) -> list[Interval]:
-    """Return sensitivities (truth 1) and specificities (truth 0) of several samples.
+    """Return the sensitivity or the specificity of each of several samples.
 
-    Each sample has verdicts and gold (NaN if unknown), truth, and clusters or None.
+    Each sample is a tuple of verdicts, gold (both NaN if missing), truth (1 for the sensitivity, 0
+    for the specificity), and clusters or None.
     """
     samples, notes = [], []
     for verdict, true, truth, clusters in questions:
@@ -153,9 +156,10 @@ class DifferentialTests:
     ----------
     sensitivity, specificity : HypothesisTest
         Tests of equal sensitivity (gold passes) and of equal specificity (gold fails). The
-        statistic is the rate with the skill minus the rate of the baseline.
+        statistic is the rate with the skill minus the rate in the baseline.
     either : HypothesisTest
-        Smaller of the two p-values after Holm's adjustment.
+        Test that both rates are equal; its p-value is the smaller of the two after Holm's
+        adjustment.
     """
 
     sensitivity: HypothesisTest
@@ -166,9 +170,10 @@ class DifferentialTests:
 def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> HypothesisTest:
     """Test two independent pass rates for equality by Fisher's test with the mid-p.
 
-    ``statistic`` is the difference of the rates; the two-sided mid-p counts tables as likely as the
-    observed one by half. The exact test without mid-p is far too conservative for small tables. See
-    Hirji, Tan and Elashoff 1991, doi:10.1002/sim.4780100709.
+    ``statistic`` is the difference of the rates. The two-sided mid-p is the probability of tables
+    less likely than the observed one, plus half the probability of those as likely. Without the
+    mid-p the test is far too conservative for small tables. See Hirji, Tan and Elashoff 1991,
+    doi:10.1002/sim.4780100709.
 
     >>> round(fisher_midp(3, 3, 0, 3).p_value, 4)  # 2 * (1 / 20) / 2
     0.05
@@ -181,7 +186,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
     weights = hypergeom.pmf(tables, int(n1 + n0), total, int(n1))
     observed = weights[tables == int(passes1)][0]
-    # Equal probabilities may differ by rounding.
+    # Equal probabilities may differ by a rounding error.
     same = np.isclose(weights, observed, rtol=1e-7)
     p_value = weights[(weights < observed) & ~same].sum() + weights[same].sum() / 2.0
     if tables.size == 1:
@@ -201,19 +206,20 @@ def differential_misclassification(
     Parameters
     ----------
     verdicts, gold : array_like of 0, 1 or NaN
-        Verdict and gold label of each unit; units without one of them are left out.
+        Verdict and gold label of each unit; units that lack one of the two are left out.
     with_skill : array_like of bool
-        True for units with the skill, False for those of the baseline.
+        True for units with the skill, False for units of the baseline.
     clusters : array_like, optional
         Case of each unit; the rates are then compared by CR2 with Satterthwaite degrees of freedom.
-        If that has no variation, whole cases are permuted between the conditions. If omitted, each
-        unit is a case (Fisher's mid-p).
+        If the CR2 standard error is 0, the conditions are exchanged within cases or, if every case
+        has only one condition, whole cases are compared by Fisher's mid-p. If ``clusters`` is
+        omitted, each unit is a case and Fisher's mid-p is used.
 
     Returns
     -------
     DifferentialTests
-        Tests of sensitivity, of specificity, and of either (Holm). NaN with a note if a condition
-        has no gold of a class.
+        Tests of equal sensitivity, of equal specificity, and of both (Holm). A test is NaN with a
+        note if a condition has no gold label of its class.
 
     Raises
     ------
@@ -222,8 +228,8 @@ def differential_misclassification(
 
     Notes
     -----
-    With 30 to 60 gold labels the test has little power: "not significant" does not justify pooling
-    the conditions.
+    With 30 to 60 gold labels the tests have little power: a result that is not significant does not
+    justify pooling the error rates of the conditions.
 
     References
     ----------
@@ -268,7 +274,8 @@ def _test_rates(
 def _by_exchange(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
 ) -> HypothesisTest:
-    # If CR2 collapses, permute conditions within cases that have units under both.
+    # Used if the CR2 standard error is 0: exchange the conditions within the cases that have units
+    # under both.
     codes = np.unique(labels, return_inverse=True)[1]
     units, sums = (
         np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (skill, ~skill)])
@@ -284,7 +291,8 @@ def _by_exchange(
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
         return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
-    # Each case has one condition and rates do not vary within a condition: test whole cases.
+    # Each case has one condition, and all units of a condition have the same value, so that whole
+    # cases can be compared.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
     by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])
     return replace(by_case, note="CR2 collapses: Fisher's mid-p over whole cases instead")
@@ -296,7 +304,8 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     if not defined:
         return HypothesisTest(math.nan, math.nan, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
-    # Smallest p-value adjusted by Holm; not by statsmodels, which takes 0.2 s per call.
+    # The smallest p-value adjusted by Holm is computed here, because statsmodels takes 0.2 s per
+    # call.
     return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
 
 
@@ -306,13 +315,14 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
     Parameters
     ----------
     sensitivity, specificity : Interval or tuple of float
-        Estimate, low and high of each, from :func:`sensitivity` and
-        :func:`specificity`, under one condition.
+        Results of :func:`sensitivity` and :func:`specificity` under one condition, or estimate, low
+        and high of each.
 
     Returns
     -------
     Interval
-        J in [-1, 1]; 0 for a grader that guesses. NaN with a note if one rate is undefined.
+        J in [-1, 1]; it is 0 for a grader that guesses. NaN with a note if one of the rates is
+        undefined.
 
     See Also
     --------
@@ -320,8 +330,8 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
 
     Notes
     -----
-    Limits from those of the two rates by square-and-add (MOVER), which assumes independence; the
-    rates come from different units.
+    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes
+    independent rates; they come from different units.
 
     References
     ----------
@@ -345,16 +355,17 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
     Parameters
     ----------
     skill, baseline : Interval or tuple of float
-        :func:`youden` under each condition.
+        Results of :func:`youden` with the skill and in the baseline, or estimate, low and high of
+        each.
 
     Returns
     -------
     Interval
-        ``J(skill) - J(baseline)`` in [-2, 2]. NaN with a note if one is undefined.
+        ``J(skill) - J(baseline)`` in [-2, 2]. NaN with a note if one of the two is undefined.
 
     Notes
     -----
-    Assumes independent conditions; with gold on the same cases under both, the interval is somewhat
+    Assumes independent conditions. If the same cases have gold under both, the interval is somewhat
     too wide. An interval that includes 0 does not justify pooling the error rates.
 
     References

@@ -1,4 +1,4 @@
-"""Wilson's score interval of a pass rate of independent cases.
+"""Wilson's score interval for the pass rate of independent cases.
 
 For several attempts per case, or cases in clusters, use
 :func:`skillcomp.stats.bounded.bounded_mean`.
@@ -25,9 +25,10 @@ def check_counts(**counts: float) -> None:
 
 
 def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
-    """Return Wilson's limits of rates over ``n`` units at quantile ``q``, element by element.
+    """Return Wilson's limits of rates over ``n`` units, element by element.
 
-    ``n`` may be fractional. The limit is exactly 0 at rate 0 and 1 at rate 1.
+    ``q`` is the normal quantile of the confidence level; ``n`` may be fractional. The lower limit
+    of a rate of 0 is exactly 0, and the upper limit of a rate of 1 is exactly 1.
     """
     p, units, z = np.asarray(rate, float), np.asarray(n, float), np.asarray(q, float)
     z2n = z * z / units
@@ -47,14 +48,14 @@ def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
     Parameters
     ----------
     successes, n : float
-        Number of passed cases and of all cases; may be fractional.
+        Number of passed cases, and number of all cases; both may be fractional.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Limits inside [0, 1] that never have zero width. NaN with a note if ``n`` is 0.
+        Rate with limits that are inside [0, 1] and never equal. NaN with a note if ``n`` is 0.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
 
     Notes
     -----
-    Checked against R's ``prop.test`` and scipy's ``binomtest``.
+    Results are checked against R's ``prop.test`` and scipy's ``binomtest``.
 
     References
     ----------

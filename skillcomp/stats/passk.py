@@ -1,4 +1,4 @@
-"""Chance that one of k attempts passes (pass@k), that all k pass (pass^k), and any-of-k."""
+"""Chances that at least one of k attempts passes (pass@k) and that all pass (pass^k); any-of-k."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]
 
 
 def _all_drawn(marked: Floats, attempts: Floats, k: int) -> Floats:
-    # C(marked, k) / C(attempts, k) as a product: exact where binomial coefficients overflow.
+    # C(marked, k) / C(attempts, k) as a product, because binomial coefficients can overflow.
     drawn = np.arange(k, dtype=float)
     factors = np.maximum(marked[..., None] - drawn, 0.0) / (attempts[..., None] - drawn)
     product: Floats = np.prod(factors, axis=-1)
@@ -45,16 +45,16 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
     Parameters
     ----------
     passed : array_like, shape (cases, attempts)
-        1 or True for a pass, 0 or False for a fail, NaN without a verdict; attempts in the order in
-        which they were made.
+        1 or True for a pass, 0 or False for a fail, NaN for an attempt without a verdict. The
+        attempts of a case are in the order in which they were made.
     k : int
-        Number of attempts allowed, at most the attempts of a case.
+        Number of attempts allowed, at most the number of attempts per case.
 
     Returns
     -------
     ndarray of float, shape (cases,)
-        1 if one of the first k passed, 0 if all k failed, NaN if none passed and one has no
-        verdict.
+        1 if one of the first k attempts passed, 0 if all k failed, NaN if none passed but one or
+        more have no verdict.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
 
     See Also
     --------
-    pass_at_k : Chance of a pass among any k of the attempts.
+    pass_at_k : Chance of a pass among k attempts, estimated from all attempts.
 
     Notes
     -----
     Task suites call this rule pass@k. With exactly k attempts per case it equals :func:`pass_at_k`;
-    with more, it uses only the first k. It always rises with k, so rates with different k are not
-    comparable.
+    if there are more attempts, it uses only the first k. It never falls as k grows, so rates with
+    different k are not comparable.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     Parameters
     ----------
     n : array_like of int
-        Number of attempts of each case with a verdict.
+        Number of attempts with a verdict, of each case.
     c : array_like of int
         Number of passed attempts of each case, ``0 <= c <= n``.
     k : int
@@ -116,8 +116,8 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     Notes
     -----
-    Unbiased for exchangeable attempts; the plug-in ``1 - (1 - c/n)**k`` is biased. Computed as a
-    product, so large ``n`` does not overflow.
+    The estimate is unbiased for exchangeable attempts; the plug-in ``1 - (1 - c/n)**k`` is biased.
+    It is computed as a product, so that a large ``n`` does not overflow.
 
     References
     ----------
@@ -139,7 +139,7 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     Parameters
     ----------
     n : array_like of int
-        Number of attempts of each case with a verdict.
+        Number of attempts with a verdict, of each case.
     c : array_like of int
         Number of passed attempts of each case, ``0 <= c <= n``.
     k : int
@@ -162,7 +162,7 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     Notes
     -----
-    Unbiased for exchangeable attempts; the plug-in ``(c/n)**k`` is biased.
+    The estimate is unbiased for exchangeable attempts; the plug-in ``(c/n)**k`` is biased.
 
     References
     ----------
@@ -196,27 +196,27 @@ def pooled_pass_at_k(
 ) -> Interval:
     """Estimate the mean over cases of the chance that at least one of k attempts passes.
 
-    The mean of :func:`pass_at_k`. The case is the unit: more attempts make the value of a case more
-    precise, but are not more cases.
+    This is the mean of :func:`pass_at_k`. Cases are the units: more attempts make the value of a
+    case more precise, but do not add cases.
 
     Parameters
     ----------
     n, c : array_like of int
-        Attempts and passes of each case, as for :func:`pass_at_k`.
+        Number of attempts and of passes of each case, as for :func:`pass_at_k`.
     k : int
         Number of attempts allowed.
     clusters : array_like, optional
         Cluster of each case (its skill, or a shared prompt); if omitted, each case is a cluster.
     null : float, optional
-        Chance to test.
+        Mean chance to test.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean`, inside [0, 1] and never with zero
-        width; ``n`` counts cases. NaN without cases.
+        Mean chance with limits of :func:`skillcomp.stats.bounded.bounded_mean`, which are inside
+        [0, 1] and never equal. ``n`` counts cases. NaN if there are no cases.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def pooled_pass_at_k(
 
     Notes
     -----
-    To compare two conditions, take the difference within each case and average that.
+    To compare two conditions, take the difference within each case and average the differences.
 
     References
     ----------
@@ -251,26 +251,26 @@ def pooled_pass_hat_k(
 ) -> Interval:
     """Estimate the mean over cases of the chance that all of k attempts pass.
 
-    The mean of :func:`pass_hat_k`; the case is the unit.
+    This is the mean of :func:`pass_hat_k`, with cases as units.
 
     Parameters
     ----------
     n, c : array_like of int
-        Attempts and passes of each case, as for :func:`pass_hat_k`.
+        Number of attempts and of passes of each case, as for :func:`pass_hat_k`.
     k : int
         Number of attempts that must all pass.
     clusters : array_like, optional
         Cluster of each case; if omitted, each case is a cluster.
     null : float, optional
-        Chance to test.
+        Mean chance to test.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Limits of :func:`skillcomp.stats.bounded.bounded_mean`, inside [0, 1] and never with zero
-        width; ``n`` counts cases. NaN without cases.
+        Mean chance with limits of :func:`skillcomp.stats.bounded.bounded_mean`, which are inside
+        [0, 1] and never equal. ``n`` counts cases. NaN if there are no cases.
 
     Raises
     ------

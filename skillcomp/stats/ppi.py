@@ -1,7 +1,7 @@
 """Prediction-powered estimates: the grader's verdicts on all cases, corrected by gold on some.
 
-The grader's errors may be of any kind and differ between conditions. The cases with gold (or the
-repeats of each case with gold) must have been drawn at random.
+The grader's errors may be of any kind and differ between conditions. The cases that have gold (or,
+if every case has gold, its repeats that have gold) must have been drawn at random.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 Columns = tuple[Any, ...]
 
-_NEAR = 1e-9  # smallest distance of a mean from a bound; the beta distribution needs one
+_NEAR = 1e-9  # smallest distance of a mean from a bound, where no beta distribution exists
 
-# With fewer grader errors in one direction among the gold cases, the variance of the correction is
-# poorly estimated. Two imagined cases, with one error in each direction, are then added to it.
+# If the gold cases show fewer grader errors in one direction, the variance of the correction is
+# poorly estimated. The variance of one imagined error in each direction is then added.
 FEWEST_ERRORS = 5
-MOST_UNEQUAL = 10.0  # a largest weight above this multiple of the median gets a note
+MOST_UNEQUAL = 10.0  # if the largest weight exceeds this multiple of the median, there is a note
 UNSEEN = "cases of a small chance may have no gold"
-SHORT = 3.0  # standard deviations that the sum of weights may be below n before it gets a note
+SHORT = 3.0  # if the sum of weights is more standard deviations than this below n, there is a note
 
 
 def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
@@ -49,11 +49,11 @@ def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
 
 
 def _imagined_variance(data: _GoldCases) -> float:
-    """Return the variance of one imagined error in each direction among the gold cases.
+    """Return the variance that one imagined error in each direction adds to the correction.
 
-    With five or more errors in a direction, the imagined one is as large as the largest of them;
-    otherwise it is a whole case (value 1), because few gold cases may miss a grader that
-    occasionally misjudges a whole answer.
+    With five or more errors in a direction, the imagined one is as large as the largest of them,
+    but at most 1. Otherwise it is 1, a whole case, because few gold cases may fail to show that
+    the grader occasionally misjudges a whole answer.
     """
     size, squares = data.relative_weights, 0.0
     for side in data.errors:
@@ -64,14 +64,14 @@ def _imagined_variance(data: _GoldCases) -> float:
 
 
 def _about_weights(data: _GoldCases) -> list[str]:
-    """Return notes on very unequal weights, and on weights that represent too few cases."""
+    """Return notes on very unequal weights, and on a sum of weights clearly below n."""
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
     if ratio > MOST_UNEQUAL:
         count = f"{size.size} cases with gold count for {data.effective:.1f}"
         largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
         notes.append(f"{largest}: {count}")
-    # with labels drawn independently, the weights sum to n with this standard deviation
+    # if cases are drawn independently, the sum of weights has mean n and this standard deviation
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
         share = f"{size.sum():.0f} of {data.labelled.size}"
@@ -90,16 +90,19 @@ def ppi_limits(
     bounds: Bounds,
     ci_level: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """Compute limits of a prediction-powered estimate that correspond to a bounded mean.
+    """Compute limits of a prediction-powered estimate in the manner of a bounded mean.
 
     Parameters
     ----------
-    estimate, error, variance : array_like of float
-        The estimate; the mean of gold minus ``lam`` times the grader over the cases with gold (the
-        estimate itself if every case has gold); the variance of the estimate.
-    lam, n, df : array_like of float
-        Weight of the grader (0 if every case has gold), number of cases or clusters with gold, and
-        degrees of freedom of the variance.
+    estimate, variance : array_like of float
+        The estimate and its variance.
+    error : array_like of float
+        Mean of gold minus ``lam`` times the grader over the cases with gold; if every case has
+        gold, the estimate itself.
+    lam : array_like of float
+        Weight of the grader; 0 if every case has gold.
+    n, df : array_like of float
+        Number of cases or clusters with gold, and degrees of freedom of the variance.
     bounds : tuple of float
         Smallest and largest possible value.
     ci_level : float, default 0.95
@@ -108,15 +111,15 @@ def ppi_limits(
     Returns
     -------
     low, high : ndarray of float
-        Inside ``bounds``, with the estimate between them.
+        Limits inside ``bounds``, with the estimate between them.
 
     Notes
     -----
     As in :func:`skillcomp.stats.bounded.bounded_mean`, a pseudo-case of weight c at the bound is
     added, here to the cases with gold. The grader is assumed to be right about the pseudo-case, so
-    its correction is ``1 - lam`` times the bound. The limit is a quantile of the beta distribution
-    with the resulting mean and variance; the variance is inflated by the ratio of the t and normal
-    quantiles, squared.
+    that gold minus ``lam`` times the grader is ``1 - lam`` times the bound for it. The limit is a
+    quantile of the beta distribution with the resulting mean and variance. The variance is
+    multiplied by the squared ratio of the t and normal quantiles.
     """
     sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)
@@ -133,9 +136,9 @@ def _pseudo_weight(bounds: Bounds) -> float:
 def _beta_shapes(
     summary: tuple[ArrayLike, ...], bounds: Bounds, ci_level: float
 ) -> list[tuple[Floats, Floats]]:
-    """Return the shape parameters of the beta distributions of the lower and upper limit."""
+    """Return the parameters of two beta distributions, for the lower and for the upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
-    where = np.clip(where, *bounds)  # outside, both limits would be at the bound
+    where = np.clip(where, *bounds)  # if it is outside, both limits would be at the bound
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
     heavy = student_t.isf(tail, df) / norm.isf(tail)
@@ -184,7 +187,7 @@ def _ppi_interval(
         inside, low, high, cut = within_range(estimate, estimate - reach, estimate + reach, bounds)
     else:
         if rule:
-            # with gold on every case, an error moves the value of its case for any lam
+            # if every case has gold, an error changes the value of its case in full, for any lam
             variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
             method += ", variance with one imagined error in each direction"
             notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
@@ -192,7 +195,7 @@ def _ppi_interval(
         summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
         low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
         inside, _, _, cut = within_range(estimate, low, high, bounds)
-        # zero is a hypothesis for a delta, not for a rate
+        # a null value of zero makes sense for a delta, but not for a rate
         p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
     counts = float(has.sum()), float(groups) if data.clustered else NAN
     rest = math.sqrt(variance), NAN if normal else df, p_value
@@ -200,7 +203,7 @@ def _ppi_interval(
 
 
 def _p_of_zero(summary: tuple[float, ...], bounds: Bounds, ci_level: float) -> float:
-    """Return the p-value of no difference by inverting the interval."""
+    """Return the p-value of a difference of 0, by inverting the interval."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
     below, above = _beta_shapes(summary, bounds, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
@@ -218,37 +221,38 @@ def ppi_mean(
     distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
-    """Estimate the pass rate by gold from verdicts on all cases and gold on some.
+    """Estimate the pass rate that gold would give, from verdicts on all cases and gold on some.
 
-    The estimate is ``lam`` times the mean of the grader over the cases without gold, plus the mean
-    of gold minus ``lam`` times the grader over the cases with gold. For a difference between
-    conditions use :func:`ppi_paired`.
+    The estimate has two terms: ``lam`` times the mean of the grader over the cases without gold,
+    and the mean of (gold minus ``lam`` times the grader) over the cases with gold. For a difference
+    between conditions use :func:`ppi_paired`.
 
     Parameters
     ----------
     gold : array_like of float, shape (cases,)
-        Pass rate of each case by gold, in [0, 1]; NaN without gold.
+        Pass rate of each case by gold, in [0, 1]; NaN if it has no gold.
     predicted : array_like of float, shape (cases,)
-        Pass rate of each case by the grader over all its repeats. Cases with NaN are left out and
-        counted in ``note``.
+        Pass rate of each case by the grader over all repeats of the case. Cases with NaN are left
+        out and counted in ``note``.
     predicted_on_gold : array_like of float, shape (cases,), optional
-        Pass rate by the grader over the repeats with gold; ``predicted`` if omitted.
+        Pass rate of each case by the grader over the repeats with gold; if omitted, ``predicted``.
     clusters : array_like, shape (cases,), optional
-        Cluster of each case (its skill); if omitted, each case is a cluster.
+        Cluster of each case, such as its skill; if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
-        Probability of drawing each case for gold, if not equal.
+        Probability with which each case was drawn for gold; needed if these are unequal.
     lam : float, optional
-        Weight of the grader in [0, 1]; if omitted, the one that minimises the variance.
+        Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
     distribution : {"t", "normal"}, default "t"
-        ``normal`` uses the normal quantile and population variances, as the paper does.
+        ``normal`` uses the normal quantile and population variances (divided by n, not n - 1).
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Inside [0, 1]; ``n`` counts the cases with gold, ``df`` is at most this number (or the
-        number of clusters with gold) minus one. NaN with a note if no case has gold.
+        Pass rate with limits, inside [0, 1]. ``n`` counts the cases with gold. ``df`` is at most
+        the number of cases (or clusters) with gold minus one, but at least 1. NaN with a note if no
+        case has gold.
 
     Raises
     ------
@@ -261,31 +265,34 @@ def ppi_mean(
 
     Notes
     -----
-    If every case has gold on some repeats, the value of a case is ``lam`` times its mean over all
-    repeats, plus gold minus ``lam`` times the grader on the repeats with gold; the variance is that
-    over cases. With clusters, both means come from one CR2 regression.
+    If every case has gold on some of its repeats, the value of a case is ``lam`` times the grader's
+    mean over all repeats, plus (gold minus ``lam`` times the grader) on the repeats with gold. The
+    estimate is the mean of these values, and its variance follows from theirs. If only some cases
+    have gold and there are clusters, the two terms come from one CR2 regression.
 
     With fewer than 5 gold cases on which the grader errs in one direction, the variance can
-    collapse. One imagined error in each direction is then added (times ``lam`` squared if only some
-    cases have gold) and named in ``method`` and ``note``. Its size is the largest observed error of
-    the direction if there are five, otherwise a whole case. The interval is then wide for a grader
-    that errs only on single checks, but valid for one that misjudges whole answers.
+    collapse. The variance of one imagined error in each direction is then added (times ``lam``
+    squared if only some cases have gold), which ``method`` and ``note`` state. An imagined error is
+    as large as the largest observed one in its direction if there are five or more, otherwise a
+    whole case. The interval is then wide for a grader that errs only on single checks, but valid
+    for a grader that misjudges whole answers.
 
-    Gold with unequal inclusion probabilities is weighted by their inverse; variance, ``df``,
-    imagined errors and pseudo-case use Kish's effective number of cases (or clusters). With
+    Gold with unequal inclusion probabilities is weighted by their inverse. The variance, ``df``,
+    imagined errors and pseudo-case then use Kish's effective number of cases (or clusters). With
     probabilities up to ten times apart and 30 to 110 cases with gold, coverage of rates and deltas
     was at least 96 % in 1,000 studies of each of three designs. With probabilities fifty times
     apart, coverage of rates was 75 to 96 %, because cases with a small probability may have no gold
-    at all. ``note`` reports a weight above ten times the median, and weights that represent clearly
-    fewer cases than there are.
+    at all. ``note`` reports if the largest weight is above ten times the median, and if the weights
+    sum to clearly less than the number of cases.
 
-    Limits by ``ppi_limits``: a bounded mean's pseudo-case among the cases with gold, and a quantile
-    of a beta distribution. The slow tests last ran 36 designs with c = .7 (14 to 100 gold cases,
-    nearly deterministic agents, rare flips, rates near 0 and 1); coverage met the required 93 to
-    94 % in all but one. That one (a rate near .9, rare flips, gold on 30 of 100 cases) was covered
-    in 93.8 % of 1,000 studies, and with c = .75 in 98.9 %. Coverage of t and Wilson's interval fell
-    to 86 %. Tuning ``lam`` on few gold cases near a rate of 1 causes a bias of up to 0.01; a fixed
-    ``lam`` does not. The estimate is checked against ppi-python 0.2.3.
+    The limits are those of :func:`ppi_limits`: a bounded mean's pseudo-case is added to the cases
+    with gold, and the limit is a quantile of a beta distribution. The slow tests last ran 36
+    designs with c = .7 (14 to 100 gold cases, nearly deterministic agents, rare flips, rates near 0
+    and 1). Coverage met the required 93 to 94 % in all designs but one (a rate near .9, rare flips,
+    gold on 30 of 100 cases), where it was 93.8 % of 1,000 studies, and 98.9 % with c = .75. In
+    comparison, coverage of t and Wilson's interval fell to 86 %. Tuning ``lam`` on few gold cases
+    near a rate of 1 causes a bias of up to 0.01; a fixed ``lam`` causes none. The estimate is
+    checked against ppi-python 0.2.3.
 
     References
     ----------
@@ -295,7 +302,7 @@ def ppi_mean(
     --------
     >>> nan = float("nan")
     >>> gold, grader = [1, 0, 1, 1, nan, nan, nan, nan], [1, 0, 1, 1, 1, 0, 1, 1]
-    >>> ppi_mean(gold, grader).estimate  # the grader equals gold: the mean over all cases
+    >>> ppi_mean(gold, grader).estimate  # the mean over all cases, because the grader equals gold
     0.75
     """
     data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
@@ -313,10 +320,10 @@ def ppi_paired(
     distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
 ) -> Interval:
-    """Estimate the delta by gold from verdicts on all cases and gold on some attempts.
+    """Estimate the delta that gold would give, from verdicts on all cases and gold on some.
 
-    Uses the difference of each case (skill minus baseline). The difficulty of cases cancels, and
-    the grader may be more lenient under one condition.
+    Computed from the difference of each case (skill minus baseline), so that the difficulty of
+    cases cancels. The grader may be more lenient under one condition than under the other.
 
     Parameters
     ----------
@@ -324,16 +331,17 @@ def ppi_paired(
         Difference of each case by gold, in [-1, 1]; NaN unless the case has gold under both
         conditions.
     predicted : array_like of float, shape (cases,)
-        Difference of each case by the grader: means over all repeats under each condition.
+        Difference of each case by the grader, between the means over all repeats under each
+        condition.
     predicted_on_gold : array_like of float, shape (cases,), optional
-        Difference by the grader over the attempts with gold; ``predicted`` if omitted. Needed if
-        gold is on one repeat of every case.
+        Difference of each case by the grader over the attempts with gold; if omitted,
+        ``predicted``. Needed if only some of the repeats of a case have gold.
     clusters : array_like, shape (cases,), optional
-        Cluster of each case (its skill); if omitted, each case is a cluster.
+        Cluster of each case, such as its skill; if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
-        Probability of drawing each case for gold, if not equal.
+        Probability with which each case was drawn for gold; needed if these are unequal.
     lam : float, optional
-        Weight of the grader in [0, 1]; if omitted, the one that minimises the variance.
+        Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
     distribution : {"t", "normal"}, default "t"
         As for :func:`ppi_mean`.
     ci_level : float, default 0.95
@@ -342,7 +350,8 @@ def ppi_paired(
     Returns
     -------
     Interval
-        Inside [-1, 1], with the p-value of no difference; otherwise as for :func:`ppi_mean`.
+        Difference with limits, inside [-1, 1], and the p-value of a difference of 0. Otherwise as
+        for :func:`ppi_mean`.
 
     Raises
     ------
@@ -351,7 +360,7 @@ def ppi_paired(
 
     See Also
     --------
-    ppi_mean : A pass rate; its notes have the formulas.
+    ppi_mean : Estimate of a pass rate, with the formulas in its notes.
 
     References
     ----------
@@ -359,8 +368,8 @@ def ppi_paired(
 
     Examples
     --------
-    Gold on one repeat of every case: the value of a case is the grader's mean difference, corrected
-    by the error on that repeat.
+    Every case has gold on one repeat. The value of a case is the grader's mean difference,
+    corrected by its error on that repeat.
 
     >>> gold, grader, seen = [1, 0, 1, 0], [0.5, 0.5, 1.0, 0.0], [1, 1, 1, 0]
     >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
@@ -374,7 +383,8 @@ def ppi_paired(
 class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
-    ``has_chances`` is whether inclusion probabilities were given, ``weighted`` whether they differ.
+    ``has_chances`` says whether inclusion probabilities were given, ``weighted`` whether they
+    differ between the cases with gold.
     """
 
     gold: Floats
@@ -394,7 +404,7 @@ class _GoldCases:
 
     @property
     def errors(self) -> tuple[Floats, Floats]:
-        """Gold minus grader, and grader minus gold, of each case with gold."""
+        """Gold minus grader, and grader minus gold, for each case with gold."""
         above = self.gold[self.labelled] - self.on_gold[self.labelled]
         return above, -above
 
@@ -405,7 +415,7 @@ class _GoldCases:
 
     @property
     def relative_weights(self) -> Floats:
-        """Weight of each case with gold; the largest is 1."""
+        """Weight of each case with gold, relative to the largest of these weights."""
         size = self.weights[self.labelled]
         return np.asarray(size / size.max(), dtype=np.float64)
 
@@ -420,11 +430,11 @@ class _GoldCases:
 
 @dataclass(frozen=True)
 class _RawEstimate:
-    """Estimate before the rule for few errors is applied.
+    """Estimate before imagined errors are added.
 
-    ``error`` is gold minus ``lam`` times the grader in each case with gold, ``moved`` their
-    (weighted) mean. If every case has gold, these are the values of the cases and the estimate, and
-    ``lam`` is 0.
+    ``error`` is gold minus ``lam`` times the grader for each case with gold, and ``moved`` the
+    (weighted) mean of ``error``. If every case has gold, ``error`` holds the values of the cases,
+    ``moved`` is the estimate, and ``lam`` is 0.
     """
 
     estimate: float
@@ -491,7 +501,8 @@ def _tuned_weight(data: _GoldCases) -> float:
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
-        # The repeat with gold deviates from the mean of its case at random, with expectation 0.
+        # On the repeats with gold, the grader deviates from its mean over all repeats of the case
+        # at random, with expectation 0.
         return _clipped_ratio(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
@@ -512,7 +523,7 @@ def _fit_every_case(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
 
 
 def _variance_of_mean(values: Floats, ddof: int) -> float:
-    """Return the variance of a mean; 0 for a single value."""
+    """Return the variance of the mean of ``values``; 0 if there are too few values."""
     return float(values.var(ddof=ddof)) / values.size if values.size > ddof else 0.0
 
 
@@ -524,8 +535,8 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
     df = data.gold_clusters - 1.0
     if data.clustered and df > 0:
-        # Response = theta - beta in the unlabelled rows and beta in the labelled ones. Theta is the
-        # sum of the two means, so CR2 includes their covariance within clusters.
+        # The response is theta - beta in rows without gold and beta in rows with gold. Theta is
+        # thus the sum of the two means, and CR2 includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(np.concatenate([rest, error]), design, order)
@@ -549,7 +560,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return the design of the gold labels in words, and the estimate with weight ``lam``."""
+    """Return a description of which cases have gold, and the estimate with weight ``lam``."""
     if data.labelled.all():
         return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:

@@ -18,21 +18,21 @@ class Interval:
     Attributes
     ----------
     estimate, low, high : float
-        Point estimate and limits, on the scale of the function. NaN if undefined.
+        Point estimate and limits, on the scale that the function documents. NaN if undefined.
     ci_level : float
         Confidence level of the limits.
     method : str
         Method of the limits, with every setting that changes them.
     note : str
-        Reason why a value is NaN, or the rule that was applied; may be empty.
+        Reason why a value is NaN, or a rule or caution that applies; may be empty.
     n : float
-        Number of units (cases, labels); fractional for an effective n.
+        Number of units, such as cases or labels; fractional if it is an effective number.
     n_clusters : float
-        Number of independent clusters; NaN if the method has none.
+        Number of independent clusters; NaN if the method does not use clusters.
     se, df : float
-        Standard error and degrees of freedom; NaN if the method has none.
+        Standard error and degrees of freedom; NaN if the method does not use them.
     p_value : float
-        p-value of the null value by inverting the same interval; NaN if undefined.
+        Two-sided p-value of a null value that the function documents; NaN if undefined.
     """
 
     estimate: float
@@ -48,9 +48,9 @@ class Interval:
     p_value: float = NAN
 
     def minus(self, other: Interval) -> Interval:
-        """Return the difference of two independent estimates by square-and-add (MOVER).
+        """Return this estimate minus an independent one, with limits by square-and-add (MOVER).
 
-        NaN with the notes of both if one has no limits.
+        The result is NaN, with the notes of both, if one of them has no limits.
         """
         label = "difference of two intervals (MOVER)"
         ends = (self.estimate, self.low, self.high, other.estimate, other.low, other.high)
@@ -71,13 +71,13 @@ class HypothesisTest:
     Attributes
     ----------
     statistic : float
-        The test statistic; NaN for an exact test without statistic.
+        Test statistic; NaN if the test has none.
     p_value : float
         Two-sided p-value; NaN if undefined.
     method : str
-        Name of the test with every setting that changes it.
+        Name of the test, with every setting that changes the result.
     note : str
-        Reason why the value is NaN, or the rule that was applied; may be empty.
+        Reason why the p-value is NaN, or a rule or caution that applies; may be empty.
     df : float
         Degrees of freedom of the reference distribution; NaN if it has none.
     """
@@ -90,7 +90,7 @@ class HypothesisTest:
 
 
 def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
-    """Return an interval with NaN in all numbers but ``n``, and the reason in ``note``."""
+    """Return an interval without estimate: NaN except for ``n``, and the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
 
 
@@ -107,8 +107,8 @@ def check_level(ci_level: float) -> float:
 
 
 def quantile(ci_level: float, df: float = math.inf) -> float:
-    """Return the two-sided t quantile of a level; the normal quantile if ``df`` is infinite."""
-    from scipy.stats import t as student_t  # slow to import; runs and grading do not need it
+    """Return the two-sided t quantile for a level; if ``df`` is infinite, the normal quantile."""
+    from scipy.stats import t as student_t  # slow to import, and not needed by runs and grading
 
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
@@ -121,7 +121,7 @@ def join_notes(*notes: str) -> str:
 def within_range(
     estimate: float, low: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float, float, str]:
-    """Clip an interval to the possible range, but keep its width.
+    """Clip an interval to the possible range; if the estimate moves, its inner limit moves too.
 
     Parameters
     ----------
@@ -133,9 +133,9 @@ def within_range(
     Returns
     -------
     tuple
-        Estimate, low and high inside ``bounds``, and a note, which is empty unless the estimate was
-        outside. If it was, the estimate moves to the bound and its distance to the inner limit
-        stays the same.
+        Estimate, low and high inside ``bounds``, and a note. If the estimate was outside, it moves
+        to the bound, its distance to the inner limit stays the same, and the note says so;
+        otherwise the note is empty.
 
     Examples
     --------
