@@ -1,4 +1,4 @@
-"""Report of a study: its answer on one page, and the executed notebooks below it."""
+"""Report of a study: one page with the answer and, below it, the executed notebooks."""
 
 import lazy_loader as lazy
 

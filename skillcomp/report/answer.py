@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import group_codes
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 
-ON_FIRST_PAGE = 12  # skills; further ones are folded
+ON_FIRST_PAGE = 12  # skills shown at once; the others are folded
 GROUPS_FILE = "groups.json"
 
 
@@ -43,12 +43,14 @@ class Answer:
     findings : pandas.DataFrame
         The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
-        The estimates behind them, as far as the study allows: decided, overall, placebo, gap,
-        effects, explained, triggers, goals, agreement, unusable, drift, corrected, needed.
+        The estimates that the sentences report, by name: decided, overall, placebo, gap, effects,
+        explained, triggers, goals, agreement, unusable, drift, corrected, needed. A name is absent
+        if the study does not allow the estimate.
     groups : dict of str to str
-        The group of each skill, if the study names groups.
+        The group of each skill; empty if no groups are given.
     grader : str
-        The grader that the results of skills are based on.
+        The grader whose verdicts give the results of the skills; empty if the study reports only
+        triggers.
     facts : dict of str to int
         Numbers of skills, cases, attempts, verdicts, gold labels and graders.
     """
@@ -60,7 +62,7 @@ class Answer:
     facts: dict[str, int]
 
     def headline(self) -> pd.DataFrame:
-        """Return the rows of the headline figure: skills in order, grouped."""
+        """Return the rows of the headline figure; the skills of each group follow each other."""
         if "decided" not in self.frames:
             return pd.DataFrame(columns=["skill", "condition", "group"])
         decided = self.frames["decided"]
@@ -69,7 +71,7 @@ class Answer:
         return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
 
     def draw(self, skills: list[str]) -> Any:
-        """Draw the headline figure of some skills."""
+        """Draw the headline figure for the given skills."""
         rows = self.headline()
         rows = rows[rows["skill"].isin(skills)]
         group = "group" if rows["group"].ne("").any() else None
@@ -80,7 +82,7 @@ class Answer:
 
 @dataclass
 class _Estimates:
-    """The estimates that the study allows, and the reasons for missing ones."""
+    """The estimates that the study allows, and why others are missing."""
 
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -88,7 +90,7 @@ class _Estimates:
     def add(
         self, name: str, needed: object, run: Callable[..., pd.DataFrame], *args: Any, **how: Any
     ) -> None:
-        """Run an analysis, if it is needed, and keep its frame or the reason for its failure."""
+        """Run an analysis if `needed` is true; store its frame or the message of its error."""
         if not needed:
             return
         try:
@@ -113,28 +115,30 @@ def answer(
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
         A recorded study, or the frames of your own table.
     grader : str, optional
-        The grader to use. By default the grader with the highest agreement with
-        gold or, without gold, the first by name.
+        The grader whose verdicts give the results of the skills. By default the grader that agrees
+        best with gold or, without gold, the first by name.
     groups : mapping of str to str, optional
-        The group of each skill; skills of a group are shown together. By default the groups in
-        ``groups.json`` in the folder of the study (group to list of skills), if it exists.
+        The group of each skill; skills of a group are shown together. By default the groups are
+        read from the file ``groups.json`` (group to list of skills) in the folder of the study, if
+        it exists.
     margin : float, default 0.1
         The largest change that counts as no change, in rate units.
     order : {"effect", "name"}, default "effect"
         Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
-        The grading round that counts; 2 and up are repeated gradings. Ignored for frames.
+        The grading round to use; 2 and higher are repeated gradings. Ignored for frames.
 
     Returns
     -------
     Answer
-        The sentences and the estimates behind them.
+        The sentences, and the estimates that they report.
 
     Raises
     ------
     StudyError
-        If the path holds no study, or the study has no verdicts, no baseline (unless it records
-        which skills fired: the answer is then about that alone), or no such grader.
+        If the path holds no study, or the study has no verdicts, no answers under baseline or no
+        such grader. A study without baseline that records which skills fired raises no error: its
+        answer is about triggers only.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
@@ -183,7 +187,7 @@ def answer(
 
 
 def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
-    """Open a study named by its path; a store and frames pass unchanged."""
+    """Open the study at a path; return a store or frames unchanged."""
     if isinstance(study, RunStore | Frames):
         return study
     folder = Path(study)
@@ -232,7 +236,7 @@ def _add_skills(into: _Estimates, mine: pd.DataFrame) -> None:
 
 
 def _add_cases_needed(into: _Estimates, mine: pd.DataFrame, margin: float) -> None:
-    """Add the number of cases that would decide the undetermined skills."""
+    """Add the number of cases that each undetermined skill needs for a verdict."""
     decided = into.frames["decided"]
     skills = decided.loc[decided["verdict"].eq("undetermined"), "skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(["baseline", "skill"])]
@@ -247,7 +251,7 @@ def _add_cases_needed(into: _Estimates, mine: pd.DataFrame, margin: float) -> No
 
 
 def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Count the missing verdicts of each grader by reason."""
+    """Count the unusable verdicts of each grader by reason."""
     of_n = verdicts.groupby("grader", sort=False).size()
     lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
     reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
@@ -256,7 +260,7 @@ def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Name graders by their style, if the version states it, and several versions by version."""
+    """Add to each grader's name the style in its version or, if versions differ, the version."""
     if verdicts.empty:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])
@@ -273,7 +277,7 @@ def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Add the agent to the skill if there are several agents: their results are not pooled."""
+    """If there are several agents, append the agent to the skill, so that agents are not pooled."""
     if outcomes["agent"].nunique(dropna=False) < 2:
         return outcomes
     agent = outcomes["agent"].fillna("unnamed agent")
@@ -281,7 +285,7 @@ def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFrame | None) -> str:
-    """Return the wished grader, or the one that agrees best with gold, or the first by name."""
+    """Return the grader `wish`; by default, the best against gold or, without gold, the first."""
     if wish is not None:
         for name in graders:
             if wish == name or name.startswith(f"{wish} ("):

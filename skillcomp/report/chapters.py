@@ -1,4 +1,4 @@
-"""Chapters of a page, made from executed notebooks: sanitised HTML, and figures with files."""
+"""Make chapters of the report from executed notebooks: sanitised HTML, and figures with files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
 _LINE_PX, _LETTERS_A_LINE, _HALF_PAGE_PX, _SHEET_PX = 22, 75, 584, 1500
 _HEAD = re.compile(r"\s*(<h[12][ >].*?</h[12]>)(.*)", re.DOTALL)
-# elements of rendered Markdown and tables; all others are dropped
+# HTML elements that Markdown and tables need; all others are dropped for safety
 _TAGS = {
     *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
@@ -42,10 +42,10 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure on the page: panels with widths, texts, and files by kind.
+    """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
-    ``high`` is the height in pixels if the figure fills at most half a page; ``empty`` means that
-    none of its frames has a row.
+    ``high`` is the height in pixels when the figure is at most as wide as half a page. ``empty``
+    means that none of the frames behind the figure has a row.
     """
 
     stem: str
@@ -58,12 +58,12 @@ class Figure:
 
 
 class Code(Markup):
-    """The source of a cell, set as code."""
+    """The source code of a cell as HTML."""
 
 
 @dataclass
 class _Section:
-    """A heading, the folded code of its cells, and their outputs."""
+    """A heading, the code of the cells below it, and the texts and outputs of these cells."""
 
     heading: Markup
     cells: list[Code] = field(default_factory=list)
@@ -83,21 +83,22 @@ class Chapter:
     stem, title : str
         File stem of the notebook and its first heading.
     sheets : list of list of _Section
-        Headings with their content, in order, as sanitised HTML. A sheet is set in two columns and
-        is about as high as a screen.
+        Headings with their content, in order, as sanitised HTML. Each sheet is laid out in two
+        columns and is about as high as a screen.
     sentences : tuple of str
-        Computed sentences that open the chapter if its text is about another study.
+        Computed sentences shown at the start if the text of the notebook is about another study.
     files : tuple of str
-        Files that the notebook saved and that belong to no figure.
+        Files that the notebook saved and that belong to no figure on the page.
     number : str
-        The number at the start of the stem, and of the names of its files.
+        The number at the start of the stem; the names of the saved files start with it too.
     stopped : str
-        The error that ended the notebook early, or empty.
+        The error that ended the notebook early; empty if it ran to its end.
     elsewhere : str
-        The study of the numbers, if the text was written about another study, else empty.
+        Name of the study that the numbers come from, if the text was written about another study;
+        otherwise empty.
     other_study : str
-        The recorded study that the chapter shows because the reported study lacks its data, else
-        empty.
+        Name of the recorded study that the chapter shows because the reported study lacks the data
+        that the chapter needs; otherwise empty.
     """
 
     stem: str
@@ -112,13 +113,13 @@ class Chapter:
 
     @property
     def figures(self) -> list[Figure]:
-        """The figures of all its sheets."""
+        """The figures of all sheets of the chapter."""
         parts = (part for sheet in self.sheets for section in sheet for part in section.parts)
         return [part for part in parts if isinstance(part, Figure)]
 
     @property
     def bare(self) -> bool:
-        """Whether it ended before its first figure, on a study it was not written about."""
+        """Whether the chapter stopped before its first figure, on a study its text is not about."""
         return bool(self.stopped and self.elsewhere) and not self.figures
 
 
@@ -131,18 +132,19 @@ def chapter_of(
     elsewhere: str,
     other_study: str = "",
 ) -> Chapter:
-    """Make a chapter from an executed notebook, without its text if that is about another study.
+    """Make a chapter from an executed notebook.
 
-    Cells that only check data or claims are folded.
+    The text is left out if `elsewhere` names a study: the text is then about another study. Cells
+    that only check data or claims are folded.
     """
     cells = [cell for cell in notebook.cells if not is_injected(cell)]
     parts = list(_parts_of_cells(cells, path.stem, out, set(), prose=not elsewhere))
     on_page = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
     number = path.stem.split("-")[0]
-    kinds = set(ENDINGS) - {"txt"}  # captions are on the page
+    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are on the page
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     sections = _sections_of(parts)
-    if elsewhere:  # without its text a section may have nothing to show
+    if elsewhere:  # drop sections that are empty without their text
         sections = [section for at, section in enumerate(sections) if not at or section.parts]
     name, sheets, apart = title(notebook, path), _fill_sheets(sections), sorted(files - on_page)
     return Chapter(
@@ -159,7 +161,7 @@ def _parts_of_cells(
         heading = re.match(r"#{1,6} +(.+)", cell.source) if cell.cell_type == "markdown" else None
         ends = heading or (fold == "Claims" and cell.cell_type == "markdown")
         if ends and fold:
-            if prose or fold != "Claims":  # no claims if the text is omitted
+            if prose or fold != "Claims":  # without the text there are no claims to check
                 yield _fold_content(fold, content)
             fold, content = "", Markup("")
         if heading and heading.group(1).strip() in _FOLDED:
@@ -178,7 +180,7 @@ def _parts_of_cells(
 
 
 def _sections_of(parts: Iterable[Markup | Figure]) -> list[_Section]:
-    """Group parts by heading."""
+    """Group the parts of a chapter into sections, one per heading."""
     sections: list[_Section] = []
     for part in parts:
         rest: Markup | Figure = part
@@ -195,7 +197,7 @@ def _sections_of(parts: Iterable[Markup | Figure]) -> list[_Section]:
 
 
 def _fill_sheets(sections: Sequence[_Section]) -> list[list[_Section]]:
-    """Group sections into sheets of two columns, about a screen high."""
+    """Group sections into sheets that are about as high as a screen when set in two columns."""
     sheets: list[list[_Section]] = []
     room = 0.0
     for section in sections:
@@ -208,11 +210,11 @@ def _fill_sheets(sections: Sequence[_Section]) -> list[list[_Section]]:
 
 
 def _height_in_pixels(part: Markup | Figure) -> float:
-    """Estimate the height of a part in half a page, in pixels, with all folds closed."""
+    """Estimate the height in pixels of a part set half a page wide, with all folds closed."""
     if isinstance(part, Figure):
         return part.high + _LINE_PX * len(part.caption) / _LETTERS_A_LINE
     seen, folds = str(part), 1
-    while folds:  # remove the innermost first
+    while folds:  # folds may be nested: remove the innermost ones first
         inner = r"<details(?:(?!<details).)*?</details>"
         seen, folds = re.subn(inner, "", seen, flags=re.DOTALL)
     text = Markup(re.sub(r"<table.*?</table>", "", seen, flags=re.DOTALL)).striptags()
@@ -220,7 +222,7 @@ def _height_in_pixels(part: Markup | Figure) -> float:
 
 
 def _fold_code(cells: Sequence[Code]) -> Markup:
-    """Fold the code of some cells."""
+    """Return the code of the given cells as one closed fold; empty if there are no cells."""
     fold = Markup("<details class='code'><summary>Code</summary>{}</details>")
     return fold.format(Markup("").join(cells)) if cells else Markup("")
 
@@ -241,7 +243,7 @@ def _parts_of_cell(
             yield Markup(_with_anchors(_harmless_html(_markdown_as_html(source)), stem, taken))
         return
     if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
-        return  # versions are listed in the provenance of the page
+        return  # the page lists the versions under provenance
     yield Code("<pre><code>{}</code></pre>").format(cell.source)
     stems = _saved_stems(cell.source, out)
     for output in cell.get("outputs", []):
@@ -256,7 +258,7 @@ def _parts_of_cell(
 
 
 def shown_output(output: nbformat.NotebookNode) -> Markup | None:
-    """Return an output without picture as sanitised HTML; None for errors and scripts."""
+    """Return an output that is no picture as sanitised HTML; None for errors and scripts."""
     if output.output_type == "stream":
         text = str(output.text)
         return Markup("<pre>{}</pre>").format(text) if output.name == "stdout" else None
@@ -266,7 +268,7 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
         return None
     if "text/html" in data:
         table = Markup("<div class='table'>{}</div>").format(_harmless_html(data["text/html"]))
-        # fold the stored view of an explorer: it is long, and no text refers to it
+        # fold the stored view of an explorer, because it is long and no text refers to it
         return _fold_content("The explorer as it opens", table) if widget else table
     if "text/markdown" in data:
         return _harmless_html(_markdown_as_html(str(data["text/markdown"])))
@@ -280,7 +282,7 @@ def _markdown_as_html(source: str) -> str:
 
 
 def _harmless_html(html: Any) -> Markup:
-    """Drop all but harmless markup, including the content of scripts and styles."""
+    """Keep only harmless markup; the content of scripts and styles is dropped too."""
     how: Any = {"url_schemes": {"http", "https", "mailto"}, "link_rel": None}
     return Markup(nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how))
 
@@ -302,7 +304,7 @@ def _with_anchors(body: str, stem: str, taken: set[str]) -> str:
 
 
 def _saved_stems(source: str, out: Path) -> list[str]:
-    """Return the stems of existing figures that the code of a cell saves."""
+    """Return the file stems of figures that a cell's code saves and that exist in `out`."""
     stems = []
     for name in re.findall(r"\{OUT\}/([\w.-]+(?:\{\w+\})?)", source):
         pattern = re.sub(r"\{\w+\}", "*", name)
@@ -311,7 +313,7 @@ def _saved_stems(source: str, out: Path) -> list[str]:
 
 
 def figure_of(png: bytes, stem: str, out: Path) -> Figure:
-    """Make a figure of the page from a picture and the files saved with it."""
+    """Make a figure for the page from a picture and the files that were saved with the picture."""
     note: dict[str, Any] = {}
     if stem and (out / f"{stem}.json").is_file():
         with suppress(json.JSONDecodeError):
@@ -321,7 +323,7 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     names = [f"{stem}.{kind}" for kind in ("pdf", "png", "svg")] + tables + [f"{stem}.json"]
     files = [(name.rsplit(".", 1)[-1], name) for name in names if stem and (out / name).is_file()]
     sides = note.get("size_inches", [6.75, 4])
-    # prefer the saved file: a notebook crops its pictures
+    # prefer the saved file, because notebooks crop their pictures
     saved = out / f"{stem}.png"
     data = saved.read_bytes() if note and saved.is_file() else png
     return Figure(
@@ -336,7 +338,7 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
 
 
 def _cut_panels(png: bytes, cut: float | None, inches: float) -> tuple[tuple[str, int], ...]:
-    """Cut a figure into its panels, which a narrow page shows one below the other."""
+    """Cut a figure into its panels, so that a narrow page can show one below the other."""
     wide = round(96 * inches)
     panels = []
     with Image.open(io.BytesIO(png)) as whole:

@@ -1,4 +1,4 @@
-"""Sentences that summarise the estimates of a study; every number comes from a frame."""
+"""Summarise the estimates of a study in sentences; every number is taken from a frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VERDICTS = {
     "harmful": ("harms", "harm"),
     "undetermined": ("is undetermined", "are undetermined"),
 }
-_FEW = 4  # most undetermined skills that get a sentence each on the cases they lack
+_FEW = 4  # with more undetermined skills, one sentence on the cases needed covers all of them
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
 _ESTIMATORS = {
     "naive": "uncorrected",
@@ -31,7 +31,7 @@ _ESTIMATORS = {
 
 
 class Sentence(NamedTuple):
-    """A sentence, the skill, grader or condition it is about, and the verdict of a skill."""
+    """A sentence, the skill, grader or condition it is about, and the skill's verdict, if any."""
 
     text: str
     about: Any = None
@@ -62,30 +62,32 @@ def findings(
     Parameters
     ----------
     decided : pandas.DataFrame or None
-        The verdicts, from :func:`skillcomp.skillverdicts.decide` by skill. None for a study that
-        only records whether skills fire.
+        The verdict on each skill, from :func:`skillcomp.skillverdicts.decide`. None for a study
+        that only records whether skills fire.
     overall : pandas.DataFrame, optional
-        :func:`skillcomp.deltas.paired` over all skills.
+        Result of :func:`skillcomp.deltas.paired` over all skills.
     placebo : pandas.DataFrame, optional
-        :func:`skillcomp.deltas.paired` by skill with ``reference="placebo"``.
+        Result of :func:`skillcomp.deltas.paired` by skill with ``reference="placebo"``.
     gap : pandas.DataFrame, optional
-        :func:`skillcomp.transfer.gap` over all skills.
+        Result of :func:`skillcomp.transfer.gap` over all skills.
     agreement : pandas.DataFrame, optional
-        :func:`skillcomp.reliability.agreement` by grader. None means that there are no gold labels.
+        Result of :func:`skillcomp.reliability.agreement` by grader. None means that there are no
+        gold labels.
     drift : pandas.DataFrame, optional
-        :func:`skillcomp.reliability.drift`. None means one grader in one version.
+        Result of :func:`skillcomp.reliability.drift`. None means that there is only one grader, in
+        one version.
     corrected : pandas.DataFrame, optional
-        :func:`skillcomp.correction.delta` by grader.
+        Result of :func:`skillcomp.correction.delta` by grader.
     needed : pandas.DataFrame, optional
-        :func:`skillcomp.planning.cases_needed` by skill.
+        Result of :func:`skillcomp.planning.cases_needed` by skill.
     effects : pandas.DataFrame, optional
-        :func:`skillcomp.structure.factorial` over all skills.
+        Result of :func:`skillcomp.structure.factorial` over all skills.
     explained : pandas.DataFrame, optional
-        :func:`skillcomp.structure.score_association` over all skills.
+        Result of :func:`skillcomp.structure.score_association` over all skills.
     triggers : pandas.DataFrame, optional
-        :func:`skillcomp.triggers.detection` over all skills on offer.
+        Result of :func:`skillcomp.triggers.detection` over all skills that the agent could invoke.
     goals : pandas.DataFrame, optional
-        :func:`skillcomp.triggers.goals` by grader.
+        Result of :func:`skillcomp.triggers.goals` by grader.
     unusable : pandas.DataFrame, optional
         Missing verdicts, one row per grader and reason: grader, reason, n (missing verdicts), of_n
         (requested verdicts of the grader).
@@ -94,19 +96,20 @@ def findings(
     -------
     pandas.DataFrame
         One row per sentence: topic (summary, skill, transfer, structure, trigger, grader, drift,
-        correction or limits), about (skill, grader or condition; NaN if the sentence is about all
-        of them), verdict (of a skill, else NaN), sentence.
+        correction or limits), about (skill, grader or condition; NaN if the sentence is not about
+        a single one), verdict (of the skill; NaN if the sentence gives none), sentence.
 
     Raises
     ------
     FrameError
-        If a frame lacks a column that is needed for its sentences.
+        If a frame lacks a column that its sentences need.
 
     Notes
     -----
-    Unknown results are reported as unknown. A skill beats its placebo only if the whole interval of
-    the difference is above zero; a gain is qualified if its interval reaches below the margin.
-    Intervals are in brackets, differences in percentage points.
+    A sentence says so if a result is unknown. A skill beats its placebo only if the whole interval
+    of the difference between them is above zero. If a skill teaches but the interval of its gain
+    reaches down to the margin, a further sentence says that the gain may be within the margin.
+    Intervals are given in brackets, and differences in percentage points.
 
     Examples
     --------
@@ -138,7 +141,7 @@ def findings(
     if decided is not None:
         main = _main_rows(decided)
         skills = (_skill_sentence(row, _matching_row(placebo, row)) for _, row in main.iterrows())
-        # a document without the content serves as a placebo
+        # in a factorial study, a document without the content serves as placebo
         control = effects if placebo is None else placebo
         topics = [
             ("summary", _summary_sentences(main, overall)),
@@ -156,7 +159,7 @@ def findings(
 
 
 def _main_rows(decided: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the skill condition, or of all conditions but the placebo."""
+    """Return the rows of the skill condition; if there are none, those of all but the placebo."""
     conditions = list(decided["condition"].unique())
     chosen = [c for c in conditions if c == "skill"] or [c for c in conditions if c != "placebo"]
     return decided[decided["condition"].isin(chosen)]
@@ -169,7 +172,7 @@ def _sentences_if_present(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of a frame with the same skill and condition, if it has an estimate."""
+    """Return the row of `frame` with the skill and condition of `row`; None without an estimate."""
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
@@ -191,7 +194,7 @@ def _by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
 
 
 def _complement_of(total: float, row: Row) -> Row:
-    """Return a total minus an estimate, with the limits swapped."""
+    """Subtract an estimate and its limits from `total`; the lower limit becomes the upper one."""
     ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
     return pd.Series({name: total - row[other] for name, other in ends.items()})
 
@@ -245,7 +248,7 @@ def _skill_sentence(row: Row, against_placebo: Row | None) -> Sentence:
 
 
 def _what_is_ruled_out(row: Row, margin: str) -> str:
-    """Describe what the interval of an undetermined skill rules out."""
+    """Describe the gains or losses that the interval of an undetermined skill rules out."""
     low, high, size = row["ci_low"], row["ci_high"], row["margin"]
     if pd.isna(low) or pd.isna(high):
         return ""
@@ -307,7 +310,7 @@ def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sente
 
 
 def _factor_sentences(effects: pd.DataFrame) -> Sentences:
-    """Describe the effects of the two factors of a document."""
+    """Describe the effects of the two factors of a factorial study, such as content and form."""
     of = {(row["effect"], row["at"]): row for _, row in effects.iterrows()}
     factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
     total = of.get(("total", ""))
@@ -335,7 +338,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _score_sentences(explained: pd.DataFrame) -> Sentences:
-    """Describe how much a score explains, and how much it would have to explain to be seen."""
+    """Describe how much each score explains, and the least R squared that the study can detect."""
     for name, part in explained.groupby("feature", sort=False):
         by_measure = _by_measure(part)
         row = by_measure["r_squared"]
@@ -357,7 +360,7 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
 
 
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
-    """Describe for each condition how often the right skills fired, and how often a wrong one."""
+    """Describe for each condition how often the right skills fired and how often a wrong one."""
     by = [name for name in ("agent", "condition") if name in detection.columns]
     for key, part in detection[detection["estimate"].notna()].groupby(by, sort=False):
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
@@ -422,7 +425,7 @@ def _grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
 
 
 def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
-    """Describe how many verdicts of each grader are missing, and why."""
+    """Describe how many verdicts of each grader are missing, and for which reasons."""
     for name, part in _by_grader(unusable):
         n, of_n = part["n"].sum(), part["of_n"].iloc[0]
         reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
@@ -434,7 +437,7 @@ def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
 
 
 def _error_share(row: Row | None) -> str:
-    """Format an error rate, the complement of sensitivity or specificity."""
+    """Format the error rate that is 1 minus the sensitivity or specificity in `row`."""
     return say.share(_complement_of(1, row)) if _has_estimate(row) else "an unknown share"
 
 
@@ -454,7 +457,7 @@ def _drift_sentences(drift: pd.DataFrame | None) -> Sentences:
 
 
 def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
-    """Compare the false passes of two graders."""
+    """Return a sentence that compares the false passes of two graders."""
     if row["ci_low"] <= 0 <= row["ci_high"]:
         size = say.difference(row, " points")
         return f"{name} and {reference} are not shown to differ in false passes: {size}."
@@ -463,7 +466,7 @@ def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
 
 
 def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
-    """Compare the pass rates of two graders, for a study without gold."""
+    """Return a sentence that compares the pass rates of two graders, used if there is no gold."""
     text = f"{name} and {reference} are not shown to differ in the share of checks they pass"
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "larger" if row["estimate"] > 0 else "smaller"

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import StudyError
 from skillcomp.io.files import shipped
 
-CELL_TIMEOUT = 600  # seconds; the slowest cell of the recorded study takes a few
+CELL_TIMEOUT = 600  # seconds; the slowest cell on the recorded study takes only a few seconds
 _KERNEL = "python3"
 _INJECTED = "injected-parameters"
 _FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
@@ -28,7 +28,7 @@ class NotebookError(StudyError):
     Attributes
     ----------
     notebook : nbformat.NotebookNode
-        The executed cells with their outputs, and the failed cell, without outputs, as the last.
+        The notebook up to the failed cell. The outputs of the failed cell are removed.
     """
 
     def __init__(self, message: str, notebook: nbformat.NotebookNode) -> None:
@@ -37,19 +37,19 @@ class NotebookError(StudyError):
 
 
 def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[Path]:
-    """Return the chapters of the report in order.
+    """Return the notebooks that are the chapters of the report, in order.
 
     Parameters
     ----------
     folder : pathlib.Path, optional
-        Folder of the notebooks; by default that of the checkout or the installed package.
+        Folder of the notebooks; by default the one in the checkout or the installed package.
     every : bool, default False
         Include the tutorial ``00-...``, which is not a chapter.
 
     Returns
     -------
     list of pathlib.Path
-        Files whose names start with two digits and a hyphen, sorted by name.
+        Notebooks with names that start with two digits and a hyphen, sorted by name.
 
     Raises
     ------
@@ -78,19 +78,19 @@ def execute(
     Parameters
     ----------
     path : pathlib.Path
-        The notebook; it runs in its folder.
+        The notebook; its folder is the working directory of the run.
     parameters : mapping of str to object, optional
-        Replacements for the values of the cell tagged ``parameters``, assigned in a cell after it.
-        With ``LIVE`` true, cells have no time limit.
+        Values that replace those in the cell tagged ``parameters``; a cell inserted after it
+        assigns them. If ``LIVE`` is true, cells have no time limit.
     progress : bool, default True
-        Show a bar over the cells.
+        Show a progress bar that counts the cells.
     for_page : bool, default False
         Show DataFrames as tables of the report instead of pandas tables.
 
     Returns
     -------
     nbformat.NotebookNode
-        The executed notebook with its outputs. The file is unchanged.
+        The executed notebook with its outputs. The file itself is not changed.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def execute(
         kernel_name=_KERNEL,
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
-        # silence the kernel's warning that loopback sockets are not encrypted
+        # suppress the kernel's warning that its local sockets are not encrypted
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
@@ -134,7 +134,7 @@ def execute(
 def _insert_parameters(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """Insert a cell after the cell tagged 'parameters', to override its values."""
+    """Insert a cell that overrides the values of the cell tagged 'parameters', right after it."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []
@@ -158,7 +158,7 @@ def is_injected(cell: nbformat.NotebookNode) -> bool:
 
 
 def named_parameters(path: Path) -> dict[str, object]:
-    """Return the parameters of a notebook by name; empty if it has no parameter cell."""
+    """Return the parameters of a notebook by name; empty if no cell is tagged 'parameters'."""
     for cell in nbformat.read(path, as_version=4).cells:
         if "parameters" in cell.metadata.get("tags", []):
             return {
@@ -170,7 +170,7 @@ def named_parameters(path: Path) -> dict[str, object]:
 
 
 def title(notebook: nbformat.NotebookNode, path: Path) -> str:
-    """Return the first heading of a notebook, or else the stem of its file."""
+    """Return the first top-level heading of a notebook; without one, the stem of its file."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and (match := re.match(r"#\s+(.+)", cell.source)):
             return str(match.group(1)).strip()
@@ -178,19 +178,20 @@ def title(notebook: nbformat.NotebookNode, path: Path) -> str:
 
 
 def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
-    """Run notebooks and write their outputs into the files (``make notebooks``).
+    """Run notebooks and save them with their outputs (used by ``make notebooks``).
 
     Parameters
     ----------
     paths : sequence of pathlib.Path, optional
-        By default all notebooks, in order.
+        Notebooks to run; by default all, with the tutorial, in order.
     progress : bool, default True
         Show progress bars.
 
     Raises
     ------
     StudyError
-        If a cell fails. The notebooks before it are written, this one and later ones are not.
+        If a cell fails. Earlier notebooks are then already saved; the one with the failed cell and
+        later ones are not.
     """
     for path in tqdm(paths or find_notebooks(every=True), unit="notebook", disable=not progress):
         nbformat.write(_without_run_details(execute(path, progress=progress)), path)

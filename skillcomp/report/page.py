@@ -1,4 +1,4 @@
-"""The page of a report: the answer first, chapters below, every figure with its files."""
+"""Write the page of a report: first the answer, then the chapters, each figure with its files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
-_OWN_TABLE = "your table"  # name of a study that has no folder
-# parameters that only `build` sets; NEEDS names a frame, and if the study has no rows of it, the
-# chapter shows the recorded study instead, on a separate page
+_OWN_TABLE = "your table"  # shown in place of the folder's name for a study of frames
+# users cannot set these parameters of a notebook; NEEDS names a frame: if the study has no rows of
+# that frame, the chapter shows the recorded study instead, on a separate page
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
-# topics of the findings that open a chapter if its text is about another study
+# topics of the sentences shown at the start of a chapter (by its number) if the text of the chapter
+# is about another study
 _TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
 _TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
@@ -52,20 +53,21 @@ def build(
     order: str = "effect",
     progress: bool = True,
 ) -> Path:
-    """Write ``index.html``: the answer of a study, and the notebooks executed on a recorded one.
+    """Write ``index.html``: the answer of a study and, if it is recorded, the executed notebooks.
 
     Parameters
     ----------
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
-        A recorded study, or the frames of your own table, which give the answer only.
+        A recorded study, or the frames of your own table. With frames, the page has only the
+        answer.
     out : str or path
-        Folder of the report; made if missing.
+        Folder of the report; it is created if missing.
     notebooks : sequence of pathlib.Path, optional
-        Notebooks to execute; by default all, in order. For an empty sequence, and for frames, the
-        page has only the answer.
+        Notebooks to execute; by default all chapters, in order. If the sequence is empty, the page
+        has only the answer.
     parameters : mapping of str to object, optional
-        Replacements for values in the parameter cells of the notebooks, such as
-        ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks that have it;
+        Values that replace those in the parameter cells of the notebooks, such as
+        ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
     groups, margin, order
@@ -76,22 +78,23 @@ def build(
     Returns
     -------
     pathlib.Path
-        The page. The same folder has pdf, png, svg, csv and json of every figure, and all of them
-        in ``figures.zip``.
+        The page. Its folder also holds every figure as pdf, png and svg with its data as csv and
+        json, and all these files in ``figures.zip``.
 
     Raises
     ------
     StudyError
-        If the path holds no study, there are no notebooks, or no notebook has a parameter. If
-        a cell of a chapter about this study fails, the page is still written, with the cells
-        before it and all other chapters; the error then lists every failed cell.
+        If the path holds no study, there are no notebooks, or no notebook has a parameter of a
+        given name. If a cell of a chapter about this study fails, the page is still written, with
+        the cells before it and all other chapters; the error then lists every failed cell.
 
     Notes
     -----
-    A chapter with a text about another study shows headings, tables, figures and computed
-    sentences, but not the text. If the study lacks data that the chapter needs, the
-    chapter ends early with a message. If its parameter ``NEEDS`` names the missing data (a frame of
-    the store, or ``design``), it shows the recorded study that it was written about instead.
+    If the text of a chapter is about another study than `study`, the chapter shows headings,
+    tables, figures and computed sentences, but not the text. If `study` lacks data that a chapter
+    needs, the chapter ends early with a message. But if the chapter's parameter ``NEEDS`` names the
+    missing data (a frame of the store, or ``design``), the chapter shows the recorded study that it
+    was written about instead.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
@@ -122,11 +125,11 @@ def build(
 
 @dataclass(frozen=True)
 class _Run:
-    """What all chapters of a report share."""
+    """The study, folder, parameters and answer that all chapters of a report share."""
 
     study: RunStore | Frames
     out: Path
-    values: Mapping[str, object]  # replacements for parameters
+    values: Mapping[str, object]  # replace the parameters of notebooks
     result: Answer | None
     progress: bool
 
@@ -146,7 +149,7 @@ def _notebooks_to_run(study: RunStore | Frames, notebooks: Sequence[Path] | None
 def _with_paths(
     values: Mapping[str, object], study: RunStore | Frames, out: Path
 ) -> dict[str, object]:
-    """Add DATA and OUT, and make STORE absolute: notebooks run in their own folder."""
+    """Add DATA and OUT, and make STORE absolute, because notebooks run in their own folder."""
     paths: dict[str, object] = {"OUT": str(out.resolve())}
     if isinstance(study, RunStore):
         paths["DATA"] = str(study.path.resolve())
@@ -156,7 +159,7 @@ def _with_paths(
 
 
 def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[Chapter]) -> Path:
-    """Write the main page and a page for each chapter about another study; return the main page."""
+    """Write the main page, and one per chapter that shows another study; return the main page."""
     drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
@@ -175,7 +178,7 @@ def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[
 
 
 def _has_rows(study: RunStore | Frames, kind: str) -> bool:
-    """Return whether a study has rows of a frame, or a design."""
+    """Return whether a study has rows of the frame `kind` or, if `kind` is "design", a design."""
     if not isinstance(study, RunStore):
         return False
     if kind == "design":
@@ -190,7 +193,7 @@ def _margin_of(value: object) -> float:
 
 
 def _round_of(value: object, study: RunStore | Frames) -> int:
-    """Return the grading round that counts; raise StudyError if the study lacks it."""
+    """Return the grading round to use; raise StudyError if the study does not have it."""
     if isinstance(study, Frames) or value == 1:
         return 1
     rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
@@ -203,10 +206,10 @@ def _round_of(value: object, study: RunStore | Frames) -> int:
 def _answer_or_reason(
     study: RunStore | Frames, grader: str | None, how: Mapping[str, Any]
 ) -> tuple[Answer | None, str]:
-    """Return the answer, or the reason why the study gives none.
+    """Return the answer and an empty text, or None and the reason why there is no answer.
 
-    A `grader` that is unknown to this study may exist in the study of a notebook; the answer then
-    uses the default grader.
+    If this study has no grader `grader`, the answer uses the default grader: the name may be meant
+    for a notebook that shows another study.
     """
     try:
         try:
@@ -227,14 +230,14 @@ def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str,
 
 
 def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> Chapter:
-    """Execute a notebook and make a chapter of its outputs, also if a cell fails."""
+    """Execute a notebook and make a chapter from its outputs, even if a cell fails."""
     own = {name: value for name, value in run.values.items() if name in defaults}
     about, other_study = run.study.fingerprint, ""
     if "NEEDS" in defaults and not _has_rows(run.study, str(defaults["NEEDS"])):
-        own = {"OUT": run.values["OUT"]}  # other values are meant for this study
+        own = {"OUT": run.values["OUT"]}  # the other values are for the reported study
         about, other_study = str(defaults["PILOT"]), Path(str(defaults["DATA"])).name
     elif run.result and run.result.grader and defaults.get("PILOT", about) != about:
-        # the grader in the parameter cell belongs to the study that the notebook is about
+        # the grader in the parameter cell may not exist in this study: use that of the answer
         grader = {"GRADER": run.result.grader.partition(" (")[0]}
         own = (grader if "GRADER" in defaults else {}) | own
     stopped = ""
@@ -255,13 +258,13 @@ def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> C
 
 
 def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return the headline figure; with many skills, several figures."""
+    """Save and return the headline figure, divided into several if there are many skills."""
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
     lead = "Change in the share of answers that pass, against no skill, on the same cases."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
-        old.unlink()  # left by an earlier report
+        old.unlink()  # an earlier report may have left more figures
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = skills[start : start + ON_FIRST_PAGE]
@@ -274,9 +277,9 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
-    """Zip the files of this page and their captions, without dates; return the archive's name.
+    """Zip the named files and their captions, without dates; return the name of the archive.
 
-    If there are no files, remove an earlier archive and return an empty text.
+    If none of the files exists, remove an earlier archive and return an empty text.
     """
     paths = {file for name in names for file in (out / name, (out / name).with_suffix(".txt"))}
     files = sorted(file for file in paths if file.is_file())
@@ -290,7 +293,7 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
 
 
 def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
-    """List versions, hashes and seeds as pairs of name and value."""
+    """List versions, the study's hash, seeds and methods as pairs of name and value."""
     rows = [("Study, sha256", fingerprint), ("Python", python_version())]
     rows += [("skillcomp", skillcomp.__version__)]
     rows += [(name, version(name)) for name in _PACKAGES]
@@ -315,7 +318,7 @@ def _page_template() -> Template:
 
 
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
-    """Return the variables of the first page for the template."""
+    """Return the variables that the template needs for the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
     skills = [] if result is None else list(dict.fromkeys(result.headline()["skill"]))
     group_of = {} if result is None else result.groups

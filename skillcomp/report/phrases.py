@@ -1,4 +1,4 @@
-"""Numbers and names as phrases: rates, points, intervals and counts in sentences."""
+"""Format rates, differences, intervals, counts and names as parts of sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row: TypeAlias = pd.Series
 
 
 def rate(value: float) -> str:
-    """Format a rate in whole percent, below 1 % and above 99 % with one decimal."""
+    """Format a rate in whole percent, or with one decimal if it is below 1 % or above 99 %."""
     return quantity(value, "rate", digits=0 if 0.01 <= value <= 0.99 or value in (0, 1) else 1)
 
 
@@ -23,33 +23,33 @@ def percent(value: float) -> str:
 
 
 def points(value: float) -> str:
-    """Format the size of a difference in whole points, without a sign."""
+    """Format the size of a difference in whole percentage points, without a sign."""
     return quantity(abs(value), "points", digits=0)
 
 
 def signed(value: float) -> str:
-    """Format a difference in whole points with its sign."""
+    """Format a difference in whole percentage points, with its sign."""
     return quantity(value, "points", signed=True, digits=0)
 
 
 def limits(row: Row) -> str:
-    """Format the interval of a difference in brackets: [+2, +49]."""
+    """Format the interval of a difference in brackets, such as "[+2, +49]"."""
     return f"[{signed(row['ci_low'])}, {signed(row['ci_high'])}]"
 
 
 def difference(row: Row, unit: str = "") -> str:
-    """Format a difference with its interval: +25 points [+2, +49]."""
+    """Format a difference with its interval, such as "+25 points [+2, +49]"."""
     return f"{signed(row['estimate'])}{unit} {limits(row)}"
 
 
 def share(row: Row, form: Callable[[float], str] = rate) -> str:
-    """Format a rate with its interval, if it has one: 60 % [40 % to 80 %]."""
+    """Format a rate with its interval, such as "60 % [40 % to 80 %]"; a missing one is left out."""
     interval = f" [{form(row['ci_low'])} to {form(row['ci_high'])}]"
     return form(row["estimate"]) + ("" if pd.isna(row["ci_low"]) else interval)
 
 
 def span(row: Row) -> str:
-    """Format the interval of a difference in words: 2 to 49 more, or 12 fewer to 45 more."""
+    """Format the interval of a difference in words, such as "2 to 49 more"."""
     low, high = row["ci_low"], row["ci_high"]
     if pd.isna(low) or pd.isna(high):
         return "no interval"
@@ -64,7 +64,7 @@ def _more_or_fewer(value: float) -> str:
 
 
 def change(row: Row) -> str:
-    """Format a difference in words with its interval: 25 points more [2 to 49 more]."""
+    """Format a difference and its interval in words, such as "25 points more [2 to 49 more]"."""
     size = points(row["estimate"])
     if not float(size):
         return f"no change on average [{span(row)}]"
@@ -73,30 +73,30 @@ def change(row: Row) -> str:
 
 
 def on_cases(row: Row) -> str:
-    """Format the number of cases of a row, such as " on 14 cases"; empty if unknown."""
+    """Format the number of cases of a row, such as " on 14 cases"; empty if it is unknown."""
     n = row["n"]
     return "" if pd.isna(n) else f" on {n:,.0f} case{plural(n)}"
 
 
 def count_range(counts: pd.Series) -> str:
-    """Format the range of some counts: 5 to 20, or 5 if all are equal."""
+    """Format the range of counts, such as "5 to 20"; a single number if all are equal."""
     ends = (f"{counts.min():,.0f}", f"{counts.max():,.0f}")
     return " to ".join(dict.fromkeys(ends))
 
 
 def plural(count: float) -> str:
-    """Return the plural "s" of a regular noun, empty for a count of 1."""
+    """Return the ending of a regular noun after a count: empty for 1, otherwise "s"."""
     return "" if count == 1 else "s"
 
 
 def listing(names: Iterable[str]) -> str:
-    """Join names with commas and "and"."""
+    """Join names with commas, and the last one with "and"."""
     items = list(names)
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def reason(row: Row, *columns: str) -> str:
-    """Return the first text in some columns of a row, else its note."""
+    """Return the first text found in the given columns of a row, or its note if they have none."""
     cells = (row.get(column) for column in (*columns, "note"))
     texts = (text.strip() for text in cells if isinstance(text, str))
     return next(filter(None, texts), "no reason was recorded")
