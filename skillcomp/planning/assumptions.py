@@ -1,4 +1,4 @@
-"""Assumptions of a plan, and the studies to be planned."""
+"""Assumptions of a power analysis, and the studies to be planned."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 
 
 class Stated(TypedDict, total=False):
-    """The fields of :class:`Assumptions` as keywords."""
+    """Types of the fields of :class:`Assumptions` when they are passed as keywords."""
 
     effect: Effect
     cluster: Cluster
@@ -49,20 +49,23 @@ class Stated(TypedDict, total=False):
 class Assumptions:
     """Claim, assumed rates and variances, and settings of the simulation.
 
-    Shared by :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`. These
-    also take each field as a keyword, which overrides the field.
+    Argument of :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed`.
+    These functions also take each field as a keyword, which overrides the field.
 
     Parameters
     ----------
     effect : {"delta", "gap"}, default "delta"
-        Skill minus baseline, or the delta of far cases minus the delta of near cases.
+        Effect to plan for. A delta is skill minus baseline; a gap is the delta of far cases minus
+        the delta of near cases.
     cluster : {"case", "skill"}, default "case"
-        Whether the claim is about cases like these of these skills, or about skills in general.
+        Whether the claim is about further cases of the same skills (``case``), or about skills in
+        general (``skill``).
     scope : {"within_dimensions", "pooled"}, default "within_dimensions"
         Row of :func:`skillcomp.transfer.gap` to plan for. ``within_dimensions`` compares near and
         far cases within skills (and dimensions), so that the effect of a skill cancels. ``pooled``
         compares all near with all far cases; its interval counts the variation between skills (tau2
-        of the delta) as noise. No influence on a delta, or on a gap with ``cluster="skill"``.
+        of the delta) as noise. The scope has no influence on a delta, or on a gap with
+        ``cluster="skill"``.
     by : str or sequence of str
         Columns of the pilot that separate its rows, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
@@ -70,17 +73,18 @@ class Assumptions:
     reference : str, default "baseline"
         Reference condition of the pilot.
     baseline_rate, delta : float, optional
-        Pass rate of the baseline, which limits the possible effects, and overall delta (needed for
-        a gap).
+        Pass rate of the baseline, which limits the possible effects, and overall delta, which is
+        needed for a gap.
     tau2, omega2, sigma2 : float, optional
-        Variance of the delta (or gap) between skills; of the true delta between cases of a skill
-        (and distance); between repeats of a case, in either condition. With ``cluster="case"``, the
-        tau2 of a delta is added to omega2, as in an interval by case. The same holds for a gap with
-        ``scope="pooled"``; its tau2 is that of the delta.
+        tau2 is the variance of the delta (or gap) between skills. omega2 is the variance of the
+        true delta between cases of a skill (for a gap, of a skill and distance). sigma2 is the
+        variance between repeats of a case, used for both conditions. With ``cluster="case"``, the
+        tau2 of a delta is added to omega2, because an interval by case includes both. The same
+        holds for a gap with ``scope="pooled"``, where tau2 is that of the delta.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int
-        Simulated studies per row, and their seed; all rows use the same draws.
+        Number of simulated studies per row, and the seed that all rows share.
     ci_level : float, default 0.95
         Level of the planned interval.
 
@@ -113,7 +117,7 @@ class Assumptions:
     ci_level: float = 0.95
 
     def __post_init__(self) -> None:
-        """Check words and numbers."""
+        """Raise StudyError if a word or number is not allowed."""
         level(self.ci_level)
         whole("n_studies", self.n_studies)
         whole("seed", self.seed, least=0)
@@ -128,7 +132,7 @@ class Assumptions:
                 number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
 
     def components(self) -> dict[str, float]:
-        """Return the stated values by component; one value may set several components."""
+        """Return the stated values by component; tau2, omega2 and sigma2 set two each."""
         values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
         for end in ("", "_gap"):
             values |= {f"tau2{end}": self.tau2, f"omega2{end}": self.omega2}
@@ -136,7 +140,7 @@ class Assumptions:
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def needed(self, pilot: bool) -> list[str]:
-        """Return the names of the components that the plan requires."""
+        """Return the components that the plan requires; with a pilot, sigma2 may be unknown."""
         suffix = "_gap" if self.effect == "gap" else ""
         names = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if self.cluster == "skill" else [])
         if self.effect == "gap" and self.scope == "pooled" and self.cluster == "case":
@@ -147,7 +151,7 @@ class Assumptions:
 
 
 def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
-    """Return the assumptions with fields replaced by keywords."""
+    """Return the assumptions (by default new ones), with the fields in `words` replaced."""
     allowed = [field.name for field in fields(Assumptions)]
     for name in words:
         if name not in allowed:
@@ -157,7 +161,7 @@ def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """One study to be planned."""
+    """Size and assumptions of a study; ``n_cases`` is the number of cases per skill."""
 
     assumptions: Assumptions
     n_skills: int
@@ -166,7 +170,7 @@ class StudyPlan:
 
     @property
     def sides(self) -> list[int]:
-        """Number of cases per skill: of all cases, or for a gap of near and of far ones."""
+        """Number of cases per skill; for a gap, the numbers of near and of far cases."""
         if self.assumptions.effect == "delta":
             return [self.n_cases]
         far = round(self.n_cases * self.assumptions.far_share)
@@ -174,7 +178,7 @@ class StudyPlan:
 
     @property
     def problem(self) -> str:
-        """Reason why the plan has no answer, or an empty string."""
+        """Reason why the study is too small for an interval, or an empty string."""
         if self.assumptions.cluster == "skill" and (few := few_skills(self.n_skills)):
             return few
         if min(self.sides) < 1:
@@ -196,14 +200,14 @@ class StudyPlan:
 def plans(
     assumptions: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
 ) -> list[StudyPlan]:
-    """Return a plan for each combination of the sizes."""
+    """Return a plan for each combination of skills, cases and repeats."""
     sizes_by_name = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
     numbers = [_read_several(name, values, whole) for name, values in sizes_by_name.items()]
     return [StudyPlan(assumptions, *sizes) for sizes in product(*numbers)]
 
 
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
-    """Check a number against a range and return it; an open range excludes its ends.
+    """Return a number as float after a check of its range; an open range excludes its ends.
 
     Raises
     ------
@@ -224,12 +228,12 @@ def number(name: str, value: Any, *, least: float, most: float, open_: bool = Fa
 
 
 def level(ci_level: Any) -> float:
-    """Check the level of an interval and return it."""
+    """Return the level of an interval as float; raise StudyError if it is not between 0 and 1."""
     return number("ci_level", ci_level, least=0, most=1, open_=True)
 
 
 def whole(name: str, value: Any, *, least: int = 1) -> int:
-    """Check a whole number (of Python or numpy) and return it.
+    """Return a whole number (of Python or numpy) as int, after a check of its range.
 
     Raises
     ------
@@ -242,7 +246,7 @@ def whole(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def effects(name: str, values: Any) -> list[float]:
-    """Check one or several effects in rate units and return them as a list."""
+    """Return one or several effects as a list; raise StudyError if one is outside -2 to 2."""
     return _read_several(name, values, partial(number, least=-2, most=2))
 
 

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 _NOTHING = 1e-15  # a smaller mean square is zero up to rounding
 _EXTRA = ["n_skills", "n_repeats"]
-# the sample variance of values in [0, 1] is at most 1/2, that of the two repeats 0 and 1
+# the largest sample variance of values in [0, 1] is 1/2: two repeats with the values 0 and 1
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
@@ -41,18 +41,19 @@ def variance_components(
 ) -> pd.DataFrame:
     """Split the variance of a pilot's paired deltas into skills, cases and repeats.
 
-    The delta of a case is the mean of its repeats in one condition minus that in the reference.
+    The delta of a case is the mean of its repeats in one condition minus the mean of its repeats in
+    the reference.
     :func:`power_curve`, :func:`minimum_detectable_delta` and :func:`cases_needed` take this frame
     as their pilot.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        Outcomes frame of the pilot. Reads skill, case_id, condition, transfer and ``value``.
+        Outcomes frame of the pilot; uses skill, case_id, condition, transfer and ``value``.
     by : str or sequence of str
         Columns that separate rows, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+        Outcome of an attempt: whether all checks passed, or the share of checks passed.
     reference : str, default "baseline"
         Condition that the others are compared with.
     ci_level : float, default 0.95
@@ -64,17 +65,18 @@ def variance_components(
         Nine rows per ``by`` and condition, in the estimates columns; ``measure`` is one of
 
         - ``baseline_rate``, ``delta``: mean over cases, in rate units;
-        - ``gap``: mean delta of far cases minus that of near ones, NaN without both;
-        - ``tau2``: variance of the delta between skills; ``tau2_gap``: of the gap;
-        - ``omega2``: variance of the true delta between cases of a skill; ``omega2_gap``: between
-          cases of a skill and distance, the noise of a gap;
-        - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, mean over
-          cases; for ``passed`` the mean of p(1 - p).
+        - ``gap``: mean delta of far cases minus mean delta of near cases; NaN with fewer than two
+          cases of either kind;
+        - ``tau2``, ``tau2_gap``: variance between skills of the delta and of the gap;
+        - ``omega2``: variance of the true delta between cases of a skill;
+        - ``omega2_gap``: variance of the true delta between cases of the same skill and distance;
+        - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, averaged
+          over cases; for ``passed``, the mean of p(1 - p).
 
-        ``n`` is the number of paired cases, ``n_clusters`` of skills, ``n_repeats`` the mean number
-        of repeats per case and condition. A variance estimated below zero is 0 with a note. A
-        component that needs several skills or repeats is NaN with a note if there is only one; the
-        limits of a variance are NaN if all deltas are equal.
+        ``n`` is the number of paired cases, ``n_clusters`` the number of skills, and ``n_repeats``
+        the mean number of repeats per case and condition. A variance estimated below zero is set to
+        0 with a note. A component that needs several skills or repeats is NaN with a note if there
+        is only one. The limits of a variance are NaN if all deltas are equal.
 
     Raises
     ------
@@ -84,20 +86,22 @@ def variance_components(
 
     See Also
     --------
-    cases_needed : Number of cases to plan for after such a pilot.
+    cases_needed : Number of cases needed, given the components of a pilot.
 
     Notes
     -----
-    E(mean square within skills) = omega2 + mean noise of a case's delta, where the noise with K
-    repeats per condition is sigma2_baseline / K_baseline + sigma2_skill / K_skill. E(mean square
-    between skills) is larger by n0 tau2, with n0 the effective number of cases per skill. sigma2 is
-    the mean over cases of the sample variance between repeats. With one repeat, omega2 and sigma2
-    cannot be distinguished, and omega2 includes both.
+    The expected mean square within skills is omega2 plus the mean noise of a case's delta. This
+    noise is sigma2_baseline / K_baseline + sigma2_skill / K_skill, where K is the number of repeats
+    in a condition. The expected mean square between skills is larger by n0 tau2, where n0 is the
+    effective number of cases per skill. sigma2 is the mean over cases of the sample variance
+    between repeats. With one repeat, omega2 and sigma2 cannot be distinguished, and omega2 includes
+    both.
 
-    Limits of the rate, the delta (clustered by skill if there are several) and sigma2 are those of
-    a bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`); those of the gap combine near and
-    far by square-and-add. Limits of tau2 and omega2 are the modified large-sample limits for a
-    difference of mean squares. They assume normal deltas and are rightly wide in small pilots.
+    The limits of the rate, the delta and sigma2 are those of a bounded mean
+    (:func:`skillcomp.stats.bounded.bounded_mean`). Rate and delta are clustered by skill if there
+    are several skills. The limits of the gap combine the intervals of near and far by
+    square-and-add. The limits of tau2 and omega2 are the modified large-sample limits for a
+    difference of mean squares; they assume normal deltas and are wide in small pilots.
 
     References
     ----------
@@ -122,11 +126,12 @@ def variance_components(
 
 @dataclass(frozen=True, slots=True)
 class PilotCases:
-    """Cases with outcomes in both conditions; arrays with one entry per case.
+    """Cases with outcomes in both conditions, as arrays with one entry per case.
 
-    ``skill`` is a code; ``far`` is 1 for far, 0 for near, NaN if unknown. Suffix 1 is the
-    condition, 0 the reference: ``mean`` over repeats, ``n`` repeats with an outcome, sample
-    ``variance`` between them (NaN with one repeat).
+    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. Fields that end
+    in 1 belong to the condition, fields that end in 0 to the reference: the ``mean`` over repeats,
+    the number ``n`` of repeats with an outcome, and the sample ``variance`` between these repeats
+    (NaN with one repeat).
     """
 
     skill: NDArray[np.intp]
@@ -140,7 +145,7 @@ class PilotCases:
 
     @property
     def delta(self) -> Floats:
-        """Delta of each case."""
+        """Mean in the condition minus mean in the reference, for each case."""
         return self.mean1 - self.mean0
 
     @property
@@ -150,7 +155,7 @@ class PilotCases:
 
 
 def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
-    """Return the cases with an outcome in both conditions."""
+    """Return the cases that have an outcome both in the condition and in the reference."""
     numbers = part.assign(_value=part[value].astype("float64"))
     keys = [*CASE, "transfer"]
     sides = [
@@ -169,7 +174,7 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
 
 
 def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
-    """Return the intervals of rates and variance components by measure."""
+    """Return the interval of each measure: rates, delta, gap and variance components."""
     if not len(pairs.skill):
         nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
         return dict.fromkeys(MEASURES, nothing)
@@ -206,14 +211,14 @@ def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class _Square:
-    """A mean square with its degrees of freedom; NaN where it is not defined."""
+    """A mean square with its degrees of freedom; both are NaN if it is undefined."""
 
     value: float
     df: float
 
 
 def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
-    """Return the mean variance of a case's delta that comes from repeats."""
+    """Return the variance of a case's delta due to repeats, averaged over cases."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
     value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
     spread = sum((interval.se * float((1 / n).mean())) ** 2 for interval, n in parts)
@@ -223,7 +228,7 @@ def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
 
 
 def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
-    """Return the mean square of the cases' deltas within groups."""
+    """Return the mean square within groups of the cases' deltas; `codes` are the groups."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
@@ -233,7 +238,7 @@ def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
 
 
 def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
-    """Return the variance of deltas between cases, without the part due to repeats."""
+    """Return the variance of true deltas between cases: `square` minus the noise of repeats."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
@@ -260,7 +265,7 @@ _NEEDS = "needs at least two skills, and {} in at least one"
 
 
 def distances(pairs: PilotCases) -> PilotCases:
-    """Return the cases with a known distance (far or near), skills numbered anew."""
+    """Return the cases with a known distance (far or near); skill codes again run from 0."""
     labelled = np.isfinite(pairs.far)
     parts = {name: getattr(pairs, name)[labelled] for name in PilotCases.__slots__}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
@@ -296,7 +301,7 @@ def _gap_interval(pairs: PilotCases, ci_level: float) -> Interval:
 
 
 def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
-    """Return (first - second) / scale, a variance, with modified large-sample limits."""
+    """Return the variance (first - second) / scale with modified large-sample limits."""
     plain = (first.value - second.value) / scale
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
     low = high = math.nan
@@ -304,7 +309,7 @@ def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: 
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below / scale, 0.0), plain + above / scale
         if high <= 0:
-            # an interval with the single point 0 would claim a variance of exactly 0
+            # limits of 0 and 0 would claim that the variance is exactly 0
             low = high = math.nan
             notes.append("so are both limits: unknown")
     else:
@@ -314,7 +319,7 @@ def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: 
 
 
 def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
-    """Return the distances of both limits from a difference of mean squares."""
+    """Return the distances of the lower and the upper limit from `first - second`."""
     a, b = first.value, second.value
     low1, high1 = _scaled_chi2(alpha, first.df)
     low2, high2 = _scaled_chi2(alpha, second.df)
@@ -342,7 +347,7 @@ def _f_quantile(level: float, df1: float, df2: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Rates and variance components of a plan, with the names of `variance_components`."""
+    """Rates and variance components of a plan, named as the measures of `variance_components`."""
 
     baseline_rate: float = math.nan
     delta: float = math.nan
@@ -356,21 +361,21 @@ class Components:
 
     @property
     def one_repeat(self) -> bool:
-        """Whether the pilot has one repeat, so that repeats and cases are not distinguished."""
+        """Whether a sigma2 is unknown, so that omega2 includes the variance between repeats."""
         return math.isnan(self.sigma2_skill) or math.isnan(self.sigma2_baseline)
 
     def between_skills(self, plan: StudyPlan) -> float:
-        """Return the variance between skills of a delta, or of one side of a gap."""
+        """Return the variance between skills of the delta; for a gap, of the near or far delta."""
         if plan.assumptions.cluster == "case":
             return 0.0
-        # the effect of a skill cancels in its gap; near and far get half of tau2_gap each
+        # near and far are drawn independently, so each gets half of the variance of their gap
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance of the observed delta of a case around the mean of its skill."""
+        """Return the variance of a case's observed delta around the simulated mean."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
-            # pooled: the interval counts variation between skills as variation between cases
+            # an interval of the pooled scope counts variation between skills as variation of cases
             skills = plan.assumptions.scope == "pooled" and plan.assumptions.cluster == "case"
         else:
             variance = self.omega2
@@ -385,11 +390,11 @@ MEASURES = tuple(component.name for component in fields(Components))
 def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
 ) -> list[tuple[dict[str, Any], Components, str]]:
-    """Return keys, components and missing components of each group of a pilot.
+    """Return the keys, components and missing components of each group of a pilot.
 
-    Stated assumptions override the pilot. The third entry names in words the required components
-    that are unknown, so that other groups can still be planned; raises StudyError if all groups
-    lack some.
+    Stated assumptions override the components of the pilot. The third entry of a group is a phrase
+    that names its missing components, empty if none is missing. If every group lacks a required
+    component, StudyError is raised.
     """
     stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:
@@ -425,6 +430,6 @@ def components_by_group(
 
 
 def _missing_components(parts: Components, needed: Sequence[str]) -> str:
-    """Name the needed components that are unknown; an empty string if there are none."""
+    """Return a phrase that names the unknown components; empty if all are known."""
     absent = [name for name in needed if math.isnan(getattr(parts, name))]
     return f"leaves unknown what is needed: {', '.join(absent)}" if absent else ""

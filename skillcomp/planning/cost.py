@@ -1,6 +1,6 @@
-"""Cost of a study before it is run: calls in tokens and dollars, with caching and batches.
+"""Estimate of the tokens and dollars that a study will cost, with caching and batches.
 
-Tokens are counted by the service if there is a client, and otherwise estimated from characters.
+Tokens are counted by a client if one is given, and otherwise estimated from characters.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from skillcomp import pricing
 from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# mode: (prefixes are cached, calls are batched)
+# for each mode: whether prefixes are cached, and whether calls are batched
 MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
-ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean of the pilot's 420
+ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean length of the 420 answers of the pilot
 _COLUMNS = {
     **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
     **{"planned": "bool", "n_calls": "int64"},
@@ -56,44 +56,49 @@ def cost_estimate(
     Parameters
     ----------
     suites : Suite, iterable of Suite, or mapping such as ``store.suites``
-        Suites with the cases of the study.
+        Suites that contain the cases of the study.
     skills : mapping of slug to Skill or text, such as ``store.skills``
-        Must contain the skill of each suite.
+        Skills of the suites; the skill of each suite must be among them.
     agents, graders : str, object with ``model``, or a sequence of them
-        Names of models, or agents and graders. The ``style`` of a grader determines its prompt
-        (``forced`` if it has none).
+        Agents and graders, or the names of their models. The ``style`` of a grader determines its
+        prompt; without a style, ``forced`` is assumed.
     conditions : sequence of str
-        ``baseline`` loads nothing, ``skill`` the suite's skill. ``placebo`` and ``previous`` load
-        the text in `loaded`, or else a text as long as the skill.
+        Conditions of the study. ``baseline`` loads nothing, and ``skill`` loads the suite's skill.
+        Other conditions load their text in `loaded`; if it has none for ``placebo`` or
+        ``previous``, a text as long as the skill is assumed.
     repeats : int or mapping of str to int, default 1
-        Attempts per case, for all conditions or by condition.
+        Number of attempts per case, as one number for all conditions or by condition.
     batch, caching : bool
-        Planned mode, marked in ``planned``; the frame always has all four modes.
+        Whether the planned study uses batches and caching. The frame always has all four modes;
+        its column ``planned`` marks this one.
     loaded : mapping of str to text, Skill, or mapping of slug to either, optional
-        Text loaded in a condition, the same for all skills or by skill.
+        For each condition, the text that it loads: one text for all skills, or one per skill.
     attempts : pandas.DataFrame, optional
-        Answers of a pilot, columns case_id, condition and answer. Their mean length by case and
-        condition (else by condition, else over all) replaces `answer_tokens`.
+        Answers of a pilot, with columns case_id, condition and answer. The mean length of the
+        answers to the same case in the same condition replaces `answer_tokens`. If there are none,
+        the mean of the condition is used, or else the mean of all answers.
     client : object or callable, optional
-        Counts tokens, once per text: a synchronous anthropic client, or a function of model and
-        text. If omitted, tokens are estimated.
+        Synchronous anthropic client, or function of model and text, that counts tokens; each text
+        is counted once. If omitted, tokens are estimated.
     answer_tokens : float, default 300
-        Length of an answer.
+        Assumed length of an answer.
     thinking_tokens : float, default 0
-        Added to the output of each call and priced as output. Unknown before a first run.
+        Number of thinking tokens per call, which are added to the output and priced as output. It
+        is unknown before a first run.
     on : datetime.date, optional
         Day of the prices; today if omitted.
     prices : sequence of Price, optional
-        The user's own prices; they replace the rows of the same model in the table.
+        Own prices, which replace the library's prices of the same models.
 
     Returns
     -------
     pandas.DataFrame
-        One row per role (``agent``, ``grader``), name, model, condition and mode: ``planned``
-        (whether this is the planned mode), ``n_calls``, ``input_tokens`` (whole prompts),
-        ``cached_tokens`` and ``cache_write_tokens`` (parts of them), ``output_tokens``,
-        ``cost_usd`` (NaN if a price is unknown), ``counted`` (False if tokens are estimated) and
-        ``note``. Modes: ``plain``, ``cached``, ``batched``, ``both``.
+        One row per role (``agent`` or ``grader``), name, model, condition and mode (``plain``,
+        ``cached``, ``batched`` or ``both``). Further columns: ``planned`` (whether this is the
+        planned mode), ``n_calls``, ``input_tokens`` (of whole prompts), ``cached_tokens`` and
+        ``cache_write_tokens`` (the input tokens that are read from or written to the cache),
+        ``output_tokens``, ``cost_usd`` (NaN if a price is unknown), ``counted`` (False if tokens
+        are estimated) and ``note``.
 
     Raises
     ------
@@ -105,22 +110,23 @@ def cost_estimate(
 
     See Also
     --------
-    cost_total : Sums over all rows of a mode.
+    cost_total : Sums of all rows of each mode.
 
     Notes
     -----
-    Without a client, a token is 3.5 characters of English (Anthropic's glossary). Newer tokenizers
-    give up to 30 % more tokens; code and other languages even more. The length of instructions is
-    measured on the prompt templates. Output is an assumption: answers as above, and 225 characters
-    for a verdict with quote and rationale, as in the pilot.
+    Without a client, 3.5 characters of English text count as a token (Anthropic's glossary). Newer
+    tokenizers give up to 30 % more tokens, and code and other languages give even more. The length
+    of instructions is measured on the prompt templates. The length of replies is assumed: answers
+    as described above, and 225 characters for a verdict with quote and rationale, as in the pilot.
 
-    With caching, the first call writes the prefix to the cache and all others read it. The prefix
-    is the loaded skill (agents), or instructions and skill (graders), and is shared by the
-    conditions of a grader. The cost is a lower bound: it assumes that calls follow within the five
-    minutes of the cache, and that calls in a batch hit the cache, which is not guaranteed. Prefixes
-    below the model's minimum are not cached, with a note. Not included: retries, repeated calls
-    after malformed replies, refusals, gold and retests, tools and traces of CLI agents, taxes and
-    discounts.
+    With caching, the first call writes its prefix to the cache, and all other calls with this
+    prefix read it. The prefix of an agent is the loaded skill; the prefix of a grader is its
+    instructions and the skill, and is the same in all conditions. The cost is a lower bound. It
+    assumes that each call follows the previous one before the cache expires after five minutes, and
+    that calls in a batch find the prefix in the cache, which is not guaranteed. Prefixes shorter
+    than the model's minimum are not cached; a note says so. The cost does not include retries,
+    repeated calls after malformed replies, refusals, gold and retests, tools and traces of CLI
+    agents, taxes and discounts.
 
     Examples
     --------
@@ -162,8 +168,8 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per mode: mode, planned, n_calls, input_tokens, output_tokens, ``cost_usd`` (NaN if
-        the cost of any row is unknown), ``ratio`` (to the plain cost) and ``note`` (the unknown
-        prices).
+        the cost of any row is unknown), ``ratio`` (cost divided by the cost of the mode ``plain``)
+        and ``note`` (which prices are unknown).
 
     Raises
     ------
@@ -176,7 +182,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     modes = estimate.groupby("mode", sort=False)
     counts = ["n_calls", "input_tokens", "output_tokens"]
     table = modes[["planned"]].all().join(modes[counts].sum())
-    # skipna=False: the sum is unknown if a part is
+    # skipna=False: the sum is unknown if the cost of any row is unknown
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
     unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
@@ -187,7 +193,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 def _condition_rows(
     who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row per condition; each prefix is written to the cache once and then read."""
+    """Yield the row of each condition; the first call with a prefix writes it to the cache."""
     written: set[str] = set()
     least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():
@@ -233,12 +239,12 @@ def _usages_with_cache(
         yield pricing.Usage(whole, call.output, cached_tokens=call.prefix), n
 
 
-# The calls of a study: prompts and replies in tokens, without prices
+# From here on: the calls of a study, with prompts and replies in tokens, without prices
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 
-CHARS_PER_TOKEN = 3.5  # of English text; the glossary of platform.claude.com
-MESSAGE_TOKENS = 8  # per message: role and delimiters
+CHARS_PER_TOKEN = 3.5  # per token of English text, from the glossary of platform.claude.com
+MESSAGE_TOKENS = 8  # for the role and the delimiters of a message
 SKILL_FRAME = 64  # characters around a skill in the system prompt of an agent
 # Shortest prompt prefix that the service caches, in tokens (documentation of prompt caching, read
 # 2026-11-21); 1,024 is assumed for models that are not listed.
@@ -256,7 +262,7 @@ _ASSUMED_MINIMUM = 1024
 
 
 def minimum_prefix(model: str | None) -> int:
-    """Return the fewest tokens of a prompt prefix that is cached."""
+    """Return the length in tokens from which the service caches a prompt prefix."""
     name = model or ""
     dated = name.rpartition("-")
     name = dated[0] if dated[2].isdigit() and len(dated[2]) == 8 else name
@@ -265,11 +271,12 @@ def minimum_prefix(model: str | None) -> int:
 
 @dataclass(frozen=True)
 class GraderFrame:
-    """Characters of a grader's prompt and reply without the data, measured on its templates.
+    """Numbers of characters in a grader's prompt and reply, without the data of the case.
 
-    ``system`` is instructions with the schema of the reply; ``case`` and ``check`` are the tags of
-    a case and of each check; ``reply`` and ``verdict`` are the parts of a reply that occur once and
-    per check. ``sees_skill`` is whether the prompt has skill, concept field and expected reasoning.
+    ``system`` counts the instructions and the schema of the reply. ``case`` counts the tags that
+    occur once per case, and ``check`` those that occur once per check. ``reply`` counts the part of
+    a reply that occurs once, and ``verdict`` the part that occurs once per check. ``sees_skill`` is
+    whether the prompt contains the skill, the concept field and the expected reasoning.
     """
 
     system: int
@@ -280,19 +287,20 @@ class GraderFrame:
     sees_skill: bool = True
 
 
-# Fitted to skillcomp.live.graders.prompts by least squares over the pilot's 84 cases; quotes and
-# rationales of the pilot's g2 have 66 and 75 characters on average. A test compares the templates.
+# The numbers were fitted to the prompts of skillcomp.live.graders.prompts by least squares over the
+# pilot's 84 cases. The quotes of the pilot's grader g2 have 66 characters on average, and its
+# rationales have 75. A test compares the numbers with the templates.
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
-    # rubric.j2 and rubric-case.j2; only for tasks with a rubric
+    # the templates rubric.j2 and rubric-case.j2, used only for tasks with a rubric
     "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }
 
 
 def frame_of_grader(grader: Any) -> GraderFrame:
-    """Return the frame of a grader's style; ``forced`` if it has none."""
+    """Return the frame for the style of a grader; without a known style, that of ``forced``."""
     return _FRAMES.get(getattr(grader, "style", "forced"), _FRAMES["forced"])
 
 
@@ -300,22 +308,22 @@ def frame_of_grader(grader: Any) -> GraderFrame:
 class Counter:
     """Counts tokens with a client, or estimates them from characters without one.
 
-    The client is an anthropic client (``messages.count_tokens(model=, messages=)``), used only for
-    models with a name that begins with ``claude``, or a function of model and text. Each text is
-    counted once.
+    The client is a function of model and text, or an anthropic client with the method
+    ``messages.count_tokens(model=, messages=)``. An anthropic client is used only for models with a
+    name that begins with ``claude``. Each text is counted once.
     """
 
     client: Any = None
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def counts(self, model: str | None) -> bool:
-        """Return whether texts for a model are counted (True) or estimated."""
+        """Return whether texts for a model are counted (True) or estimated (False)."""
         if self.client is None or model is None:
             return False
         return not hasattr(self.client, "messages") or model.startswith("claude")
 
     def __call__(self, model: str | None, text: str) -> float:
-        """Return the tokens of a text; an estimate excludes role and delimiters."""
+        """Return the number of tokens of a text; an estimate excludes role and delimiters."""
         if not text:
             return 0.0
         if model is None or not self.counts(model):
@@ -327,7 +335,7 @@ class Counter:
 
     @staticmethod
     def letters(n: float) -> float:
-        """Return the estimated tokens of ``n`` characters of English text."""
+        """Return the estimated number of tokens in ``n`` characters of English text."""
         return n / CHARS_PER_TOKEN
 
     def _count_with_client(self, model: str, text: str) -> float:
@@ -345,12 +353,12 @@ class Counter:
 
 
 def loaded_text(skill: Skill | str) -> str:
-    """Return the text of a skill as loaded, or the text itself."""
+    """Return the text that an agent loads for a skill; a plain text is returned unchanged."""
     return skill if isinstance(skill, str) else skill.text or skill.body
 
 
 def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
-    """Return the data of a case in a grader's prompt, without the answer."""
+    """Return what a grader's prompt contains about a case, except the answer."""
     parts = [case.prompt]
     for check in case.checks:
         parts.append(f"{check.check_id} {check.description}")
@@ -365,8 +373,9 @@ def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
 class Calls:
     """``n`` calls with the same prefix, prompt and length of reply.
 
-    Prefixes with the same ``key`` are written to the cache once. ``prefix``, ``rest`` and
-    ``output`` are tokens: of the part that may be cached, of the rest of the prompt, of the reply.
+    Calls with the same ``key`` have the same prefix, which is written to the cache once.
+    ``prefix``, ``rest`` and ``output`` are the numbers of tokens of the part of the prompt that may
+    be cached, of the rest of the prompt, and of the reply.
     """
 
     key: str
@@ -380,7 +389,8 @@ class Calls:
 class Caller:
     """An agent or a grader with its calls in each condition.
 
-    ``counted`` is whether its tokens were counted (True) or estimated.
+    ``calls`` and ``notes`` are by condition. ``counted`` is whether tokens were counted (True) or
+    estimated (False).
     """
 
     role: str
@@ -393,7 +403,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class CostedStudy:
-    """Arguments of `cost_estimate`."""
+    """Arguments of `cost_estimate`, from which the calls of agents and graders are derived."""
 
     suites: Mapping[str, Suite]
     skills: Mapping[str, Skill]
@@ -406,7 +416,7 @@ class CostedStudy:
     lengths: Mapping[tuple[str, str], float]
 
     def __post_init__(self) -> None:
-        """Check skills, conditions and repeats."""
+        """Raise StudyError if skills, conditions or repeats are not as `cost_estimate` requires."""
         for suite in self.suites.values():
             if suite.skill not in self.skills:
                 rule = (
@@ -439,7 +449,7 @@ class CostedStudy:
         return Caller(role, _display_name(agent), model, calls, self.count.counts(model), notes)
 
     def text(self, condition: str, skill: Skill) -> str | None:
-        """Return the loaded text; None if unknown (then assumed to be as long as the skill)."""
+        """Return the text that a condition loads; None if it is not known."""
         if condition == "baseline":
             return ""
         if condition == "skill":
@@ -450,7 +460,7 @@ class CostedStudy:
         return None if loaded is None else loaded_text(loaded)
 
     def agent(self, agent: Any) -> Caller:
-        """Return the calls of an agent: all cases in all conditions."""
+        """Return an agent with its calls, which answer all cases in all conditions."""
         model = _model_name(agent)
         notes: dict[str, str] = {}
 
@@ -469,7 +479,7 @@ class CostedStudy:
         return self.caller("agent", agent, calls_of, notes)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
-        """Return the calls of a grader: all answers of all agents."""
+        """Return a grader with its calls, which grade all answers of all agents."""
         model, frame = _model_name(grader), frame_of_grader(grader)
         letters = self.count.letters
 
@@ -490,7 +500,7 @@ class CostedStudy:
         return self.caller("grader", grader, calls_of, {})
 
     def answer(self, case: Case, condition: str) -> float:
-        """Return the length of an answer in tokens, from the pilot if there is one."""
+        """Return the length of an answer in tokens, estimated from the pilot if there is one."""
         for key in ((case.case_id, condition), ("", condition), ("", "")):
             if key in self.lengths:
                 return self.count.letters(self.lengths[key])
@@ -533,7 +543,11 @@ def _display_name(who: Any) -> str:
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:
-    """Return mean characters of answers by case and condition, by condition, and overall."""
+    """Return the mean length of answers in characters, by case and condition and more coarsely.
+
+    The key of a mean over all cases has an empty case_id; the key of the overall mean is two empty
+    strings.
+    """
     if attempts is None:
         return {}
     absent = [c for c in ("case_id", "condition", "answer") if c not in attempts.columns]

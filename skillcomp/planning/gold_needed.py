@@ -25,21 +25,23 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
-FEWEST = 10  # gold cases; coverage of the PPI interval was not tested with fewer
+FEWEST = 10  # gold cases; the coverage of the PPI interval was not tested with fewer
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
-_NO_ERROR = 1e-9  # a smaller difference of gold and grader is rounding
-_FEWEST_PILOT = 5  # gold cases of a pilot; with fewer, a covariance is not usable
+_NO_ERROR = 1e-9  # a smaller difference between gold and grader is a rounding error
+_FEWEST_PILOT = 5  # gold cases of a pilot; with fewer, the covariance is too imprecise
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Means and covariances of the cases' paired differences, of a pilot or of its resamples.
+    """Means and covariances of the cases' paired differences, in a pilot or in its resamples.
 
-    ``mean`` (..., 3) and covariance ``joint`` (..., 3, 3) are over the cases with gold, of gold, of
-    the grader over all repeats, and of the grader on the repeats with gold. ``grader`` is the
-    variance of the grader over all cases. ``errors`` and ``largest`` (..., 2) are the share of
-    cases with gold above, and below, the grader, and the largest such difference. ``checks`` is the
-    number of checks per case, ``n_gold`` the number of cases with gold (infinite for assumptions).
+    A case has three paired differences: by gold, by the grader over all repeats, and by the grader
+    on the repeats with gold. ``mean`` (..., 3) and ``joint`` (..., 3, 3) are their means and
+    covariances over the cases with gold; ``grader`` is the variance of the second over all cases.
+    ``errors`` (..., 2) is the share of gold cases on which gold is above the grader, and the share
+    on which it is below; ``largest`` (..., 2) is the largest difference in each direction.
+    ``checks`` is the number of checks per case, and ``n_gold`` the number of cases with gold
+    (infinite for assumptions).
     """
 
     mean: Floats
@@ -51,16 +53,17 @@ class Differences:
     n_gold: float = math.inf
 
 
-# of a pilot, and of its resamples if there are any
+# the differences in a pilot, and those in its resamples if there are any
 Pilots = tuple[Differences, Differences | None]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
-    """Return variance and grader weight of the PPI++ paired delta with n gold cases.
+    """Return the variance and grader weight of the PPI++ paired delta with n gold cases.
 
-    As in :func:`skillcomp.stats.ppi.ppi_paired`: separate means of cases with and without gold if n
-    is below ``n_cases``, one value per case if every case has gold. Without imagined errors. The
-    result has the leading dimensions of the pilot, then those of n.
+    The delta is that of :func:`skillcomp.stats.ppi.ppi_paired`. If n is below ``n_cases``, it uses
+    separate means of the cases with and without gold; if every case has gold, it uses one value per
+    case. Imagined errors are not included. The results have the leading dimensions of the pilot,
+    then those of n.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
@@ -68,7 +71,7 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
     with np.errstate(invalid="ignore", divide="ignore"):
         lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
-        # gold on one repeat of every case: the true mean of a case cancels
+        # every case has gold on one repeat, so the true mean of a case cancels
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
         full_lam = _clipped_ratio(-both, gap)
@@ -80,9 +83,9 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
 def imagined_variance(pilot: Differences, n: Ints) -> Floats:
     """Return the expected variance of imagined errors, for a grader of weight 1.
 
-    With fewer than five errors in one direction, :func:`skillcomp.stats.ppi.ppi_paired` adds one
-    imagined error in each direction: a whole case, or as large as the largest error if there are
-    five in that direction.
+    If gold shows fewer than five errors in a direction, :func:`skillcomp.stats.ppi.ppi_paired` adds
+    one imagined error in each direction. In a direction with at least five errors, it is as large
+    as the largest of them; otherwise it is a whole case.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
@@ -94,7 +97,7 @@ def imagined_variance(pilot: Differences, n: Ints) -> Floats:
 def expected_length(
     pilot: Differences, n: Ints, n_cases: int, ci_level: float
 ) -> tuple[Floats, Floats]:
-    """Return the length of the interval with its expected variance, and the grader weight."""
+    """Return the length that the expected variance gives the interval, and the grader weight."""
     variance, lam = expected_variance(pilot, n, n_cases)
     whole = n >= n_cases
     weight = np.where(whole, 0.0, lam)
@@ -133,70 +136,73 @@ def gold_needed(
 ) -> pd.DataFrame:
     """Estimate how many cases need gold for a corrected delta with an interval of a target width.
 
-    Plans the PPI++ paired delta: verdicts on all cases, and gold in both conditions on one repeat
-    of randomly drawn cases. Based on a pilot with verdicts and gold, or on stated assumptions.
+    The planned estimate is the PPI++ paired delta. It needs verdicts on all cases, and gold in both
+    conditions on one repeat of randomly drawn cases. The plan is based on a pilot with verdicts and
+    gold, or on stated assumptions.
 
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame, optional
-        Frames of the pilot. If an item has several gold labels, the adjudicated one is used, or
-        else the label on which all labellers agree.
+        Frames of the pilot. If an item has several gold labels, the adjudicated label is used; if
+        there is none, all labellers must agree.
     width : float or sequence of float, default 0.2
         Target length of the interval of the delta, in rate units.
     n_cases : int, optional
-        Number of cases of the planned study; if omitted, that of the pilot.
+        Number of cases of the planned study; by default the number of cases of the pilot.
     by : str or sequence of str
         Columns that separate rows, such as ``["grader"]``.
     value : {"share_passed", "passed"}, default "share_passed"
-        Share of checks passed, or whole attempts passed.
+        Outcome of an attempt: the share of checks passed, or whether all checks passed.
     reference : str, default "baseline"
         Condition that the others are compared with.
     sensitivity, specificity : float or mapping of str to float, optional
-        Assumed for single checks (value ``passed``: for whole attempts): one number, or one for
-        ``baseline`` and ``skill`` each. Needed without a pilot, and then with ``n_cases``,
-        ``baseline_rate``, ``delta`` and ``gold_variance``.
+        Assumed sensitivity and specificity of the grader on single checks: one number, or a mapping
+        with the keys ``baseline`` and ``skill``. Without a pilot, both are required, and so are
+        ``n_cases``, ``baseline_rate``, ``delta`` and ``gold_variance``.
     baseline_rate, delta : float, optional
-        Assumed rates by gold.
+        Assumed rate of the baseline, and difference of the skill from it, by gold.
     gold_variance : float, optional
-        Assumed variance over cases of the true paired difference of one attempt per condition.
+        Assumed variance over cases of the paired difference by gold of one attempt per condition.
     n_checks : int, default 5
-        Checks per case, without a pilot.
+        Number of checks per case; not used with a pilot.
     ci_level : float, default 0.95
         Level of the planned interval and of the limits of ``estimate``.
     n_resamples, seed : int
-        Bootstrap over the pilot's cases for the limits.
+        Number of bootstrap resamples of the pilot's cases for the limits, and their seed.
 
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by``, condition and width: measure ``gold_cases``, ``gold_attempts`` (two
-        per case) and ``gold_labels`` (attempts times checks per case). ``estimate`` is the smallest
-        sufficient number; limits are bootstrap percentiles over the pilot's cases. NaN with a note
-        if gold on every case is not sufficient, or fewer than 5 cases of the pilot have gold.
-        ``note`` also counts labels without a matching attempt. Extra columns: width,
-        expected_width, n_cases, correlation (of gold and grader differences over cases with gold),
-        lam (weight of the grader at the estimate).
+        Three rows per ``by``, condition and width, with the measures ``gold_cases``,
+        ``gold_attempts`` (two per case) and ``gold_labels`` (attempts times checks per case).
+        ``estimate`` is the smallest sufficient number; its limits are bootstrap percentiles over
+        the pilot's cases. It is NaN with a note if gold on every case is not sufficient, or if
+        fewer than 5 cases of the pilot have gold. ``note`` also counts labels without a matching
+        attempt. Extra columns: width, expected_width, n_cases, correlation (between the paired
+        differences by gold and by the grader, over cases with gold) and lam (weight of the grader
+        at the estimate).
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders would be pooled, or labellers disagree without an
-        adjudicated label.
+        If a frame breaks its contract, if graders would be pooled, or if labellers disagree and no
+        label is adjudicated.
     StudyError
         If neither a pilot nor all assumptions are given, or a number is out of range.
 
     See Also
     --------
     skillcomp.stats.ppi.ppi_paired : The planned interval.
-    skillcomp.reliability.label_sheet : Draws the answers to label.
+    skillcomp.reliability.label_sheet : Sheet of randomly drawn answers to label.
 
     Notes
     -----
-    The length is that of the interval ``ppi`` of :func:`skillcomp.correction.delta`
-    (:func:`skillcomp.stats.ppi.ppi_limits`), with the variance of PPI++ at its tuned weight. The
-    imagined errors enter with the probability that gold shows too few errors. Assumptions imply
-    independent errors of checks. The answer is at least 10 gold cases, because coverage with fewer
-    was not tested.
+    The planned interval is ``ppi`` of :func:`skillcomp.correction.delta`; its limits are those of
+    :func:`skillcomp.stats.ppi.ppi_limits` with the variance of PPI++ at its tuned weight. If gold
+    shows too few errors of the grader, that interval adds imagined errors; the plan adds them in
+    proportion to the probability of this. Without a pilot, the errors of different checks are
+    assumed to be independent. At least 10 gold cases are planned, because coverage with fewer was
+    not tested.
 
     References
     ----------
@@ -240,7 +246,7 @@ def gold_needed(
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences of a pilot and of its resamples; NaN and None with too few cases."""
+    """Return the differences in a pilot and its resamples; NaN and None with few gold cases."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
@@ -253,7 +259,7 @@ def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: 
 def _count_rows(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, about: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the three rows (cases, attempts, labels) of a width."""
+    """Return the three rows (gold cases, attempts and labels) for one target width."""
     pilot, joint = pilots[0], pilots[0].joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
     extra = {**about, "width": width, "n_cases": n_cases}
@@ -270,7 +276,7 @@ def _count_rows(
 
 
 def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
-    """Return the reason why there is no plan, or an empty string."""
+    """Return the reason why nothing can be planned, or an empty string."""
     if pilot.n_gold < _FEWEST_PILOT:
         return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:
@@ -283,7 +289,7 @@ def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
 def _fewest_gold_cases(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
 ) -> tuple[Interval, dict[str, float]]:
-    """Return the smallest sufficient number of gold cases, with expected width and weight."""
+    """Return the fewest gold cases for the width; also the expected width and grader weight."""
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilots[0], n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))
@@ -307,7 +313,7 @@ def _scaled_count(interval: Interval, factor: float) -> Interval:
 
 
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
-    """Return the first sufficient position on the last axis; the size of the axis if none is."""
+    """Return the first index on the last axis with a sufficient length; its size if none has."""
     enough = length <= width * (1 + 1e-12)
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
 
@@ -331,9 +337,10 @@ def _bootstrap_limits(
 
 
 def differences_of(values: Floats, checks: float) -> Differences:
-    """Compute `Differences` of an array of cases by (gold, grader, grader on gold).
+    """Compute `Differences` from an array of cases (second-last axis) by paired differences.
 
-    Gold is NaN for cases without gold.
+    The last axis holds the differences by gold, by the grader over all repeats, and by the grader
+    on the repeats with gold; the first and third are NaN for cases without gold.
     """
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
@@ -369,13 +376,13 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
-    # with different error rates, assume that each condition has half the variance of gold
+    # if the error rates of the conditions differ, each is assumed to have half the gold variance
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]
     joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
     apparent = seen["skill"] - seen["baseline"]
-    # normal approximation of the sum of errors of a case, in steps of one check
+    # the summed errors of a case are taken as normal, in steps of one check
     off, spread = change - apparent, math.sqrt(error)
     step = 0.5 / n_checks
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
@@ -393,8 +400,10 @@ def _rate_of_condition(rate: Rate | None, condition: str) -> float:
 class _LabelledCases:
     """Paired differences of one group and condition.
 
-    ``cases`` has one row per case with verdicts in both conditions: ``gold`` (NaN without gold in
-    both), ``grader`` over all repeats, ``on_gold`` (the grader over the attempts with gold).
+    ``cases`` has one row per case with verdicts in both conditions. Columns of differences:
+    ``gold`` (NaN without gold in both conditions), ``grader`` (over all repeats) and ``on_gold``
+    (the grader, over the attempts with gold). ``about`` identifies the group and condition;
+    ``n_checks`` is the mean number of checks per case.
     """
 
     about: dict[str, Any]
@@ -407,8 +416,8 @@ def case_differences(
 ) -> tuple[list[_LabelledCases], str]:
     """Return the cases' differences by group and condition, and a note on unmatched gold labels.
 
-    As in :mod:`skillcomp.correction`, a check without verdict is missing, and an attempt passes
-    only if all of its checks are known to pass.
+    As in :mod:`skillcomp.correction`, a check without a verdict counts as missing, and an attempt
+    passes only if all of its checks are known to pass.
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=None, what="planning.gold_needed")
     checks = {

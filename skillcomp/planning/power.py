@@ -30,21 +30,21 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
-GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # of two deltas
+GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # differences of two deltas
 
-MOST_CASES = 2000  # per skill: a search beyond this has no practical answer
-STEPS_OF_SHARES = 20  # steps from 0 to 1 of simulated deltas of shares of checks
+MOST_CASES = 2000  # largest number of cases per skill that a search tries
+STEPS_OF_SHARES = 20  # with value="share_passed", deltas are simulated in steps of 1/20
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
-_LABELS = ["skills", "cases", "repeats"]  # sizes in words, for legends
+_LABELS = ["skills", "cases", "repeats"]  # columns with sizes in words, for legends
 _NOTHING = 1e-15  # a smaller variance is 0 up to rounding
-_EDGE = 1e-3  # smallest distance of the rates of an effect from 0 and 1
-_STEP = 5e-4  # precision of a minimum detectable effect
-_SKILLS = np.linspace(-4.0, 4.0, 41)  # effects of skills, in standard deviations
+_EDGE = 1e-3  # an effect is possible if all its rates are this far from 0 and 1
+_STEP = 5e-4  # the search for a minimum detectable effect stops at this precision
+_SKILLS = np.linspace(-4.0, 4.0, 41)  # grid of skill effects, in standard deviations
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
-_NEAREST = 1e-6  # tolerance for the largest and the smallest possible variance
+_NEAREST = 1e-6  # tolerance when a variance is compared with the possible range
 
 
 def power_curve(
@@ -60,17 +60,19 @@ def power_curve(
     """Estimate the power of a study to detect a delta or a near/far gap.
 
     Power is the chance that the interval excludes 0 and the estimate has the right sign. Use
-    :func:`minimum_detectable_delta` and :func:`cases_needed` for the inverse questions.
+    :func:`minimum_detectable_delta` to find the effect, and :func:`cases_needed` to find the number
+    of cases, for a given power.
 
     Parameters
     ----------
     pilot : pandas.DataFrame, optional
-        Outcomes frame of a pilot, or the frame of :func:`variance_components`. Stated components
-        override those of the pilot, and are required without one.
+        Outcomes frame of a pilot, or the frame of :func:`variance_components`. Components stated in
+        the assumptions override those of the pilot; without a pilot, they are required.
     sizes : float or sequence of float
         True effects in rate units; a gap is far minus near and may be negative.
     n_skills, n_cases, n_repeats : int or sequence of int
-        Skills, cases per skill, and attempts per case and condition; all combinations are planned.
+        Skills, cases per skill, and attempts per case and condition; one study is planned for each
+        combination.
     assumptions : Assumptions, optional
         Claim, stated components and settings of the simulation.
     **words
@@ -79,18 +81,19 @@ def power_curve(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition, plan and size: measure ``power``, estimate from 0 to 1,
-        limits of the simulation error (95 %), and effect, cluster, scope (of a gap), n_skills,
-        n_cases (per skill), n_repeats, size. ``skills``, ``cases`` and ``repeats`` are the sizes in
-        words for a legend, such as "1 repeat". NaN with a note if the plan has no interval (fewer
-        than five skills with ``cluster="skill"``), the size requires a rate outside 0 to 1, or the
-        group of the pilot has no variance or lacks a component.
+        One row per ``by``, condition, plan and size. The measure is ``power`` and the estimate is
+        between 0 and 1; its 95 % limits show the simulation error. Extra columns: effect, cluster,
+        scope (of a gap), n_skills, n_cases (per skill), n_repeats, size, and ``skills``, ``cases``
+        and ``repeats``, the numbers in words for a legend, such as "1 repeat". The estimate is NaN
+        with a note if the plan has no interval (for example with fewer than five skills and
+        ``cluster="skill"``), if the size requires a rate outside 0 to 1, or if the group of the
+        pilot has no variance or lacks a component.
 
     Raises
     ------
     StudyError
-        If a required component is neither stated nor estimated in any group of the pilot, or a word
-        or number is not allowed.
+        If every group of the pilot lacks a required component that is not stated, or if a word or
+        number is not allowed.
     FrameError
         If the pilot breaks its contract or pools graders.
 
@@ -101,16 +104,19 @@ def power_curve(
     Notes
     -----
     The delta of a case is drawn in steps of 1 / repeats from a distribution with the mean of its
-    skill and the variance omega2 + (sigma2_skill + sigma2_baseline) / repeats. Among all such
-    distributions it is the one with the largest entropy; with one repeat only one exists. Effects
-    of skills are normal (cluster ``skill``). If the variance is impossible for a size, the nearest
-    possible one is used, with a note. For a pilot with one repeat, which does not distinguish cases
-    from repeats, further repeats are assumed to gain nothing.
+    skill and the variance omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such
+    distributions, the one with the largest entropy is used; with one repeat there is only one. With
+    ``cluster="skill"``, the effects of skills are drawn from a normal distribution. If a delta of
+    this size cannot have the variance, the nearest possible variance is used, with a note. A pilot
+    with one repeat does not distinguish cases from repeats; further repeats are then assumed to
+    gain nothing.
 
-    Each simulated study is tested with the interval that the analyses report: the bounded mean
-    (:func:`skillcomp.stats.bounded.bounded_mean`) of :func:`skillcomp.deltas.paired`; for a gap
+    Each simulated study is tested with the interval that the analyses report. For a delta, this is
+    the bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`), as in
+    :func:`skillcomp.deltas.paired`. For a gap, it is
     :func:`skillcomp.stats.gaps.standardised_gap` with one level, as in
-    :func:`skillcomp.transfer.gap`; for a claim about skills the bounded mean of the skills' gaps.
+    :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, it is the bounded mean of the skills'
+    deltas or gaps.
 
     References
     ----------
@@ -155,24 +161,25 @@ def minimum_detectable_delta(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition and plan: measure ``minimum_detectable_delta`` or
-        ``minimum_detectable_gap`` (absolute size of a negative gap: the skill helps far cases
-        less), estimate in rate units, and effect, cluster, scope, n_skills, n_cases, n_repeats,
-        power. No limits, because the components are assumed to be known: plan for a range of them.
-        NaN with a note if no possible effect reaches the power.
+        One row per ``by``, condition and plan. The measure is ``minimum_detectable_delta`` or
+        ``minimum_detectable_gap``, and the estimate is in rate units. For a gap, it is the absolute
+        size of a negative gap (the skill helps far cases less). Extra columns: effect, cluster,
+        scope, n_skills, n_cases, n_repeats, power. There are no limits, because the components are
+        assumed to be known: plan for a range of components. The estimate is NaN with a note if no
+        possible effect reaches the power.
 
     Raises
     ------
     StudyError, FrameError
-        As :func:`power_curve`.
+        As in :func:`power_curve`.
 
     See Also
     --------
-    power_curve : The whole curve.
+    power_curve : Power for given effects.
 
     Notes
     -----
-    Bisection with the same draws at every step.
+    The effect is found by bisection, with the same random draws at every step.
 
     Examples
     --------
@@ -212,25 +219,25 @@ def cases_needed(
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by``, condition, plan and size: measure ``cases_per_skill``,
-        ``cases_in_all`` and ``attempts`` (both conditions, all repeats), and effect, cluster,
-        scope, n_skills, n_cases (per skill), n_repeats, size, power. No limits, as in
-        :func:`minimum_detectable_delta`. NaN with a note if no number of cases is sufficient, for
-        instance because few skills differ too much.
+        Three rows per ``by``, condition, plan and size, with the measures ``cases_per_skill``,
+        ``cases_in_all`` and ``attempts`` (in both conditions, with all repeats). Extra columns:
+        effect, cluster, scope, n_skills, n_cases (per skill), n_repeats, size, power. There are no
+        limits, as in :func:`minimum_detectable_delta`. The estimate is NaN with a note if no number
+        of cases is sufficient, for instance because there are few skills and they differ too much.
 
     Raises
     ------
     StudyError, FrameError
-        As :func:`power_curve`.
+        As in :func:`power_curve`.
 
     See Also
     --------
-    gold_needed : Number of these cases that need gold labels.
+    gold_needed : Number of cases that need gold labels.
 
     Notes
     -----
-    Found by bisection. The error of the simulated power (about 1.3 points with 1,000 studies)
-    changes the answer by a few per cent.
+    The number is found by bisection. The error of the simulated power (about 1.3 points with 1,000
+    studies) changes it by a few per cent.
 
     Examples
     --------
@@ -268,9 +275,9 @@ def _check_power(power: float, ci_level: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStudy:
-    """One group of the pilot with one plan.
+    """One plan, with the variance components of one group of the pilot.
 
-    Its power is the share of simulated studies with these components that detect their effect.
+    ``lacking`` names the required components that are unknown; it is empty if there are none.
     """
 
     about: dict[str, Any]
@@ -280,7 +287,7 @@ class _PlannedStudy:
 
     @property
     def problem(self) -> str:
-        """Reason why there is no answer, or an empty string."""
+        """Reason why the power cannot be computed, or an empty string if it can."""
         if self.lacking:
             return f"the pilot {self.lacking}"
         if self.plan.problem:
@@ -291,13 +298,13 @@ class _PlannedStudy:
     def room(self, sign: float) -> float:
         """Return the largest effect with this sign that keeps all rates between 0 and 1."""
         base = 0.5 if math.isnan(self.components.baseline_rate) else self.components.baseline_rate
-        # with an unknown baseline, any delta is possible
+        # if the baseline rate is unknown, any delta from -1 to 1 is allowed
         up, down = (1 - base, base) if not math.isnan(self.components.baseline_rate) else (1.0, 1.0)
         if self.plan.assumptions.effect == "delta":
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.components.delta, down + self.components.delta
-        # far cases move by (1 - share) of the gap, near ones by share of it the other way
+        # a gap moves the far cases by (1 - share) of it and the near cases by -share of it
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 
@@ -328,14 +335,14 @@ class _PlannedStudy:
 
     @property
     def method(self) -> str:
-        """Method in words."""
+        """Description of the simulation and its test, for the method column."""
         settings = self.plan.assumptions
         judge = f"the bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
         return f"simulation of {studies}, judged by {judge}"
 
     def nothing(self, why: str) -> Interval:
-        """Return an undefined interval with the reason."""
+        """Return an undefined interval; its note is the reason `why`."""
         return undefined(self.method, why, ci_level=self.plan.assumptions.ci_level)
 
     def power(self, size: float) -> Interval:
@@ -350,9 +357,9 @@ class _PlannedStudy:
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
-        # the test of a study: whether its interval excludes 0
+        # a study detects the effect if its interval excludes 0; the p-value decides that
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
-        if settings.cluster == "skill":  # the mean over skills of their deltas, or of their gaps
+        if settings.cluster == "skill":  # one value per skill: its mean delta, or its gap
             means = [side @ values / n for side, n in zip(drawn, plan.sides, strict=True)]
             if settings.effect == "delta":
                 solved = bounded.bounded_mean_many(means[0], quantity=DELTAS, **how)
@@ -371,9 +378,10 @@ class _PlannedStudy:
     def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float, steps: int
     ) -> tuple[Counted, bool]:
-        """Draw the number of cases with each delta, by study (or by study and skill).
+        """Draw how many cases of each study have each possible value of the delta.
 
-        The second entry is whether a delta can have this variance.
+        With ``cluster="skill"``, the cases are counted by study and skill. Also return whether a
+        delta with this mean can have the planned variance.
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
         variance = self.components.of_a_case(self.plan)
@@ -418,7 +426,7 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
 
 
 def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
-    """Return the smallest number of cases per skill that detects an effect with the power."""
+    """Return the fewest cases per skill with which the study has the target power."""
     nothing = study.problem or study.impossible(size) or ("" if size else "a size of 0")
     if nothing:
         return study.nothing(nothing)
@@ -444,7 +452,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
-    """Return the start of the search: the number of cases by normal quantiles."""
+    """Return a first guess of the cases per skill, from the normal approximation of the power."""
     reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
@@ -452,7 +460,7 @@ def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
 
 
 def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
-    """Return the smallest sufficient number from 1 to MOST_CASES, searching from a guess."""
+    """Return the smallest n from 1 to MOST_CASES with ``enough(n)``; None if there is none."""
     low, high = 0, min(max(guess, 1), MOST_CASES)
     while not enough(high):
         if high == MOST_CASES:
@@ -469,7 +477,7 @@ def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | Non
 
 
 def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bounded.BoundedMeans:
-    """Test far minus near as :func:`skillcomp.stats.gaps.standardised_gap` with one level does."""
+    """Test the gap of each study as :func:`skillcomp.stats.gaps.standardised_gap` does."""
     n = [float(counts[0].sum()) for counts in drawn]
     near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
     gap = (far - near)[:, None]
@@ -482,7 +490,7 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bou
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return the true deltas: the overall one, or for a gap those of near and of far cases."""
+    """Return the true delta as a list; for a gap, the true deltas of near and of far cases."""
     if plan.assumptions.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
@@ -490,7 +498,7 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 
 
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the distribution of a case's delta for each skill effect; effects are normal."""
+    """Return the distribution of a case's delta at each point of the grid of skill effects."""
     spread = math.sqrt(tau2)
 
     def mean(centre: float) -> float:
@@ -507,9 +515,9 @@ def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tup
 def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
     """Return the distribution of the delta of a case, and whether its variance is possible.
 
-    The values are -1 to 1 in steps of ``1 / steps``. Among all distributions with this mean and
-    variance it is the one with the largest entropy; with one step only one exists. An impossible
-    variance is replaced by the nearest possible one.
+    The possible values run from -1 to 1 in steps of ``1 / steps``. Of all distributions with mean
+    `delta` and this variance, the one with the largest entropy is returned; with one step there is
+    only one. An impossible variance is replaced by the nearest possible one.
     """
     values = np.arange(-steps, steps + 1) / steps
     below = min(math.floor((delta + 1) * steps + 1e-9), 2 * steps - 1)
@@ -528,7 +536,7 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
 
 
 def _largest_entropy(features: Floats, moments: Floats) -> Floats:
-    """Return the distribution of largest entropy with these moments (Newton on the dual)."""
+    """Return the distribution of largest entropy whose features have these means."""
     at = np.zeros(len(moments))
 
     def height(place: Floats) -> float:
