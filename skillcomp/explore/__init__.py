@@ -1,6 +1,6 @@
-"""Widgets for notebooks: verdicts with their answers, gold labels, deltas, drift, thresholds.
+"""Notebook widgets to read verdicts, give gold labels, and explore deltas, drift and thresholds.
 
-Model output is escaped before it is shown. All estimates come from the analyses.
+Model output is escaped before it is shown. All estimates are computed by the analysis modules.
 """
 
 import lazy_loader as lazy

@@ -1,4 +1,4 @@
-"""Explore paired deltas: from an estimate to its cases and their answers."""
+"""Explore paired deltas: go from an estimate to its cases, and from a case to its answers."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def deltas(
     skills: Mapping[str, Skill | str] | None = None,
     ngram: int = 6,
 ) -> DeltaExplorer:
-    """Show paired deltas as a forest and a table, and open the cases behind a row.
+    """Show paired deltas as a forest plot and a table, and open the cases behind a row.
 
     Parameters
     ----------
     outcomes, by, value, reference
-        As for :func:`skillcomp.deltas.paired`, which estimates the rows.
+        As for :func:`skillcomp.deltas.paired`, which computes the rows of the table.
     attempts, verdicts : pandas.DataFrame, optional
         The answers and the verdicts on them. With both, a click on a case shows its answers side
         by side.
@@ -55,10 +55,10 @@ def deltas(
     Returns
     -------
     DeltaExplorer
-        A widget. A click on a row or its point opens its cases
-        (:func:`skillcomp.skillverdicts.cases`), a click on a case its answers; the arrow keys
-        step through the cases. In code: ``frame`` (the rows), ``open_row(3)``, ``cases`` (of the
-        open row), ``do("step", 1)``.
+        A widget. A click on a row, or on its point in the plot, opens the cases of the row
+        (:func:`skillcomp.skillverdicts.cases`). A click on a case opens its answers. The arrow keys
+        step through the cases. In code, ``frame`` has the rows, ``open_row(3)`` opens a row,
+        ``cases`` has the cases of the open row, and ``do("step", 1)`` goes to the next case.
 
     Raises
     ------
@@ -67,7 +67,8 @@ def deltas(
 
     Notes
     -----
-    A single case has few repeats: use its rates to find cases, not to claim effects.
+    A single case has few repeats. Use the rates of single cases to find cases worth reading, not to
+    claim effects.
     """
     frame = paired_deltas.paired(outcomes, by=by, value=value, reference=reference)
     answers = None
@@ -82,7 +83,7 @@ class DeltaExplorer(ui.Explorer):
     Attributes
     ----------
     frame : pandas.DataFrame
-        The deltas, as drawn.
+        The deltas, in the order of the rows shown.
     cases : pandas.DataFrame or None
         The cases of the open row; None before a row is opened.
     """
@@ -129,7 +130,7 @@ class DeltaExplorer(ui.Explorer):
             if near:
                 points.remove(near[0])
                 middle = drawn.at(near[0][1], near[0][2])[1]
-                # over the point of the row and across the axes
+                # clickable from the left edge to the end of the axes, at the height of the point
                 box = 0.0, middle - high / 2, drawn.edges[2], high
                 spots.append(ui.spot(box, at, self._row_label(at)))
         return drawn, spots
@@ -140,7 +141,7 @@ class DeltaExplorer(ui.Explorer):
         return ", ".join(labels) + f" against {self._reference}"
 
     def open_row(self, at: int) -> DeltaExplorer:
-        """Open the cases of a row of ``frame``, counted from 0, and return the explorer."""
+        """Open the cases of row `at` of ``frame``, counted from 0, and return the explorer."""
         if ui.valid_position(at, len(self.frame)) is None:
             raise StudyError(f"row: found {at!r}; allowed: 0 to {len(self.frame) - 1}.")
         self.do("row", at)
@@ -157,7 +158,7 @@ class DeltaExplorer(ui.Explorer):
         outcomes = rows_of_group(self._outcomes, {name: row[name] for name in self._by})
         rows = skillverdicts.cases(outcomes, reference=self._reference)
         rows = rows[rows["condition"].eq(row["condition"])]
-        # the largest gains come first
+        # the cases with the largest gains come first
         rows = rows.iloc[(rows["reference_rate"] - rows["rate"]).argsort(kind="stable")]
         self._row, self._case, self.cases = at, None, rows.reset_index(drop=True)
 

@@ -35,20 +35,22 @@ def drift(
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame
-        As for :func:`skillcomp.reliability.drift`: at least two grader versions, one round of each.
+        As for :func:`skillcomp.reliability.drift`: verdicts of at least two grader versions, with
+        one round of each.
     attempts : pandas.DataFrame, optional
-        The answers.
+        The answers to show with the flips. Without them, flips are shown without answers.
     cases, checks, skills, ngram
         As for :func:`skillcomp.explore.verdicts`.
 
     Returns
     -------
     DriftExplorer
-        A widget: dropdowns of the two graders, the drift between them
-        (:func:`skillcomp.reliability.drift`), the flips by gold label, and the list of flips. The
-        dropdowns and a click on a cell filter the list; a click on a flip shows the answers with
-        the quotes and reasons of both graders. In code: ``choose(reference="g0", grader="g2")``,
-        ``frame`` (the flips shown), ``do("step", 1)``.
+        A widget with dropdowns for the two graders, the drift between them
+        (:func:`skillcomp.reliability.drift`), a table of old by new verdicts for each gold label,
+        and a list of the flips. The dropdowns, or a click on a cell of a table, filter the list. A
+        click on a flip shows the answers with the quotes and reasons of both graders. In code,
+        ``choose(reference="g0", grader="g2")`` sets the graders, ``frame`` has the flips shown, and
+        ``do("step", 1)`` goes to the next flip.
 
     Raises
     ------
@@ -99,7 +101,7 @@ class DriftExplorer(ui.Explorer):
         super().__init__("Drift")
 
     def _update_flips(self) -> None:
-        """Compute the drift between the two graders, and filter its flips."""
+        """Compute the drift between the two chosen graders, and filter their flips."""
         pair = self.choices["reference"].value, self.choices["grader"].value
         if pair not in self._results:
             part = self._verdicts[self._names.isin(pair)]
@@ -190,7 +192,7 @@ class DriftExplorer(ui.Explorer):
 
 
 def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a picture of old by new verdict for each gold label, with clickable flips."""
+    """Return, for each gold label, a picture of old by new verdicts with clickable flips."""
     matrices = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
         name = "none" if ui.absent(label) else str(label)

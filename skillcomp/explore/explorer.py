@@ -1,4 +1,4 @@
-"""Base of all explorers: controls, shortcuts, a view drawn by Python, and safe text."""
+"""Base class and helpers of all explorers: controls, shortcuts, the view, and safe text."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _DPI = 160  # sharp on screens with two device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
-MOST = 100_000  # characters shown of one text; more would stall a browser
+MOST = 100_000  # characters of a text that are shown; a longer text would stall the browser
 _MOST_MARKS = 500
-_LONGEST_QUOTE = 10_000  # characters
+_LONGEST_QUOTE = 10_000  # characters; longer quotes are not marked
 _MARKS = {"'": "['‘’]", '"': '["“”]'}
-# visible names of invisible characters and of those that change the text direction
+# replacements for invisible characters and for those that change the text direction
 _HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
 _HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
 _HIDDEN |= {
@@ -50,7 +50,7 @@ Piece = tuple[str, bool, bool]
 
 @dataclass
 class Control:
-    """A control with one of several values, drawn as a dropdown or a slider."""
+    """A dropdown or slider that chooses one of several values."""
 
     label: str
     values: list[Any]
@@ -65,14 +65,14 @@ class Control:
         return self.values[self.at] if self.values else None
 
     def offer(self, values: Sequence[Any], captions: Sequence[str] | None = None) -> None:
-        """Replace the values; keep the chosen one if it is offered again, else choose the first."""
+        """Replace the values; keep the chosen value if it is among them, else choose the first."""
         before = self.value
         self.values = list(values)
         self.captions = [str(value) for value in values] if captions is None else list(captions)
         self.at = self.values.index(before) if before in self.values else 0
 
     def browser_state(self, name: str) -> dict[str, Any]:
-        """Return the control as the browser draws it."""
+        """Return the description of the control from which the browser draws it."""
         state = {"name": name, "kind": self.kind, "label": self.label, "value": self.at}
         state |= {"key": self.key} if self.key else {}
         if self.kind == "slider":
@@ -83,7 +83,7 @@ class Control:
 
 
 def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Control:
-    """Return a dropdown of distinct values; with `every`, its first option is all of them."""
+    """Return a dropdown of the distinct values; with `every`, the first option means all values."""
     options = list(dict.fromkeys(values))
     captions = [str(option) for option in options]
     if every:
@@ -92,12 +92,12 @@ def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str 
 
 
 def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> dict[str, Any]:
-    """Return a button as the browser draws it."""
+    """Return the description of a button from which the browser draws it."""
     return {"name": name, "kind": "button", "label": label, "do": do, "value": value, **about}
 
 
 def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
-    """Return the buttons Previous and Next; `at` is the position among n, None before the first."""
+    """Return the buttons Previous and Next for position `at` of n; None is before the first."""
     here = -1 if at is None else at
     return [
         button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),
@@ -106,34 +106,34 @@ def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]
 
 
 def next_position(at: int | None, by: Any, n: int) -> int:
-    """Return the position one step forward (`by` is 1) or back among n; 0 if n is 0."""
+    """Return the position among n items one step forward if `by` is 1, else one step back."""
     here = -1 if at is None else at
     return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
 
 
 def spot(box: Sequence[float], value: Any, label: str) -> dict[str, Any]:
-    """Return a clickable area of a picture: left, top, width and height in percent."""
+    """Return a clickable area; `box` is its left, top, width and height in percent."""
     sides = zip(("left", "top", "width", "height"), box, strict=True)
     return {name: round(side, 3) for name, side in sides} | {"value": value, "label": label}
 
 
 def valid_position(value: Any, n: int) -> int | None:
-    """Return the position that the browser sent; None if it is not one of n."""
+    """Return the position that the browser sent; None unless it is a number from 0 to n - 1."""
     text = str(value)
     return int(text) if text.isdecimal() and len(text) < 9 and int(text) < n else None
 
 
 class Explorer(anywidget.AnyWidget):
-    """A widget with a view drawn by Python, returned by the functions of :mod:`skillcomp.explore`.
+    """Base class of the widgets that the functions of :mod:`skillcomp.explore` return.
 
     Attributes
     ----------
     choices : dict of str to Control
-        The dropdowns and sliders by name.
+        The dropdowns and sliders, by name.
     view : str
         The current view as HTML; every text in it is escaped.
     status : str
-        The position, or an error message.
+        The status line: a summary of what is shown, or an error message.
     """
 
     _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
@@ -144,9 +144,9 @@ class Explorer(anywidget.AnyWidget):
     view = traitlets.Unicode().tag(sync=True)
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
-    place = traitlets.Unicode().tag(sync=True)  # a change scrolls the view to its top
-    token = traitlets.Unicode().tag(sync=True)  # the item in view, sent back with its label
-    tick = traitlets.Int(0).tag(sync=True)  # increases after every redraw
+    place = traitlets.Unicode().tag(sync=True)  # if it changes, the view scrolls to its top
+    token = traitlets.Unicode().tag(sync=True)  # the browser returns it with a label
+    tick = traitlets.Int(0).tag(sync=True)  # counts redraws
 
     choices: dict[str, Control]
 
@@ -156,35 +156,36 @@ class Explorer(anywidget.AnyWidget):
         self._after_redraw: Any = None
         self._refresh_view()
 
-    # Overridden by each explorer
+    # Methods that each explorer overrides
 
     def _render_view(self, *, live: bool) -> Markup:
-        """Return the view; if it is not live, without pictures, buttons and clickable rows."""
+        """Return the view; unless `live`, leave out pictures, buttons and clickable rows."""
         raise NotImplementedError
 
     def _widget_state(self) -> dict[str, Any]:
-        """Return the values of the other traits: controls, status, shortcuts."""
+        """Return the values of the other traits, such as controls, shortcuts and status."""
         raise NotImplementedError
 
     def _choice_states(self) -> list[dict[str, Any]]:
         return [control.browser_state(name) for name, control in self.choices.items()]
 
     def _command_handlers(self) -> Mapping[str, Any]:
-        """Return the function of each command by name; it takes one value."""
+        """Return the functions that run the commands, by command; each takes one value."""
         return {}
 
     def _control_changed(self, name: str) -> None:
-        """Update what depends on a control that was changed."""
+        """Update what depends on the control `name` after a change of its value."""
 
     # Commands
 
     def choose(self, **settings: Any) -> Explorer:
-        """Set dropdowns and sliders by name: ``choose(grader="g2", gold="disagrees")``.
+        """Set dropdowns and sliders by name, as in ``choose(grader="g2", gold="disagrees")``.
 
         Parameters
         ----------
         **settings
-            The value of each control by name; None chooses all values.
+            The new value of each control, by name of the control. None sets a filter to all
+            values.
 
         Returns
         -------
@@ -216,21 +217,21 @@ class Explorer(anywidget.AnyWidget):
         return self
 
     def do(self, command: str, value: Any = None) -> None:
-        """Run the command of a key, a button or a click, such as ``do("step", 1)``.
+        """Run a command as a key, a button or a click would, for example ``do("step", 1)``.
 
         Parameters
         ----------
         command : str
             Name of the command.
         value : object, optional
-            Its argument.
+            Argument of the command.
         """
         self._after_redraw = None
         problem = ""
         try:
             self._run_command(command, value)
         except (SkillcompError, OSError) as cause:
-            # an exception in a callback would only reach the log of the kernel
+            # shown in the status: an exception in a callback would reach only the kernel's log
             problem = str(cause)
         self._refresh_view(problem)
         if self._after_redraw is not None:
@@ -253,10 +254,10 @@ class Explorer(anywidget.AnyWidget):
             self._control_changed(name)
 
     def _field_edited(self, name: str, value: Any) -> None:
-        """Store the text of a free text field."""
+        """Store the text that was typed into the text field `name`."""
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
-        """Run a command from the page; ignore malformed messages and labels of an earlier item."""
+        """Run a command from the browser, unless it is malformed or a label of an earlier item."""
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
         if content["do"] == "label" and content.get("token") != self.token:
@@ -276,12 +277,12 @@ class Explorer(anywidget.AnyWidget):
     # Static output
 
     def still(self) -> str:
-        """Return the view as HTML without controls, for static pages and notebooks."""
+        """Return the view as HTML without controls, for static pages and saved notebooks."""
         view = self._render_view(live=False)
         return str(render("still", title=self.title, status=self.status, view=view))
 
     def __repr__(self) -> str:
-        """Return the title and the status."""
+        """Return the title and the status line."""
         return f"{self.title}: {self.status}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
@@ -292,14 +293,14 @@ class Explorer(anywidget.AnyWidget):
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as the browser shows it, with the positions of its data.
+    """A figure as a PNG for the browser, with the position of its axes and data in the picture.
 
     Attributes
     ----------
     src : str
-        PNG as a data URL.
+        The PNG as a data URL.
     width : int
-        Width in CSS pixels.
+        Width of the picture in CSS pixels.
     """
 
     src: str
@@ -309,24 +310,24 @@ class Picture:
     _axes: tuple[float, float, float, float]
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return a data point in percent of the picture, from its left and top edge."""
+        """Return the position of a data point in percent of the picture, from its left and top."""
         across, up = self._data.transform((x, y))
         return 100 * across / self._box[0], 100 - 100 * up / self._box[1]
 
     def percent_high(self, inches: float) -> float:
-        """Return a height in inches as percent of the picture."""
+        """Convert a height in inches to percent of the picture's height."""
         return 100 * inches * _DPI / self._box[1]
 
     @property
     def edges(self) -> tuple[float, float, float, float]:
-        """Return left, top, right and bottom of the axes in percent."""
+        """Return left, top, right and bottom of the axes in percent of the picture."""
         x0, y0, x1, y1 = self._axes
         wide, high = self._box
         return 100 * x0 / wide, 100 - 100 * y1 / high, 100 * x1 / wide, 100 - 100 * y0 / high
 
 
 def picture(ax: Axes) -> Picture:
-    """Return the picture of the figure of `ax`, and close the figure."""
+    """Draw the figure that contains `ax` as a picture, and close the figure."""
     fig: Any = ax.figure
     with mpl.rc_context({"savefig.bbox": None}):
         fig.set_dpi(_DPI)
@@ -341,11 +342,11 @@ def picture(ax: Axes) -> Picture:
     return Picture(src, wide, box, data, sides)
 
 
-# Model output as HTML: the template escapes it, invisible characters are named, spans are marked
+# Model output as HTML: templates escape it, invisible characters are replaced, spans are marked
 
 
 def visible(value: Any) -> Any:
-    """Replace invisible or reordering characters by visible names; markup stays unchanged."""
+    """Replace invisible and text-reordering characters by visible ones; keep Markup unchanged."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     lines = re.sub("\r\n?", "\n", value).translate(_HIDDEN)
@@ -365,7 +366,7 @@ def _template_environment() -> Environment:
 
 
 def render(template: str, /, **values: Any) -> Markup:
-    """Fill in a template; every value is escaped."""
+    """Fill in an explorer template; every value that is not Markup is escaped."""
     return Markup(_template_environment().get_template(f"explore-{template}.html").render(**values))
 
 
@@ -375,7 +376,7 @@ def absent(value: Any) -> bool:
 
 
 def text(value: Any) -> str | None:
-    """Return a value as text for display; None if it is missing or blank."""
+    """Return a value as text to show, cut if it is too long; None if it is missing or blank."""
     if absent(value):
         return None
     whole = str(value)
@@ -385,7 +386,7 @@ def text(value: Any) -> str | None:
 
 
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return start and end of quotes in an answer, whatever the white space and quotation marks."""
+    """Find quotes in an answer, whatever white space and quotation marks; return start and end."""
     spans = []
     for quote in dict.fromkeys(quotes):
         words = [re.escape(w) for w in normalise_quote(quote).split(" ") if w]
@@ -402,7 +403,7 @@ def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
 def copied_spans(
     answer: str, source: Skill | str | None, prompt: Any, *, n: int
 ) -> list[tuple[int, int]]:
-    """Return start and end of runs of n content tokens from the skill but not from the prompt.
+    """Return start and end of each run of n content tokens that is in the skill, not in the prompt.
 
     Tokens and runs are defined as in :func:`skillcomp.overlap.score`.
     """
@@ -419,19 +420,20 @@ def copied_spans(
 def pieces(
     answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
 ) -> list[Piece]:
-    """Cut an answer into pieces, each quoted or not and copied or not.
+    """Cut an answer into pieces that are wholly quoted or not, and wholly copied or not.
 
     Parameters
     ----------
     answer : str
         The answer of the agent.
     quotes, copies : sequence of (int, int)
-        Start and end of quotes and of runs copied from the skill; they may overlap.
+        Start and end of each quote, and of each run copied from the skill. They may overlap.
 
     Returns
     -------
     list of (str, bool, bool)
-        Text, whether it is quoted, whether it is copied; the texts join to the answer.
+        Text of each piece, whether it is quoted, and whether it is copied. The texts, joined, give
+        the answer.
     """
     edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
     steps = {at: [0, 0] for at in edges}

@@ -1,4 +1,4 @@
-"""Give gold labels in a notebook, blind to condition and grader; each is stored at once."""
+"""Give gold labels in a notebook, blind to condition and grader; store each label at once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.table import table
 
 _STATES = ("to label", "labelled")
-# descriptions of negative checks already say "does not": the hint avoids a second negation
+# the description of a negative check already says "does not", so its hint says what passes
 _HINTS = {
     "positive": "passes only if the answer states or does this",
     "negative": "passes only if the unwanted thing is nowhere in the answer",
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
-_EVERY = 10  # labels between two updates of the agreement: a single label would reveal a verdict
+_EVERY = 10  # labels between updates of the agreement; after one label it would reveal a verdict
 
 
 class LabelEditor(ui.Explorer):
@@ -36,11 +36,11 @@ class LabelEditor(ui.Explorer):
     Attributes
     ----------
     choices : dict of str to Control
-        Filters of the checks: skill, check, and labelled or not.
+        Filters of the checks to label: by skill, by check, and by whether they are labelled.
     note, borderline : str, bool
-        Stored with the next label.
+        Note and borderline mark to store with the next label.
     n_labelled : int
-        Number of checks with a label of this labeller in the store.
+        Number of checks that have a label by this labeller.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LabelEditor(ui.Explorer):
 
     @property
     def n_labelled(self) -> int:
-        """Return the number of checks with a label of this labeller in the store."""
+        """Return the number of checks that have a label by this labeller."""
         return sum(name in self._labels for name in self._names)
 
     # Position
@@ -135,10 +135,10 @@ class LabelEditor(ui.Explorer):
         self._show_item(self._next_open(self._at + 1))
         n = self.n_labelled
         if n % _EVERY == 0 or n == len(self._names):
-            self._after_redraw = self._update_agreement  # so that the next check appears first
+            self._after_redraw = self._update_agreement  # after the next check is shown
 
     def _update_agreement(self) -> None:
-        """Estimate the agreement of the graders with the labels, in steps of ten labels."""
+        """Estimate the agreement of the graders with the labels; count labels in full tens only."""
         items = set(self._names)
         labels = [label for name, label in self._labels.items() if name in items]
         if len(labels) < len(self._names):
@@ -148,7 +148,7 @@ class LabelEditor(ui.Explorer):
         gold = pd.DataFrame([label.model_dump() for label in labels])
         try:
             estimates = agreement(self._verdicts, gold, by=["grader"], n_resamples=1)
-        except FrameError as cause:  # such as two rounds of one grader
+        except FrameError as cause:  # for example, a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
             rows = estimates[estimates["measure"].isin(_SHOWN)].drop(columns=["method", "note"])
@@ -179,7 +179,7 @@ class LabelEditor(ui.Explorer):
             "shortcuts": ui.STEPS | keys | {"c": ("focus", "note"), "/": ("focus", "skill")},
             "status": status,
             "place": place,
-            "token": place,  # reveals neither condition nor attempt
+            "token": place,  # a position, which reveals neither condition nor attempt
         }
 
     def _render_view(self, *, live: bool) -> Markup:
@@ -201,7 +201,7 @@ def label_editor(
     store: RunStore | str | PathLike[str] | None,
     labeller: str | None,
 ) -> LabelEditor:
-    """Build the editor of :func:`skillcomp.explore.verdicts`; verdicts and attempts are checked."""
+    """Build the label editor from verdicts and attempts that have already been validated."""
     if not isinstance(labeller, str) or not labeller.strip():
         raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
     if store is None:
@@ -225,8 +225,8 @@ def label_editor(
 
 
 def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabel]:
-    """Return the stored labels of a labeller by attempt and check; the last one counts."""
-    # the store has no tables before the first label
+    """Return the stored labels of a labeller, by attempt and check; use the latest of each."""
+    # before the first label, the store may have no tables to read
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")

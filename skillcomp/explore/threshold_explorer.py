@@ -1,4 +1,4 @@
-"""Explore the threshold of copying: rates, texts judged wrongly, and texts that change sides."""
+"""Explore thresholds for copying: their error rates, and the texts that they judge wrongly."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from skillcomp.table import Table, table
 
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
-_FIRST = 6  # the length used by the source report
-_LONG = 80  # characters shown of the longest run
-_MOST = 200  # texts shown in a list
+_FIRST = 6  # n at the start: the length used by the source report
+_LONG = 80  # characters of the longest run that are shown
+_MOST = 200  # texts that a list shows
 
 
 def threshold(
@@ -45,29 +45,31 @@ def threshold(
     positive: str | Sequence[str] = ("verbatim", "near_copy"),
     nulls: str | Sequence[str] = ("baseline", "fresh"),
 ) -> ThresholdExplorer:
-    """Move the length n and the cut by hand, and see which texts they flag, rightly or wrongly.
+    """Set the length n and the cut by hand, and see which texts they flag rightly or wrongly.
 
     Parameters
     ----------
     shared, passages, skills, positive, nulls
-        As for :func:`skillcomp.overlap.calibrate`: scored attempts, passages to score, and the
-        classes of copies and of clean texts.
+        As for :func:`skillcomp.overlap.calibrate`: the scored attempts, the passages to score, the
+        skills, the classes that count as copies, and those that count as clean.
     attempts : pandas.DataFrame, optional
-        The answers; without them only passages can be read.
+        The answers. Without them, you can read only the passages.
     cases : pandas.DataFrame, optional
-        The prompts; text of the prompt does not count as shared.
+        The prompts. Text that is also in the prompt is not marked as copied.
     cut : pandas.DataFrame, optional
-        The result of :func:`skillcomp.overlap.calibrate`: the sliders start at its choice.
-        Without it they start at any shared n-gram of six tokens.
+        The result of :func:`skillcomp.overlap.calibrate`, whose choice sets the sliders at the
+        start. Without it, they start at n = 6 (or the smallest n scored) and any shared n-gram.
 
     Returns
     -------
     ThresholdExplorer
-        A widget: a slider of n and one of the cut (the first position is any shared n-gram, the
-        others the shares that calibration tries), the share of every text with the cut, the point
-        on the ROC curve of the passages, the rates with their intervals, the texts judged wrongly,
-        and those that change sides compared with a saved point (key ``c``). In code:
-        ``choose(n=4, cut=None)``, ``errors``, ``moved``.
+        A widget with a slider for n and one for the cut. The first position of the cut flags any
+        shared n-gram; the others are the shares that calibration tries. The widget shows the share
+        of every text and the cut, the chosen point on the ROC curve of the passages, the rates with
+        their intervals, the texts judged wrongly, and the texts that are flagged at the chosen
+        point but not at a saved one, or the reverse. Key ``c`` saves the chosen point. In code,
+        ``choose(n=4, cut=None)`` sets the sliders, ``errors`` has the texts judged wrongly, and
+        ``moved`` has those that change sides.
 
     Raises
     ------
@@ -76,8 +78,8 @@ def threshold(
 
     Notes
     -----
-    A threshold chosen by looking at these texts is not calibrated: use
-    :func:`skillcomp.overlap.calibrate` for a paper.
+    A threshold chosen by looking at these texts is not calibrated. For a paper, use
+    :func:`skillcomp.overlap.calibrate`.
     """
     shared = checked_columns(shared, NEEDED, what="explore.threshold: shared")
     if shared.empty:
@@ -114,9 +116,10 @@ class ThresholdExplorer(ui.Explorer):
     Attributes
     ----------
     choices : dict of str to Control
-        ``n`` and ``cut`` (None is any shared n-gram).
+        The sliders ``n`` and ``cut``; a cut of None flags any shared n-gram.
     errors, moved : pandas.DataFrame
-        The texts judged wrongly, and those that change sides compared with the saved point.
+        The texts judged wrongly at the chosen point, and those flagged at only one of the chosen
+        and the saved point.
     """
 
     errors: pd.DataFrame
@@ -163,7 +166,7 @@ class ThresholdExplorer(ui.Explorer):
         return self.choices["n"].value, self.choices["cut"].value
 
     def _offer_cuts(self, nearest: float | None) -> None:
-        """Offer the cuts of the chosen n and choose the one nearest to `nearest`."""
+        """Offer the cuts of the chosen n, and choose the one that is nearest to `nearest`."""
         candidates, n = self._sample.candidates, self.choices["n"].value
         cuts = sorted(candidates.loc[candidates["n"].eq(n) & candidates["rule"].eq("share"), "cut"])
         control = self.choices["cut"]
@@ -206,7 +209,7 @@ class ThresholdExplorer(ui.Explorer):
         return flags.astype(bool).set_axis(texts["text"])
 
     def _update_lists(self) -> None:
-        """Find the texts judged wrongly and those that change sides since the saved point."""
+        """Find the texts judged wrongly, and those that the saved point flags differently."""
         self._open_row = None
         point = self._point
         texts, flagged = self._texts_by_n[point[0]], self._flags_at(point)

@@ -1,4 +1,4 @@
-"""Read verdicts: the answers of a case side by side, with the verdicts and labels on them."""
+"""Read verdicts next to the answers of a case, which are shown side by side with gold labels."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from skillcomp.style import CONDITION_LOOKS
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
-_NARROWED = ("case_id", "check_id")  # offer only values that pass the filters before them
-# these filters select among the verdicts on one check
+_NARROWED = ("case_id", "check_id")  # offer only values that pass earlier filters
+# these filters select among the verdicts on one check, which are then highlighted
 _OF_VERDICTS = {"condition", "grader", "passed", "gold"}
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
@@ -35,14 +35,14 @@ Item = tuple[Any, ...]
 
 
 class Answers:
-    """The answers of each case and repeat, with their verdicts and labels.
+    """Looks up and renders the answers of a case and repeat, with their verdicts and labels.
 
     Parameters
     ----------
     attempts, verdicts : pandas.DataFrame
         The answers and the verdicts on them.
     gold, cases, checks : pandas.DataFrame, optional
-        Reference labels, prompts and descriptions.
+        The gold labels, the prompts of the cases, and the descriptions of the checks.
     skills : mapping of str to Skill or str, optional
         The texts of the skills; runs that an answer shares with its skill are marked.
     ngram : int
@@ -81,7 +81,7 @@ class Answers:
         self._cached_spans = cache(self._copied_spans)
 
     def repeats(self, skill: str, case: str) -> list[int]:
-        """Return the repeats of a case with an answer or a verdict."""
+        """Return those repeats of a case that have an answer or a verdict."""
         keys = [*self._attempts_by_case, *self._verdicts_by_case]
         return sorted({key[2] for key in keys if key[:2] == (skill, case)})
 
@@ -100,11 +100,11 @@ class Answers:
         Parameters
         ----------
         skill, case, repeat
-            The case; repeat 0 if the frame has no repeats.
+            The case and the repeat; 0 if the frames have no repeats.
         checks, graders : sequence of str, optional
-            The checks and graders of the verdicts to show; all by default.
+            Show only verdicts on these checks by these graders; by default all.
         lit : collection of (str, str, str)
-            Attempt, check and grader of the verdicts to highlight.
+            Attempt, check and grader of each verdict to highlight.
         """
         attempts = self._attempts_of_case(skill, case, repeat)
         verdicts = [
@@ -122,13 +122,13 @@ class Answers:
             about, kind = self._descriptions.get((skill, case, name), (None, None))
             check: Any = {"text": ui.text(about) or name, "kind": ui.text(kind)}
             for attempt in attempts:
-                # a cell per grader, and one of the gold labels
+                # each row has a cell for each grader, and one for the gold labels
                 mine = [r for r in verdicts if (r["id"], r["check"]) == (attempt["id"], name)]
                 cells = [[_verdict_cell(r, lit) for r in mine if r["grader"] == g] for g in columns]
                 if self._labels:
                     cells.append(self._gold_cells(attempt["id"], name))
                 rows.append({"check": check, "answer": attempt["name"], "cells": cells})
-                check = None  # named in its first row only
+                check = None  # only the first row of a check names it
         several = len(checks) > 1
         answers = [self._answer_panel(a, verdicts, skill, case, several, lit) for a in attempts]
         pieces = [piece for attempt in answers for piece in attempt["pieces"]]
@@ -148,12 +148,12 @@ class Answers:
         )
 
     def _attempts_of_case(self, skill: str, case: str, repeat: int) -> list[dict[str, Any]]:
-        """Return the attempts of a case and repeat, baseline first."""
+        """Return the attempts at a case in one repeat, baseline first."""
         key = skill, case, repeat
         attempts = _rows_at(self._attempts, self._attempts_by_case, key)
         ids = {attempt["attempt_id"] for attempt in attempts}
         for row in _rows_at(self._verdicts, self._verdicts_by_case, key):
-            if row["attempt_id"] not in ids:  # its attempt is missing from the attempts frame
+            if row["attempt_id"] not in ids:  # the attempts frame lacks this attempt
                 ids.add(row["attempt_id"])
                 attempts.append(row | dict.fromkeys(_OF_ANSWER))
         rank = {condition: at for at, condition in enumerate(CONDITION_LOOKS)}
@@ -217,7 +217,7 @@ class Answers:
 
 
 def _rows_at(frame: pd.DataFrame, places: Mapping[Item, list[int]], key: Item) -> list[Any]:
-    """Return the rows of a key."""
+    """Return the rows of `frame` with the given key, as dictionaries."""
     return frame.take(places.get(key, [])).to_dict("records")
 
 
@@ -230,7 +230,7 @@ def _row_keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
 
 
 def _positions_by_key(frame: pd.DataFrame, names: Sequence[str]) -> dict[Item, list[int]]:
-    """Return the positions of the rows of each key, in order."""
+    """Map each key to the positions of its rows in `frame`, in order."""
     positions: dict[Item, list[int]] = {}
     for at, key in enumerate(_row_keys(frame, names)):
         positions.setdefault(key, []).append(at)
@@ -242,7 +242,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _verdict_word(passed: Any, status: Any) -> dict[str, Any]:
-    """Return the word and look of a verdict; a failed grader gives no verdict, never a fail."""
+    """Return the word and look of a verdict; if the grader failed, the word is "no verdict"."""
     if ui.absent(passed):
         has_reason = not ui.absent(status) and status not in ("ok", "none")
         return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}
@@ -256,7 +256,7 @@ def _verdict_cell(row: Mapping[str, Any], lit: Collection[tuple[str, str, str]])
 
 
 def grader_names(table: pd.DataFrame) -> NDArray[np.object_]:
-    """Return the grader of each row, with version and round if a grader has several."""
+    """Return each row's grader, with its version and round if the grader has several of them."""
     names = table["grader"].astype("object")
     for column, word in (("grader_version", "version"), ("round", "round")):
         several = table.groupby("grader")[column].transform("nunique") > 1
@@ -279,75 +279,80 @@ def verdicts(
     store: RunStore | str | PathLike[str] | None = None,
     labeller: str | None = None,
 ) -> VerdictBrowser | LabelEditor:
-    """Read the verdicts behind a number next to the answers, or give gold labels, blind.
+    """Read verdicts next to the answers they are on, or give gold labels blind.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        The verdicts to read; select rows beforehand to see those behind one estimate. Graders,
-        versions and rounds are shown side by side and can be filtered.
+        The verdicts to read. To see only those behind one estimate, select their rows beforehand.
+        Graders, versions and rounds are shown side by side and can be filtered.
     attempts : pandas.DataFrame
-        The answers. Verdicts on other attempts are shown without an answer. With ``label``, the
-        attempts to label: those without an answer are left out, and the label stores their
-        ``inclusion_probability`` (the chance of being drawn), if the column exists.
+        The answers. Verdicts on attempts that are missing here are shown without an answer. With
+        ``label``, these are the attempts to label; those without an answer are left out. If there
+        is a column ``inclusion_probability`` (the probability that the attempt was drawn), its
+        value is stored with the label.
     gold : pandas.DataFrame, optional
-        Reference labels, shown next to the verdicts. A verdict disagrees if the label of any
-        labeller differs from it. Not shown while labelling.
+        Gold labels, shown next to the verdicts. A verdict disagrees with gold if the label of any
+        labeller differs from it. Gold labels are not shown while labelling.
     cases, checks : pandas.DataFrame, optional
-        The prompts, and the descriptions of the checks. With ``label``, every check of an attempt
-        is labelled; without ``checks``, those that have verdicts.
+        The prompts, and the descriptions of the checks. With ``label``, every attempt is
+        labelled on all checks of its case in ``checks``; if ``checks`` is not given, on the checks
+        that have verdicts.
     skills : mapping of str to Skill or str, optional
         The texts of the skills; runs that an answer shares with its skill are marked.
     ngram : int, default 6
         Length in content words of a run that counts as shared.
     label : bool, default False
-        Label instead of reading.
+        Give labels instead of reading verdicts.
     store : RunStore or path, optional
-        The store of the labels (its table ``gold``), required with ``label``. A separate store
-        leaves the recorded study and its fingerprint unchanged.
+        The store whose table ``gold`` receives the labels; required with ``label``. A separate
+        store leaves the recorded study and its fingerprint unchanged.
     labeller : str, optional
-        Name of the labeller, required with ``label``.
+        Name of the labeller; required with ``label``.
 
     Returns
     -------
     VerdictBrowser or LabelEditor
-        A widget. Reading: filters, initially on all; the answers of a case under every condition
-        side by side, with a table of the verdicts of each grader, and of gold, on the check;
-        quotes are marked in the answers. Labelling: one answer and one check, without condition,
-        repeat, grader or attempt, in a random order of attempts that depends on the labeller;
-        Pass, Fail and Undecided store a label before the next check appears. Labelling resumes at
-        the first check without a label, and a second label replaces the first. The buttons show
-        their keys.
+        A widget. For reading, it has filters, which at first let everything pass. It shows the
+        answers of a case under all conditions side by side, with a table of the verdicts of each
+        grader and the gold labels on one check. Quotes are marked in the answers.
 
-        In code: ``choose(grader="g2", gold="disagrees")`` sets filters, ``do("step", 1)`` goes to
-        the next check, ``rows`` are the verdicts that pass the filters; ``n_labelled`` counts
-        labels.
+        For labelling, it shows one answer and one check, but not the condition, repeat, grader or
+        attempt. Attempts come in a random order that depends on the labeller. Pass, Fail and
+        Undecided store a label before the next check appears. Labelling resumes at the first check
+        without a label, and a second label replaces the first. The buttons show their keys.
+
+        In code, ``choose(grader="g2", gold="disagrees")`` sets filters, and ``do("step", 1)`` goes
+        to the next check. ``rows`` has the verdicts that pass the filters, and ``n_labelled`` is
+        the number of labelled checks.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract or ``ngram`` is not a whole number of at least 1.
     StudyError
-        If labelling lacks a store or a labeller.
+        If ``label`` is set without a store or a labeller.
     StoreError
         If the store cannot be read.
 
     See Also
     --------
-    skillcomp.reliability.label_sheet : Draw attempts to label at random, so that estimates are
-        valid; its key lists the attempts and their inclusion_probability.
-    skillcomp.frames.gold : The labels of a store.
+    skillcomp.reliability.label_sheet : Draw a random sample of attempts to label, so that estimates
+        are valid; the key of the sheet lists the attempts and their inclusion_probability.
+    skillcomp.frames.gold : The gold labels in a store.
     skillcomp.reliability.drift : How verdicts change between graders.
 
     Notes
     -----
     Every text is escaped: model output is shown and never interpreted. Characters that hide text or
     change its direction are replaced by their names, and a text longer than 100,000 characters is
-    cut, with a remark. Judge by the wording of the description; leave out checks that a program
+    cut, with a remark.
+
+    When labelling, judge by the wording of the check's description. Leave out checks that a program
     decides, such as verbatim copying. An answer may still reveal its condition by its content. The
-    agreement of the graders with the labels is updated every ten labels: after a single label it
-    would reveal a verdict. If a label cannot be stored, a message appears and its check stays in
-    view.
+    agreement of the graders with the labels is updated every ten labels, because after a single
+    label it would reveal a verdict. If a label cannot be stored, a message appears and the check
+    stays in view.
     """
     answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
     verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
@@ -357,12 +362,12 @@ def verdicts(
 
 
 class VerdictBrowser(ui.Explorer):
-    """The widget that :func:`skillcomp.explore.verdicts` returns for reading.
+    """The widget that :func:`skillcomp.explore.verdicts` returns without ``label``.
 
     Attributes
     ----------
     choices : dict of str to Control
-        The filters by column; ``value`` None keeps every row.
+        The filters, by column. A filter with ``value`` None keeps every row.
     at : int
         Position of the check in view among those that pass the filters, from 0.
     """
@@ -397,7 +402,7 @@ class VerdictBrowser(ui.Explorer):
                 keep &= np.asarray(values == control.value, dtype=bool)
         self._selected = np.flatnonzero(keep)
         self._items, self._firsts = np.unique(self._item[self._selected], return_index=True)
-        # a filter that is widened keeps the check in view
+        # stay at the check in view if it still passes the filters
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0
 
@@ -437,7 +442,7 @@ class VerdictBrowser(ui.Explorer):
 
 
 def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:
-    """Return the level of every verdict, by filter."""
+    """Return, for each filter, the value of every verdict that the filter compares."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
     keys = ["skill", "case_id", "condition", "check_id"]
     columns: dict[str, Any] = {name: table[name] for name in keys}
