@@ -1,6 +1,7 @@
-"""Every finding at a path: a skill, a suite, a study, its study.yaml, or a folder of skills.
+"""List every finding at a path: a skill, a suite, a study, a study.yaml or a folder of skills.
 
-This is ``skillcomp check`` as a frame. It is safe for CI: it calls no model and runs no program.
+``skillcomp check`` prints these findings. The lint is safe for CI: it calls no model and runs no
+program.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Problems noted by the readers that the lints report as well
+# Problems that a reader notes and a lint finds too; only the finding of the lint is reported
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -52,19 +53,20 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     Parameters
     ----------
     path : path
-        A SKILL.md or its folder, a suite file, a study's folder, or a study.yaml. Of a study.yaml
-        the skills and suites that it names are checked, or its store if it names none; a suite is
-        checked against its skill: the one of the study, or ``../skills/<skill>/SKILL.md``.
+        A SKILL.md or its folder, a suite file, a study's folder, or a study.yaml. For a
+        study.yaml, the skills and suites that it names are checked or, if it names none, its store.
+        A suite is checked together with its skill: the skill of that name in the study, else
+        ``../skills/<skill>/SKILL.md`` relative to the suite's folder.
     evals : bool, default False
-        Check all skills below a folder and their trigger prompts
-        (``evals/skills/<slug>/prompts.csv``) instead. Hidden folders, recorded studies,
+        Whether `path` is a folder in which all skills and their trigger prompts
+        (``evals/skills/<slug>/prompts.csv``) are checked. Hidden folders, recorded studies,
         ``artifacts`` and installed packages are left out.
 
     Returns
     -------
     pandas.DataFrame
-        One row per finding, with the columns of :func:`skillcomp.lint.lint_suite`: for each file
-        first what deviates from its format, then what the lints find. ``file`` is never missing.
+        One row per finding, with the columns of :func:`skillcomp.lint.lint_suite`. The rows
+        of a file begin with its deviations from the format. ``file`` is never missing.
 
     Raises
     ------
@@ -81,14 +83,15 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     -----
     A study is also checked for everything that an analysis refuses: rows that break the contract of
     a frame, rows that name a missing attempt, case or check, verdicts on attempts without an
-    answer, and winners that were not compared (rule ``store``).
+    answer, and winners that are neither of the two compared attempts (rule ``store``).
 
     With `evals`, errors are broken front matter or prompts, two skills with the same slug or name,
-    prompts without their skill, and links to files that are missing or outside the folder. Warnings
-    are a skill without explicit, implicit or negative prompts, duplicate prompts and descriptions,
-    no definition of done although the skill shows commands or files, no dry-run mode, no word on
-    when not to use it, an instruction to "do everything", and downloads that are not optional. The
-    last five rules look for words, so a person should judge them.
+    prompts for a skill that is missing, and links to files that are missing or outside the folder.
+    Warnings are duplicate prompts or descriptions, and a skill that lacks explicit, implicit or
+    negative prompts. Further warnings are a skill that shows commands or files but no definition of
+    done, that has no dry-run mode, that does not say when not to use it, that contains an
+    instruction to "do everything", or that has downloads that are not optional. These last five
+    rules look for words, so a person should judge their findings.
 
     The other keys of a study.yaml are not checked here: :func:`skillcomp.live.read_study` does so.
 
@@ -121,7 +124,7 @@ class LintedPlace:
 
 
 def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
-    """Yield the findings at a path, place by place: a study.yaml names several."""
+    """Yield the findings of each place to lint at a path; a study.yaml can name several places."""
     places, skills = ([path], []) if evals else _places_and_skills(path)
     for place in places:
         description, findings = _lint_folder(place) if evals else _lint_place(place, skills)
@@ -135,7 +138,7 @@ def is_study_file(path: Path) -> bool:
 
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the places to lint, and the skills that the suites among them may be about."""
+    """Return the places to lint, and the skills to which the suites among them may belong."""
     if not is_study_file(path):
         return [path], []
     content, _ = read_yaml(path, what="study", error=StudyError)
@@ -154,10 +157,10 @@ def _names_in_study(path: Path, content: dict[Any, Any], key: str) -> list[str]:
 
 
 def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]:
-    """Return a description of a skill, suite or study and its findings.
+    """Return a one-line description of the skill, suite or study at a path, and the findings.
 
-    A suite is linted with its skill: the one of that name among `skills`, or
-    ``../skills/<skill>/SKILL.md``. Without it, a finding lists what was not checked.
+    A suite is linted together with its skill, which is one of `skills` or
+    ``../skills/<skill>/SKILL.md``. If the skill is not found, a finding lists what was not checked.
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
@@ -190,7 +193,7 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
     description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
     records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
-    # the store repeats the problems of its skills and suites
+    # store.problems repeats the problems of its skills and suites, which are added below
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [finding("reading", str(path), problem) for problem in own_problems]
@@ -213,7 +216,7 @@ def _findings_of_suite(
     from_reader = _reader_findings(suite.problems, file)
     routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
     if routed or suite.path.endswith(".csv"):
-        return from_reader  # the rules of comprehension do not apply to such cases
+        return from_reader  # lint_suite is for comprehension, not for routing or triggering
     return [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
 
 
@@ -229,7 +232,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn the problems noted by a reader into findings, without those that the lints repeat."""
+    """Turn the problems that a reader noted into findings, except those that a lint finds too."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
@@ -244,7 +247,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return findings with the file in front of their place."""
+    """Return copies of the findings that name the file in ``file`` and before their place."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings
@@ -256,7 +259,7 @@ def _file_finding(file: Path, rule: str, message: str, case_id: str | None = Non
 
 
 def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
-    """Return a description of a folder of skills and the findings on them and their prompts."""
+    """Return a one-line description of a folder, and the findings about its skills and prompts."""
     if not isdir(root):
         raise StudyError(f"check --evals: there is no folder {root}.")
     findings: list[Finding] = []
@@ -281,12 +284,12 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
 
 
 def _files_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the files with this name below a folder, in order; links out of it are not followed."""
+    """Yield the files called `name` below a folder, in order, except links that lead out of it."""
     whole = root.resolve()
     for file in sorted(root.rglob(name)):
         parts = file.relative_to(root).parts[:-1]
         hidden = any(part.startswith(".") or part in _SKIPPED for part in parts)
-        # a recorded study contains copies of skills that are checked where they are written
+        # skills in a recorded study are copies; the originals are checked
         copied = any(is_store(root.joinpath(*parts[:k])) for k in range(1, len(parts)))
         if not (hidden or copied) and file.is_file() and file.resolve().is_relative_to(whole):
             yield file
@@ -312,7 +315,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
         where = f"line {line_with(skill, name)}: '{name}'"
         if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not exists(place):  # False also for names that no file can have
+        elif not exists(place):  # also if no file can have this name
             yield "link_missing", f"{where} is not there."
 
 
@@ -342,7 +345,7 @@ def _normalised(text: str) -> str:
 def _missing_prompts(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
 ) -> Iterator[Finding]:
-    """Yield skills without prompts or without one kind of them, and prompts without their skill."""
+    """Yield a finding for each skill that lacks a kind of prompt and each suite without skill."""
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
@@ -375,12 +378,12 @@ def _duplicate_prompts(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
 
 
 def store_problems(store: RunStore) -> list[str]:
-    """List everything for which an analysis would refuse a store or count it wrongly.
+    """List everything in a store that an analysis would refuse or count wrongly.
 
     Breaches of a frame's contract come first, in the words of the error that an analysis raises.
     Then come rows that name a missing attempt, case or check, verdicts on attempts without an
-    answer, and winners that were not compared. A table that breaks its contract is not compared
-    with the others.
+    answer, and winners that are neither of the two compared attempts. A table that breaks its
+    contract is not compared with the others.
     """
     problems: list[str] = []
     tables: dict[str, pd.DataFrame] = {}
@@ -392,7 +395,7 @@ def store_problems(store: RunStore) -> list[str]:
             tables[kind] = getattr(frames, kind)(store, **rows_of.get(kind, {}))
         except SkillcompError as error:
             message = str(error)
-            # verdicts fail with the message of the attempts, which is reported once
+            # if the attempts are refused, the verdicts fail with the same message: list it once
             problems += [message] if message not in problems else []
     for find in (_attempt_problems, _verdict_problems, _gold_problems, _pairwise_problems):
         problems += find(tables)
@@ -400,7 +403,7 @@ def store_problems(store: RunStore) -> list[str]:
 
 
 def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
-    """Yield one sentence with the number of rows at fault and the keys of the first, if any."""
+    """If there are faulty rows, yield a sentence with their number and the keys of the first."""
     if len(rows):
         first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
         yield f"{what}: {len(rows)}; the first: {first}."

@@ -1,4 +1,4 @@
-"""The rules of the lints: their severities, their reasons, and the findings that quote them."""
+"""Define the severity and reason of every lint rule, and the findings that quote them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from skillcomp.records import Record
 
 Severity = Literal["error", "warning"]
-RuleMessages = Iterator[tuple[str, str]]  # a rule and its message, before the place is known
+RuleMessages = Iterator[tuple[str, str]]  # pairs of a rule and a message
 
 
 class Finding(Record):
@@ -24,13 +24,14 @@ class Finding(Record):
     rule : str
         Key of `RULES`.
     severity : {"error", "warning"}
-        A warning is for a person to judge: the rule is a heuristic, or the report allows it.
+        A warning is for a person to judge, because the rule is a heuristic or the report allows
+        what it flags.
     message : str
         What was found and what is allowed.
     reason : str
-        Why it matters.
+        Why the rule matters.
     case_id : str or None
-        The case; None for a finding about the whole suite or skill.
+        Id of the case; None for a finding about the whole suite or skill.
     file : str or None
         The file that was read.
     """
@@ -55,7 +56,7 @@ _NO_NEGATIVE = "without a negative behaviour an answer that says everything pass
 _CONCEPT = "C1 to C7 are each graded against one concept field"
 _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
 
-# reason by rule: errors spoil a study, warnings are for a person to judge
+# Reasons by rule. Errors spoil a study; warnings are for a person to judge.
 _ERRORS: Mapping[str, str] = {
     # suite
     "reading": "what deviates from the report's shape is read differently elsewhere",
@@ -147,15 +148,15 @@ RULES: Mapping[str, tuple[Severity, str]] = {
 
 
 def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
-    """Return a finding with the severity and reason of its rule; `where` may name case and file."""
+    """Return a finding with the severity and reason of its rule; `where` sets further fields."""
     severity, reason = RULES[rule]
     fields: dict[str, Any] = {"severity": severity, "reason": reason, **where}
     return Finding(rule=rule, place=place, message=message, **fields)
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
-    """Return one row per finding, in order, with the fields of `Finding` as columns of text."""
+    """Return a frame with one row per finding, in order; its text columns are those of `Finding`."""
     rows = [entry.model_dump() for entry in findings]
-    # Arrow, the default storage, refuses names of files that are not UTF-8
+    # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)
     return pd.DataFrame(rows, columns=list(Finding.model_fields), dtype=text)

@@ -1,4 +1,4 @@
-"""What a skill lacks: concept fields and sections for graders, and what makes it testable.
+"""Find what a skill lacks: concept fields and sections for graders, and what tests need.
 
 The rules follow the source documents: the comprehension report (5.1 to 5.12) and the trigger
 document's guidance for skill authors. Rules about words are heuristics for a person to judge.
@@ -17,7 +17,7 @@ from skillcomp.errors import plural, suggest
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
-MOST = 20  # findings of one rule in one file
+MOST = 20  # the most links, and the most downloads, that are looked at in one file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
 ITEMS = 3  # C8 asks for at least three items of the checklist (report 5.9)
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
@@ -46,17 +46,17 @@ _DOWNLOAD = re.compile(
     r"|\bdocker pull\b[^\n`]*|\bhuggingface-cli download\b[^\n`]*",
 )
 _OPTIONAL = re.compile(r"\boptional|\bonly if\b|\bif (?:you )?need|\bskip\b", re.IGNORECASE)
-_REFERENCES = ".references/"  # the folder of the trigger document for heavy downloads
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # around commands and files
+_REFERENCES = ".references/"  # the folder in which the trigger document expects heavy downloads
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # begins shown code
 
 
 def lint_skill(skill: Skill) -> pd.DataFrame:
-    """List the missing parts of a skill that grading its comprehension requires.
+    """List the parts that a skill lacks and that grading its comprehension requires.
 
     Parameters
     ----------
     skill : Skill
-        As read from its SKILL.md.
+        The skill, as read from its SKILL.md.
 
     Returns
     -------
@@ -66,14 +66,15 @@ def lint_skill(skill: Skill) -> pd.DataFrame:
 
     See Also
     --------
-    skillcomp.lint.lint_path : The same for a file, a study or a folder of skills.
+    skillcomp.lint.lint_path : The findings about a file, a study or a folder of skills.
 
     Notes
     -----
-    Errors: an empty name or description; if a concept block has begun or ``comprehension_state``
-    is ``present``, a concept field that is missing, empty or not text, and a missing or empty
-    section ``Verification`` or ``Do NOT Use When``. Warnings: no concept block at all, a
-    Verification of fewer than three items.
+    An empty name or description is an error. If the skill has a concept block or its
+    ``comprehension_state`` is ``present``, two more things are errors: a concept field that is
+    missing, empty or not text, and a section ``Verification`` or ``Do NOT Use When`` that is
+    missing or empty. For all other skills, the missing block and such sections are warnings. A
+    section ``Verification`` with fewer than three items is a warning.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def skill_findings(skill: Skill) -> list[Finding]:
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield the faults of a concept block, from its fields of text and all of its entries."""
+    """Yield the faults of a concept block, given its text fields and its other entries."""
     absent = [name for name in CONCEPT_FIELDS if name not in concept]
     not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
     missing = [name for name in absent if name not in not_text]
@@ -148,9 +149,9 @@ def _text_with_subsections(skill: Skill, section: Section) -> str:
 def primitives(mental_model: str) -> tuple[str, ...]:
     r"""Return the primitives that a mental model names, as written, in order, each once.
 
-    They are the heads of lines (``Name: what it is``). If there are none, they are the words in
-    bold, and if there are none of these either, the code spans: in a text that names its
-    primitives, bold words and code are mere examples.
+    They are the heads of lines (``Name: what it is``). If no line has a head, they are the words in
+    bold and, without bold words, the code spans. In a text with heads, bold words and code are mere
+    examples.
 
     Examples
     --------
@@ -166,10 +167,10 @@ def primitives(mental_model: str) -> tuple[str, ...]:
 
 
 def untestable_messages(skill: Skill) -> RuleMessages:
-    """Yield what keeps a skill from being tested as an interface, with its rule.
+    """Yield the rule and the message of everything that makes a skill hard to test.
 
     These rules of the trigger document belong to ``skillcomp check --evals``: no definition of done
-    although the skill shows commands or files; no dry-run mode; no word on when not to use it; an
+    although the skill shows commands or files; no dry-run mode; no text on when not to use it; an
     instruction to "do everything"; downloads that are not optional. All are warnings that look for
     words, so a skill that keeps a rule in other words is flagged too.
 
@@ -202,6 +203,6 @@ def first_distinct(texts: Iterable[str]) -> list[str]:
 
 
 def line_with(skill: Skill, text: str) -> int:
-    """Return the line of the skill's file in which a text occurs first."""
+    """Return the number of the first line of the skill's file in which a text begins."""
     whole = (skill.text or skill.body).lower()
     return whole.count("\n", 0, max(whole.find(text.lower()), 0)) + 1

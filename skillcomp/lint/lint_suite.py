@@ -1,4 +1,4 @@
-"""What weakens a suite or spoils what it measures, found before money is spent.
+"""Find what weakens a suite or spoils what it measures, before money is spent.
 
 The rules are those of the comprehension report (5.1 to 5.12, 7.4, 8.2, 8.4, 8.8). A lint reads
 files; it changes nothing and calls no model.
@@ -36,19 +36,20 @@ from skillcomp.records import (
     dimension_family,
 )
 
-FEWEST = 7  # cases of a skill (report 6.3)
-TASKS = (5, 10)  # of a task suite, as its format asks for
+FEWEST = 7  # a suite should have at least so many cases (report 6.3)
+TASKS = (5, 10)  # the fewest and the most tasks that the format of a task suite advises
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
-FAR_N = 4  # content tokens; the report's R4 (7.4)
-LEAK_N = 4  # content tokens; on the pilot's 84 prompts 4 marks none and 3 marks shared entities
+FAR_N = 4  # content tokens in a shared run, by the report's rule R4 (7.4)
+# content tokens in a shared run; on the pilot's 84 prompts, 4 finds no leak and 3 finds mere names
+LEAK_N = 4
 WITH_PRIMITIVES = ("C2", "C7")  # dimensions whose pass criteria name the primitives (5.3, 5.8)
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
-_MOST_SHOWN = 80  # characters of what a finding quotes
-MAX_BYTES = 1 << 22  # a file named as a source of truth is read by people and graders
+_MOST_SHOWN = 80  # a finding quotes at most so many characters
+MAX_BYTES = 1 << 22  # a truth source is for people and graders to read, so it is shorter than this
 _PARTS = re.compile(r"(?P<path>[^#]*?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?(?:#(?P<anchor>.*))?")
 _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -64,14 +65,14 @@ def lint_suite(
     Parameters
     ----------
     suite : Suite
-        The cases.
+        The suite.
     skill : Skill, optional
         The suite's skill. Without it, far prompts, leaks of the concept field and primitives are
         not checked, and a finding says so.
     root : path, optional
         The folder to which `truth_sources` are relative. By default it is the parent of the
-        suite's folder if that contains ``skills``, else the suite's folder. If neither exists, only
-        sources in the skill are looked up. Nothing outside the folder is ever read.
+        suite's folder if this parent contains ``skills``, else the suite's folder. If the suite has
+        no file, only sources in the skill are looked up. Nothing outside the folder is ever read.
 
     Returns
     -------
@@ -90,11 +91,11 @@ def lint_suite(
     Raises
     ------
     SuiteError
-        When `skill` is not the suite's skill.
+        If `skill` is not the suite's skill.
 
     See Also
     --------
-    lint_skill : The same for a SKILL.md.
+    lint_skill : The findings about a SKILL.md.
 
     Notes
     -----
@@ -105,7 +106,8 @@ def lint_suite(
 
     Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
     duplicate behaviour ids; no negative behaviour or no anti-quote behaviour in the whole suite;
-    truth sources that do not resolve; twins that do not exist or do not differ.
+    truth sources that do not resolve; a contrast case with a twin that does not exist or does not
+    differ from it.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
     a dimension of C1 to C9 without a case; no far case for one of C1 to C7; missing fields of the
@@ -116,11 +118,12 @@ def lint_suite(
     valid: its only errors are truth sources that do not resolve.
 
     Other warnings are heuristics, for a person to judge. Texts are compared by the report's content
-    tokens (A.3): a far prompt may share no run of four with the skill (R4), and a prompt may share
-    no run of four with its expected reasoning, positive behaviours or concept field. A shared run
-    can be a mere name, and a leak in other words is not detected. Primitives are read from the
-    mental model (``Name: what it is``, bold or code), and the behaviours of C2 and C7 are searched
-    for their stems; a behaviour that asks for a primitive in other words is not recognized.
+    tokens (A.3): a far prompt may share no run of four tokens with the skill (R4), and any prompt
+    no run of four tokens with its expected reasoning, positive behaviours or concept field. A
+    shared run can be a mere name, and a leak in other words is not detected. Primitives are read
+    from the mental model (``Name: what it is``, bold or code). The behaviours of C2 and C7 are
+    searched for the word stems of the primitives; a behaviour that asks for a primitive in other
+    words is not recognized.
 
     Examples
     --------
@@ -177,7 +180,10 @@ def _is_extended(case: Case) -> bool:
 
 
 def _as_advice(entry: Finding) -> Finding:
-    """Turn an error about the older shape, which remains valid (report 6.1), into a warning."""
+    """Turn an error about a suite of the older shape into a warning: that shape is valid (6.1).
+
+    Findings about truth sources stay errors.
+    """
     if entry.rule.startswith("truth_"):
         return entry
     return entry.model_copy(update={"severity": "warning"})
@@ -254,7 +260,7 @@ def _word_stems(text: str) -> set[str]:
 
 
 def asks_for(check: Check, names: Sequence[str]) -> bool:
-    """Check whether a positive behaviour names one of the primitives, in any inflection."""
+    """Check whether a behaviour is positive and names one of the primitives, in any inflection."""
     words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
     primitive_stems = [stems for name in names if (stems := _word_stems(name))]
     return check.check_kind == "positive" and any(stems <= words for stems in primitive_stems)
@@ -267,7 +273,7 @@ class CaseLint:
     Attributes
     ----------
     cases : dict of str to Case
-        All cases of the suite.
+        All cases of the suite, by case_id.
     skill : Skill or None
         The suite's skill, if known.
     sources : Sources
@@ -275,9 +281,10 @@ class CaseLint:
     names : tuple of str
         Primitives of the mental model.
     distinctive : tuple of str
-        The primitives that a behaviour must name: those that are not just the skill's own name.
+        The primitives of which a behaviour must name one. Those that are a word of the skill's own
+        name are left out, unless there are no others.
     text : str
-        The skill's text, for comparisons.
+        The skill's text, with which prompts are compared.
     """
 
     cases: dict[str, Case]
@@ -293,7 +300,7 @@ class CaseLint:
             return
         concept = self.skill.concept
         self.names = primitives(concept.get("mental_model", ""))
-        # a single word of the skill's own name occurs in many behaviours and asks for no primitive
+        # many behaviours contain a word of the skill's own name without asking for a primitive
         own = _word_stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
         distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
         self.distinctive = tuple(distinctive) or self.names
@@ -317,7 +324,7 @@ class CaseLint:
         dimension = case.comprehension_dimension
         covered = {c.comprehension_dimension for c in self.cases.values()}
         if covered == {None}:
-            return  # one finding about the whole suite is enough
+            return  # `_coverage_messages` reports this once for the whole suite
         family = dimension_family(covered)
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
@@ -360,11 +367,11 @@ class CaseLint:
             yield "primitive_missing", f"{message}({', '.join(self.names)})."
 
     def _check_leaks(self, case: Case) -> RuleMessages:
-        # a negative behaviour may name the temptation in the prompt: only positive ones are answers
+        # only positive behaviours are answers; a negative one may name a temptation of the prompt
         answers = [("expected_reasoning", case.expected_reasoning or "")]
         answers += [(c.check_id, c.description) for c in case.checks if c.check_kind == "positive"]
         field_name = case.concept_field or _FIELD_OF.get(case.comprehension_dimension or "", "")
-        # the probe of C7 must state the misconception (5.8); a far prompt is compared with the text
+        # a prompt of C7 must state the misconception (5.8); far prompts have a rule of their own
         if self.skill and field_name not in ("", "misconception") and case.transfer != "far":
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:
@@ -378,7 +385,7 @@ class CaseLint:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
         problems = map(self.sources.problem, case.truth_sources)
-        # one finding about the whole suite counts the sources that were not looked up
+        # `_unchecked_messages` counts the sources that were not looked up
         yield from (p for p in problems if p is not None and p[0] != "not_checked")
 
     def _check_contrast(self, case: Case) -> RuleMessages:
@@ -409,10 +416,10 @@ def _longest_shared_run(prompt: str, text: str) -> str:
 
 
 class Sources:
-    """Looks up truth sources below one folder, and never outside it.
+    """Look up truth sources below the folder `root`, and never outside it.
 
-    The text of `skill` replaces ``skills/<slug>/SKILL.md`` if there is no such file. Without a
-    folder, nothing else is looked up.
+    The text of `skill` replaces ``skills/<slug>/SKILL.md`` if there is no such file. If `root` is
+    None, this text is the only source that is looked up.
     """
 
     def __init__(self, root: Path | None, skill: Skill | None = None) -> None:
@@ -421,9 +428,9 @@ class Sources:
         self._text = cache(self._read_source)
 
     def problem(self, source: str) -> tuple[str, str] | None:
-        """Return the rule that a source breaks and a message, or None when it resolves.
+        """Return the rule that a source breaks and a message, or None if the source resolves.
 
-        A source is ``path``, ``path:line``, ``path:first-last`` or ``path#anchor``; the rule is
+        A source is ``path``, ``path:line``, ``path:first-last`` or ``path#anchor``. The rule is
         ``truth_source``, ``truth_outside`` or ``not_checked``.
         """
         if _ELSEWHERE.match(source):
@@ -456,7 +463,7 @@ class Sources:
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a file, or None without a folder to look in."""
+        """Return the text of a file; None if there is no folder in which to look."""
         skill_text = self._skill_text.get(path)
         if self.root is None or (skill_text is not None and not exists(self.root / path)):
             return skill_text

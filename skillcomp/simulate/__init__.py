@@ -1,6 +1,6 @@
 """Studies with known truth, for checking every estimator.
 
-Functions load on first use. Headings are the files.
+Functions load on first use. Each heading below is the name of a file.
 
 design: random effects with an exact delta
     ``counts``, ``Counts``: thousands of studies as arrays, without frames.

@@ -1,7 +1,7 @@
 """Random effects with an exact marginal delta: the design behind every simulated study.
 
 The module also draws many small studies as plain arrays, for coverage experiments, and documents
-that have a score with a known share of explained variance.
+with a score that explains a known share of the variance of pass rates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Unit = Literal["behaviour", "attempt"]
 Checks = tuple[tuple[int, float], ...]
 
 # The trapezoid rule converges exponentially for a normal density times an analytic function:
-# 161 points on +-8.5 sd leave an error below 1e-12 for standard deviations up to 4.
+# 161 points from -8.5 to 8.5 leave an error below 1e-12 if the logits have a standard deviation
+# of at most 4.
 _Z = np.linspace(-8.5, 8.5, 161)
 _W = norm.pdf(_Z) / norm.pdf(_Z).sum()
 
@@ -40,15 +41,16 @@ class Spread:
     Attributes
     ----------
     skill_effect : float
-        Effect of a condition, between skills (tau).
+        Spread of a condition's effect between skills (tau).
     skill_level : float
-        Difficulty of whole skills, the same in every condition.
+        Spread of difficulty between skills. A skill is equally difficult in every condition.
     case_level : float
-        Difficulty of the cases of a skill, the same in every condition.
+        Spread of difficulty between the cases of a skill, likewise for every condition.
     case_effect : float
-        Effect of a condition, between the cases of a skill.
+        Spread of a condition's effect between the cases of a skill.
     attempt : float
-        Level of an attempt at a case under a condition, shared by the checks of the attempt.
+        Spread between attempts at a case under one condition. All checks of an attempt share its
+        level.
     """
 
     skill_effect: float = 0.0
@@ -66,7 +68,10 @@ class Spread:
                 raise StudyError(f"{label}: found {value!r}; allowed: 0 to 4 on the logit scale.")
 
     def between(self, *, treated: bool) -> float:
-        """Return the standard deviation of a case's logit in one condition."""
+        """Return the standard deviation of the logits of cases over all skills.
+
+        `treated` stands for every condition but the baseline.
+        """
         variance = self.skill_level**2 + self.case_level**2
         if treated:
             variance += self.skill_effect**2 + self.case_effect**2
@@ -76,10 +81,11 @@ class Spread:
 def marginal_rate(
     intercept: float, between: float, attempt: float, checks: Checks, unit: Unit
 ) -> float:
-    """Return the pass rate over all skills, cases and attempts, by quadrature.
+    """Compute the pass rate over all skills, cases and attempts by quadrature.
 
-    `checks` holds pairs: a number of checks, and the share of the cases that have it. The result
-    is exact to about 1e-12 for standard deviations up to 4.
+    `between` and `attempt` are standard deviations of the logit; `checks` has pairs of a number of
+    checks and the share of cases with so many checks. The result is exact to about 1e-12 for
+    standard deviations up to 4.
     """
     if unit == "behaviour":
         checks = ((1, 1.0),)
@@ -107,9 +113,10 @@ def intercept_for(rate: float, between: float, attempt: float, checks: Checks, u
 
 
 def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floats:
-    """Return the chance that a check (or all ``n_checks`` of an attempt) passes, by logit.
+    """Return for each logit the chance that a check (or all ``n_checks`` of an attempt) passes.
 
-    The first axis of `logits` is the case; the spread between attempts is integrated out.
+    The first axis of `logits` is the case. The chance is an average over attempts, for which
+    `attempt` is the standard deviation of their logits.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
@@ -123,7 +130,11 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The cases of a study in order: skill, transfer, number of checks and contrast partner."""
+    """The cases of a study in order: skill, transfer, number of checks and contrast partner.
+
+    Every array has one entry per case. `skill` is the index of its skill; `partner` is the index of
+    the first case of its contrast pair, or its own index if it is in no pair.
+    """
 
     skill: Ints
     far: Bools
@@ -141,7 +152,7 @@ class Layout:
         return int(self.skill[-1]) + 1
 
     def checks(self, rows: Bools | slice = slice(None)) -> Checks:
-        """Return each number of checks with the share of the chosen cases that have it."""
+        """Return pairs of a number of checks and the share of the cases in `rows` with so many."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
 
@@ -153,7 +164,7 @@ def layout(
     far_share: float,
     contrast_pairs: int = 0,
 ) -> Layout:
-    """Lay out cases over skills: far cases spread evenly, contrast pairs at the end of a skill."""
+    """Lay out the cases of each skill: far cases spread evenly, contrast pairs at the end."""
     if n_skills < 1:
         raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
     if not 0 <= far_share <= 1:
@@ -173,7 +184,7 @@ def layout(
     left = np.repeat(sizes, sizes) - inside
     second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
     index = np.arange(len(skill))
-    # without rounding, 0.3 * 10 = 2.9999... would lose a far case
+    # without rounding, 0.29 * 100 = 28.999... would lose a far case
     reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
     n_checks = np.resize(np.array(checks, dtype=np.int64), len(skill))
     return Layout(skill, reached[1] > reached[0], n_checks, np.where(second, index - 1, index))
@@ -182,11 +193,11 @@ def layout(
 def solve(
     plan: Layout, spread: Spread, rate: float, deltas: list[float], gaps: list[float], unit: Unit
 ) -> Floats:
-    """Return the intercept of each case and condition that gives the requested delta and gap.
+    """Return intercepts, case by condition, that give the requested deltas and gaps.
 
     `deltas` and `gaps` have one value per condition, 0 for the baseline. A delta is the rate minus
     the baseline's rate over all cases; a gap is the delta of far cases minus that of near cases.
-    The mean over cases equals the requested delta to about 1e-12.
+    The mean delta over cases equals the requested one to about 1e-12.
     """
     share_far = float(plan.far.mean())
     if any(gaps) and share_far in (0.0, 1.0):
@@ -209,8 +220,9 @@ def solve(
 def draw_logits(plan: Layout, intercepts: Floats, spread: Spread, rng: Rng, n_runs: int) -> Floats:
     """Draw the logit of every case in every condition: runs x cases x conditions.
 
-    logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e. The skill has the
-    effects s and v, the case has u and e; the two cases of a contrast pair share u.
+    logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e, where a and b are the
+    intercepts. The effects s and v belong to the skill, u and e to the case. The two cases of a
+    contrast pair share u.
     """
     n_conditions = intercepts.shape[1]
     level = spread.skill_level * rng.standard_normal((n_runs, plan.n_skills))
@@ -224,20 +236,21 @@ def draw_logits(plan: Layout, intercepts: Floats, spread: Spread, rng: Rng, n_ru
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Passes of many simulated studies, without frames.
+    """Numbers of passed attempts in many simulated studies, as arrays.
 
     Attributes
     ----------
     baseline, skill : numpy.ndarray of int
-        Runs x cases: passed attempts out of ``n_repeats``.
+        Passed attempts out of ``n_repeats`` in the condition of this name, runs x cases.
     clusters : numpy.ndarray of int
-        Skill of each case.
+        Index of the skill of each case.
     far : numpy.ndarray of bool
         Whether each case is far transfer.
     n_repeats : int
         Attempts per case and condition.
     delta, gap : float
-        True marginal delta, and true far minus near delta (NaN without both kinds of case).
+        True marginal delta, and true delta of far cases minus that of near cases (NaN unless there
+        are both).
     realised : numpy.ndarray
         True delta of the cases drawn in each run: the target of a claim about these cases only.
     """
@@ -270,7 +283,7 @@ def counts(
     far_share: float = 0.5,
     seed: int | np.random.Generator = 0,
 ) -> Counts:
-    """Simulate the passed attempts of ``n_runs`` studies with the same true delta.
+    """Simulate how many attempts pass in ``n_runs`` studies with the same true delta.
 
     The unit is the attempt, which passes when all of its checks pass. ``delta`` is exactly the
     marginal difference in the share of attempts passed. `study` returns frames instead.
@@ -294,7 +307,7 @@ def counts(
     Raises
     ------
     StudyError
-        If a rate leaves (0, 1) or a size is impossible.
+        If a marginal rate is not strictly between 0 and 1, or a size is impossible.
 
     Examples
     --------
@@ -329,8 +342,9 @@ def _draw_passed(logits: Floats, n_checks: Ints, n_repeats: int, sd: float, rng:
     return passed
 
 
-# Mean and standard deviation of the true rates: no draw reaches 0 or 1, so R squared is exact.
-# WEIGHT is the sum of the parameters of the Beta distribution of the cases of a skill.
+# Mean and standard deviation of the true rates of skills. With these, no rate leaves (0, 1) and has
+# to be clipped, so the score explains exactly the requested share of the variance. The rates of the
+# cases of a skill have a Beta(a, b) distribution with a + b = WEIGHT.
 MEAN, SPREAD, WEIGHT = 0.6, 0.15, 4.0
 
 
@@ -341,14 +355,15 @@ class ScoredDocuments:
     Attributes
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame, condition ``skill``.
+        An outcomes frame with ``skill`` as its only condition.
     scores : pandas.DataFrame
         document (the skill's slug) and value, 0 to 100.
     rates : pandas.DataFrame
         document and rate, the true pass rate.
     r_squared_observed : float
         Share of the variance of the observed rates that the score explains in the population. It
-        is smaller than `r_squared`, because few attempts measure a rate with error.
+        is smaller than the share of the variance of the true rates, because a rate observed in few
+        attempts has an error.
     """
 
     outcomes: pd.DataFrame
@@ -367,9 +382,10 @@ def scored_documents(
     n_skills : int
         Number of skills, each with one document and its own cases.
     r_squared : float
-        Share of the variance that the score explains in the population, 0 to 1.
+        Share of the variance of the true rates that the score explains in the population, 0 to 1.
     n_cases, n_repeats : int, default 8 and 2
-        Cases per skill and attempts per case; few of them measure the true rate with error.
+        Cases per skill and attempts per case. The fewer there are, the larger is the error of the
+        observed rates.
     seed : int, default 0
         Source of randomness.
 
@@ -381,7 +397,7 @@ def scored_documents(
     Raises
     ------
     StudyError
-        If a number makes no sense.
+        If a size is not a whole number of 1 or more, or `r_squared` is outside 0 to 1.
 
     See Also
     --------
@@ -389,8 +405,8 @@ def scored_documents(
 
     Notes
     -----
-    Scores are uniform from 0 to 100, and so is the part of the rate that they do not explain. True
-    rates have mean 0.6 and standard deviation 0.15. The rate of a case is drawn from a Beta
+    Scores are uniform from 0 to 100. The part of the rate that they do not explain is uniform, too.
+    True rates have mean 0.6 and standard deviation 0.15. The rate of a case is drawn from a Beta
     distribution around the rate of its skill.
 
     Examples

@@ -22,7 +22,7 @@ from skillcomp.simulate.text import WrittenAnswers, quotes
 Rate = float | Mapping[str, float]
 
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
-SECONDS_PER_ATTEMPT = 60  # a simulated grader grades one attempt at a time
+SECONDS_PER_ATTEMPT = 60  # a simulated grader needs so long for an attempt
 BATCH_ATTEMPTS = 14  # attempts per batch
 BIASES = {  # bias -> what one unit of its feature means
     "verbosity": "doubling of the answer's words",
@@ -42,13 +42,14 @@ class Grader:
     Attributes
     ----------
     name : str
-        Label in the verdicts.
+        Name of the grader in the verdicts.
     sensitivity : float or mapping of str to float
         Chance that a check that is met is passed: one number, or one per condition. It holds for
-        an answer with the study's mean log length and mean hedge rate, from another model family,
-        not a list, in the middle of a batch. Biases do not change a chance of 1 or 0.
+        an answer that has the study's mean log length and mean hedge rate, comes from another model
+        family, is not a list, and is graded in the middle of a batch. Biases do not change a chance
+        of 1 or 0.
     specificity : float or mapping of str to float
-        Chance that a check that is not met is failed, under the same conditions.
+        Chance that a check that is not met is failed, for such an answer.
     version, family, model, kind : str
         Values of the grader columns of the verdicts.
     verbosity_bias, hedging_bias, family_bias, list_bias, order_bias : float
@@ -62,7 +63,7 @@ class Grader:
         before the drift (strictly between 0 and 1), or a datetime or ISO text that is compared
         with ``graded_at`` (UTC).
     failure_rate : float or mapping of str to float
-        Chance that a verdict is ``malformed``: ``passed`` is NA.
+        Chance that a verdict is ``malformed``, so that ``passed`` is NA.
     asks_evidence : bool
         Whether verdicts have a quote, a rationale and a verdict on the dimension.
     quote_error_rate : float
@@ -70,7 +71,8 @@ class Grader:
     dimension_error_rate : float
         Chance that ``dimension_passed`` of an attempt contradicts the verdicts on its checks.
     rounds : int
-        Number of times that everything is graded, by independent draws with the same rates.
+        Number of times that everything is graded. The rounds are independent draws with the same
+        rates.
     """
 
     name: str
@@ -94,7 +96,7 @@ class Grader:
     rounds: int = 1
 
     def __post_init__(self) -> None:
-        """Raise StudyError for rates outside 0 to 1."""
+        """Raise StudyError for an impossible rate, time of drift or number of rounds."""
         rates = {name: getattr(self, name) for name in _RATES}
         if self.drift is not None:
             share = self.drift[0]
@@ -115,7 +117,7 @@ class Grader:
         return float(getattr(self, f"{bias}_bias"))
 
     def drift_time(self, n_attempts: int) -> np.datetime64 | None:
-        """Return the time of the drift on the clock of ``graded_at``; None without drift."""
+        """Return the ``graded_at`` at which the drift begins; None if the grader does not drift."""
         if self.drift is None:
             return None
         when = self.drift[0]
@@ -153,15 +155,16 @@ class Items:
     conditions : list of str
         All conditions of the study.
     features : dict of str to numpy.ndarray
-        Per attempt: verbosity (log2 words, centred), hedging (per 100 words, centred), list.
+        Values per attempt: ``verbosity`` (log2 of the words, centred), ``hedging`` (hedge words per
+        100 words, centred) and ``list`` (1 for a bullet list, else 0).
     row : numpy.ndarray of int
-        Attempt of each check; the checks of an attempt are adjacent.
+        Row in `attempts` of each check; the checks of an attempt are adjacent.
     check : pandas.DataFrame
         check_id, check_kind and goal of each check.
     truth : numpy.ndarray of bool
         Whether the check is met.
     answers : WrittenAnswers, optional
-        Source of quotes; None quotes the start of the answer.
+        Texts to quote from; if None, the start of the answer is quoted.
     """
 
     attempts: pd.DataFrame
@@ -175,7 +178,12 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Batch, position and time of the grading of each check."""
+    """When each check is graded: batch, position in the batch and time.
+
+    `batch` counts from 0. `item` is the number of the attempt in its batch, `order` the number of
+    the check in its batch, both from 1. `place` runs from -0.5 for the first check of a batch to
+    0.5 for the last.
+    """
 
     batch: Ints
     item: Ints
@@ -185,7 +193,10 @@ class Schedule:
 
 
 def schedule(items: Items, round_number: int, rng: Rng) -> Schedule:
-    """Schedule the attempts in random order and in batches, one a minute; rounds a week apart."""
+    """Schedule the attempts in random order, one per minute and divided into batches.
+
+    Each round begins a week after the round before it.
+    """
     n, row = len(items.attempts), items.row
     rank = rng.permutation(n)
     batch, item = rank // BATCH_ATTEMPTS, rank % BATCH_ATTEMPTS + 1
@@ -205,7 +216,7 @@ def schedule(items: Items, round_number: int, rng: Rng) -> Schedule:
 
 
 def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
-    """Return the log odds that each check is passed, by its truth and the planted biases."""
+    """Return the log odds that each check is passed, given its truth and the planted biases."""
     names, row = items.conditions, items.row
     condition = pd.Index(names).get_indexer(pd.Index(items.attempts["condition"]))[row]
     label = f"grader '{grader.name}'"
@@ -225,7 +236,7 @@ def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
 
 
 def feature(grader: Grader, items: Items, when: Schedule, bias: str) -> Floats:
-    """Return the feature of a bias, one value per check."""
+    """Return the feature to which a bias reacts, one value per check."""
     if bias == "order":
         return when.place
     if bias == "family":
@@ -284,18 +295,21 @@ def _drawn_verdicts(
 
 
 def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng) -> Any:
-    """Return the verdict on the dimension of an attempt, the same in each of its rows."""
+    """Return the verdict on the dimension of each check's attempt, or None without evidence."""
     if not grader.asks_evidence:
         return None
     n = len(items.attempts)
     whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
-    if grader.dimension_error_rate:  # no draws at rate 0, so that other studies do not change
+    if grader.dimension_error_rate:  # no draws at rate 0, since they would change all later draws
         whole ^= rng.random(n) < grader.dimension_error_rate
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 
 
 def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
-    """Return a frame of a kind; lists and single values get the dtype of their column."""
+    """Return a frame of `kind` with `n` rows; columns that are not given are missing values.
+
+    Lists and single values get the dtype of their column.
+    """
     full = {}
     dtype: Any
     for name, dtype in CONTRACTS[kind].columns.items():
@@ -323,7 +337,7 @@ def utc(times: NDArray[np.datetime64]) -> Any:
 def _evidence_columns(
     grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng
 ) -> dict[str, Any]:
-    """Return the evidence columns; empty if the grader is not asked for evidence."""
+    """Return the evidence columns, or no columns if the grader is not asked for evidence."""
     if not grader.asks_evidence:
         return {}
     if items.answers is not None:
@@ -332,7 +346,7 @@ def _evidence_columns(
         starts = [" ".join(answer.split()[:6]) for answer in items.attempts["answer"]]
         quoted = [starts[k] for k in items.row]
     wrong = rng.random(len(quoted)) < grader.quote_error_rate
-    # the simulated vocabulary has no such short words
+    # in no answer, because the simulated vocabulary has no such short words
     quote = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
     reasons = texts(["The answer does not meet it.", "The answer meets it.", None])
     return {
@@ -362,7 +376,7 @@ def gold_stream(
         Index (from 0) of the first check at the raised rate; None for no rise, to measure false
         alarms.
     rate, raised : float, default 0.05 and 0.15
-        Chance that the grader contradicts gold before ``rise_at``, and from it on.
+        Chance that the grader contradicts gold before ``rise_at``, and from ``rise_at`` on.
     minutes_apart : float, default 30
         Minutes between checks.
     n_streams : int, default 1
@@ -379,7 +393,7 @@ def gold_stream(
     Raises
     ------
     StudyError
-        If a rate is outside 0 to 1, or the rise outside the stream.
+        If a rate is outside 0 to 1, or ``rise_at`` is outside the stream.
 
     See Also
     --------

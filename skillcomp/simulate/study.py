@@ -31,7 +31,7 @@ class Study:
     Attributes
     ----------
     cases, checks, attempts, verdicts, gold, pairwise : pandas.DataFrame
-        The frames that :mod:`skillcomp.frames` reads from a store.
+        Frames like those that :mod:`skillcomp.frames` reads from a store.
     labels : pandas.DataFrame
         A gold frame with the truth of every check of every attempt (labeller ``truth``).
     rates : pandas.DataFrame
@@ -40,17 +40,19 @@ class Study:
         attempt pass).
     truth : pandas.DataFrame
         One row per true quantity, with the columns measure, target, unit, condition, transfer,
-        grader, grader_version, period and value; `true` returns a single value. Measures:
-        pass_rate, delta and gap, for ``unit`` behaviour or attempt, and for ``target`` population
-        (exact, over all skills and cases that could be drawn) or these_cases (over those drawn);
-        sensitivity and specificity, for target population (as requested, by condition and
-        ``period``, before or after a drift) or these_cases (mean over the checks of this study,
-        with biases); ``*_bias`` (log odds per unit of the feature) and ``*_effect`` (average
-        marginal effect on the chance of a PASS given the truth, over the checks of this study).
+        grader, grader_version, period and value; `true` returns a single value. The
+        measures pass_rate, delta and gap have the ``unit`` behaviour or attempt. Their ``target``
+        is population (exact, over all skills and cases that could be drawn) or these_cases (over
+        the cases drawn). For sensitivity and specificity, population means the requested rate, by
+        condition and by ``period`` (before or after a drift), and these_cases the mean over the
+        checks of this study, biases included. A ``*_bias`` is the change of the log odds of a PASS
+        per unit of the feature. A ``*_effect`` is the average marginal effect of the feature on the
+        chance of a PASS given the truth, over the checks of this study.
     skills : dict of str to Skill
-        Slug to the synthetic skill that answers copy from.
+        The synthetic skills from which answers copy, by slug.
     planted : pandas.DataFrame
-        One row per attempt: attempt_id, n_words, n_copied_words, n_hedges, listed.
+        Planted properties of the answers, one row per attempt: attempt_id, n_words, n_copied_words,
+        n_hedges, listed.
     conditions : tuple of str
         The conditions in order, the baseline first.
     """
@@ -76,8 +78,8 @@ class Study:
         measure : str
             For example ``"delta"``, ``"gap"`` or ``"sensitivity"``.
         **where : str or None
-            Values of other columns of ``truth``; None selects missing values. Defaults: ``target``
-            is ``"population"``, ``transfer`` is None.
+            Values of other columns of ``truth``; None selects missing values. By default,
+            ``transfer`` is None, and ``target`` is ``"population"`` if the measure has this target.
 
         Returns
         -------
@@ -153,18 +155,19 @@ def study(
     n_repeats : int, default 2
         Attempts per case and condition.
     conditions : sequence of str, default ("baseline", "skill")
-        The first must be ``"baseline"``.
+        Names of the conditions; the first must be ``"baseline"``.
     baseline_rate : float, default 0.5
-        Marginal pass rate of the baseline, in ``unit``.
+        Marginal pass rate of the baseline, as a share of the `unit`.
     delta : float or mapping of str to float, default 0.2
-        Marginal rate of a condition minus the baseline's, in ``unit``. A number is the delta of
-        ``skill`` (or of the second condition); conditions missing from a mapping have 0.
+        Marginal rate of a condition minus that of the baseline, for the same `unit`. A number is
+        the delta of ``skill`` or, if there is no such condition, of the second condition. All other
+        conditions, and those missing from a mapping, have a delta of 0.
     near_far_gap : float or mapping of str to float, default 0
         Delta among far cases minus delta among near cases, given like `delta`.
     unit : {"behaviour", "attempt"}, default "behaviour"
         Unit of ``baseline_rate``, ``delta`` and ``near_far_gap``: the share of behaviours (checks)
-        met, or the share of attempts with all checks met. Rates of the other unit follow from it.
-        ``truth`` has both, and both weigh all cases equally.
+        met, or the share of attempts with all checks met. The rates of the other unit follow.
+        ``truth`` has the rates of both units, in which all cases have equal weight.
     between_skill_sd, case_effect_sd : float
         Standard deviation of a condition's effect between skills and between the cases of a skill
         (logit scale).
@@ -174,17 +177,19 @@ def study(
     between_attempt_sd : float, default 0.5
         Standard deviation between attempts, shared by the checks of an attempt (logit scale).
     far_share : float, default 0.5
-        Share of far-transfer cases in each skill, rounded down.
+        Share of the cases of each skill that are far transfer. Their number is rounded down.
     contrast_pairs : int, default 0
-        Contrast pairs at the end of each skill; the two cases of a pair are equally difficult.
+        Number of contrast pairs at the end of each skill. The two cases of a pair are equally
+        difficult.
     checks_per_case : int or list of int, default 5
         Checks per case; a list is repeated over the cases. The last check of a case with several
         checks is negative.
     graders : sequence of Grader
         Simulated graders; each grades every attempt.
     gold_fraction : float, default 0.5
-        Share of the cases of each skill that have gold labels, drawn at random: one repeat in
-        every condition. Gold is the truth, with labeller ``adjudicated``.
+        Share of the cases of each skill that get gold labels. These cases and one repeat of each
+        are drawn at random, and the repeat is labelled in every condition. Gold is the truth, with
+        labeller ``adjudicated``.
     labeller_error : float, optional
         Error rate of two additional, independent labellers; None for no such labellers.
     copying : float or mapping of str to float, default 0
@@ -210,7 +215,8 @@ def study(
     Raises
     ------
     StudyError
-        If a marginal rate leaves (0, 1), a size is impossible or a condition is not in the study.
+        If a marginal rate is not strictly between 0 and 1, a size is impossible, or a condition is
+        not in the study.
 
     See Also
     --------
@@ -269,15 +275,15 @@ def grade(
 ) -> pd.DataFrame:
     """Grade the attempts of a study, or perturbed copies of them, with another simulated grader.
 
-    The truth of a copy is that of its ``source_attempt_id``; length, hedging and list form are its
-    own. A grader without biases treats it like the original, a biased grader does not.
+    The truth of a copy is that of its source (``source_attempt_id``); length, hedging and list form
+    are read from the copy. So only a biased grader treats a copy unlike its source.
 
     Parameters
     ----------
     made : Study
-        The study.
+        The simulated study.
     grader : Grader
-        The grader.
+        The additional grader.
     attempts : pandas.DataFrame, optional
         Attempts frame with ``answer`` and, for copies, ``source_attempt_id``; default: the attempts
         of the study. Attempts without an answer are not graded.
@@ -297,7 +303,7 @@ def grade(
     frame = made.attempts if attempts is None else check(attempts, "attempts")
     answered = frame[frame["answer"].notna()].reset_index(drop=True)
     items = _items_with_truth(made, answered)
-    # a second stream: the study may have been drawn with the same seed
+    # the 1 makes these draws independent of a study that was drawn with the same seed
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 
@@ -362,7 +368,7 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Return rows of true rates, deltas and gaps for both targets and both units."""
+    """Return rows of ``truth``: rates, deltas and gaps for both targets and both units."""
     rows: Rows = []
     for unit in get_args(Unit):
         power = plan.n_checks if unit == "attempt" else 1
@@ -376,7 +382,7 @@ def _effect_rows(
 
 
 def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
-    """Return the marginal rate of the stratum (near or far) of each case, case by condition."""
+    """Return for each case and condition the marginal rate of the case's stratum, near or far."""
     rates = np.empty(intercepts.shape)
     for far in np.unique(plan.far):
         rows = plan.far == far
@@ -411,7 +417,7 @@ def _contrast_rows(rates: Floats, plan: Layout, names: list[str], about: dict[st
 
 
 def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> Rows:
-    """Return rows of a grader's true error rates, for both targets, and of its biases."""
+    """Return rows of ``truth``: a grader's error rates for both targets, and its biases."""
     about = {"grader": grader.name, "grader_version": grader.version}
     rows: Rows = []
     phases = [(None if grader.drift is None else "before", grader.sensitivity, grader.specificity)]

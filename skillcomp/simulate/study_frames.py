@@ -1,4 +1,4 @@
-"""Frames of a simulated study, built with their final dtypes so that none needs a check."""
+"""Frames of a simulated study, built with their final dtypes so that no frame has to be checked."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, 
 
 _QUALITY = 3.0  # log odds that an answer with all checks met wins against one with none met
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
-# more words than are planted: perturbed copies can hold other hedges
+# more than the planted words, because perturbed copies can contain other hedges
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Order of the attempts: case, then condition, then repeat."""
+    """The attempts of a study, sorted by case, then by condition, then by repeat."""
 
     plan: Layout
     names: list[str]
@@ -54,7 +54,7 @@ def _skill_slugs(n_skills: int) -> list[str]:
 def simulated_cases(plan: Layout) -> pd.DataFrame:
     """Return the cases frame; dimensions cycle through C1 to C9, two cases each."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
-    # two neighbours per dimension: one near case and one far case
+    # two neighbours have the same dimension; with far_share 0.5 one of them is near and one far
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
     skill = [_skill_slugs(plan.n_skills)[k] for k in plan.skill]
@@ -64,7 +64,7 @@ def simulated_cases(plan: Layout) -> pd.DataFrame:
         "skill": skill,
         "suite": skill,
         "case_id": case_id,
-        # the prompts of a pair differ by one word
+        # the prompts of a contrast pair differ by one word
         "prompt": [f"Simulated question {first}{' turned' * turned}?" for first, turned in pairs],
         "comprehension_dimension": dimension,
         "concept_field": [fields.get(d) for d in dimension],
@@ -159,7 +159,7 @@ def items(
     written: text.WrittenAnswers,
     rng: Rng,
 ) -> Items:
-    """Draw the truth of every check of every attempt that has an answer."""
+    """Draw whether each check is met, for all attempts that have an answer."""
     case, condition = grid.axis(0), grid.axis(1)
     size = grid.plan.n_checks
     row = np.repeat(np.arange(len(case)), size[case])
@@ -179,7 +179,10 @@ def items(
 def features_of(
     n_words: Any, n_hedges: Any, listed: Any, means: tuple[float, float] | None = None
 ) -> dict[str, Floats]:
-    """Return the features that biases act on, centred at `means` or their own means."""
+    """Return the features to which biases react; length and hedging are centred.
+
+    `means` are subtracted from both; by default these are their own means.
+    """
     words = np.maximum(np.asarray(n_words, dtype=np.float64), 1)
     length, hedging = np.log2(words), 100 * np.asarray(n_hedges, dtype=np.float64) / words
     centre = means or (float(length.mean()), float(hedging.mean()))
@@ -188,7 +191,7 @@ def features_of(
 
 
 def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.DataFrame:
-    """Return the gold frame of one labeller for the chosen checks."""
+    """Return a gold frame with the labels `passed` of one labeller for the checks `where`."""
     row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),
@@ -204,7 +207,7 @@ def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.Da
 def simulated_gold(
     grid: Grid, items: Items, fraction: float, labeller_error: float | None, rng: Rng
 ) -> pd.DataFrame:
-    """Draw cases within each skill and one repeat of each, and label it in every condition."""
+    """Draw cases of each skill and one repeat per case; label this repeat in every condition."""
     if not 0 <= fraction <= 1:
         raise StudyError(f"gold_fraction: found {fraction}; allowed: 0 to 1.")
     plan = grid.plan
@@ -241,7 +244,7 @@ def simulated_pairs(grid: Grid, graders: Sequence[Grader], items: Items, rng: Rn
     index = np.arange(n_attempts).reshape(grid.shape)[:, :2, 0]
     both = np.isfinite(share).all(axis=1)
     share, index = share[both], index[both]
-    by_name = {grader.name: grader for grader in reversed(graders)}  # the first of each name
+    by_name = {grader.name: grader for grader in reversed(graders)}  # the first grader of each name
     parts = [
         _judgements(grader, order, share, index, items, rng)
         for grader in list(by_name.values())[::-1]

@@ -31,9 +31,11 @@ _CONCEPT_WORDS, _BODY_WORDS = 36, 480
 
 @cache
 def _word_forms() -> tuple[int, NDArray[np.object_]]:
-    """Return the size of the vocabulary and its forms: plain, sentence end, start, bullet start.
+    """Return the number of words and, in one array, all words in each of six forms.
 
-    Words have at least five letters, so that no tokenizer drops them as too short.
+    The forms are: plain, end of a sentence, start of a sentence, start of a bullet, and the only
+    word of a sentence or of a bullet. Words have at least five letters, so that no tokenizer drops
+    them as too short.
     """
     tails = ("bel", "dor", "fin", "gar", "lum", "mon", "pex", "rit")
     words = [a + v + t for a, v, t in product("bdfgklmnprstvz", "aeiou", tails)] + list(HEDGES)
@@ -54,7 +56,7 @@ def _n_plain_words() -> int:
 
 
 def _spell_words(words: Ints, first: Ints, length: Ints, listed: Bools) -> list[str]:
-    """Return the word forms of concatenated texts, with capitals, full stops and bullets."""
+    """Spell the words of concatenated texts, with capitals, full stops and bullets."""
     size, forms = _word_forms()
     owner = np.repeat(np.arange(len(length)), length)
     place = np.arange(len(words)) - first[owner]
@@ -117,8 +119,8 @@ class WrittenAnswers:
     first, length : numpy.ndarray of int
         Offset of each answer in ``spelled`` and its number of synthetic words.
     n_words, n_hedges, n_copied : numpy.ndarray of int
-        Words separated by white space (bullet marks count), hedge words, words copied from the
-        skill.
+        Number of words separated by white space (bullet marks count), of hedge words, and of words
+        copied from the skill.
     listed : numpy.ndarray of bool
         Whether the answer is a bullet list.
     """
@@ -145,10 +147,11 @@ def write_answers(
 ) -> WrittenAnswers:
     """Write answers with planted length, hedges and one copied span.
 
-    `source` holds the index of the skill that an answer can copy from. `mean_words` is its mean
-    length (log-normal, sd of the log 0.3, at least 20 words), `hedges_per_100` its mean number of
-    hedge words per 100 words, `copied_share` the share of its words that is one copied span.
-    `listed_share` is the chance of a bullet list.
+    Arrays have one entry per answer. `source` is the index of the skill from which the answer can
+    copy, `mean_words` its expected length, `hedges_per_100` its expected number of hedge words per
+    100 words, and `copied_share` the share of its words that form the copied span. Lengths are
+    log-normal with 0.3 as standard deviation of the log, and at least 20 words. `listed_share` is
+    the chance that an answer is a bullet list.
     """
     n = len(source)
     drawn = np.rint(mean_words * np.exp(0.3 * rng.standard_normal(n) - 0.045))
@@ -177,15 +180,15 @@ def write_answers(
 
 
 def _random_positions(allowed: Bools, owner: Ints, place: Ints, n_drawn: Ints, rng: Rng) -> Ints:
-    """Draw `n_drawn` of the allowed positions of each text."""
+    """Draw `n_drawn` allowed positions in each text at random."""
     key = np.where(allowed, rng.random(len(owner)), 2.0)
     order = np.lexsort((key, owner))
-    # the order is sorted by text first, so `place` is the rank within a text
+    # `order` is sorted by text first, so `place` ranks its entries within a text
     return order[place < n_drawn[owner]]
 
 
 def quotes(answers: WrittenAnswers, row: Ints, rng: Rng) -> list[str]:
-    """Return an exact substring of six words of the answer in each `row`."""
+    """Return, for each answer in `row`, six consecutive words of it drawn at random."""
     starts = answers.first[row] + rng.integers(0, answers.length[row] - QUOTE + 1)
     spelled = answers.spelled
     return [" ".join(spelled[s : s + QUOTE]).lstrip() for s in starts.tolist()]
@@ -199,8 +202,8 @@ def passages(
     Parameters
     ----------
     skills : mapping of str to Skill or str
-        Slug to the skill, such as ``Study.skills``, or to the text to copy from. Of a skill, its
-        last section is copied.
+        Skills by slug, such as ``Study.skills``, or texts to copy from. If a skill is given, its
+        last section is the text.
     topics : int, default 6
         Documents per skill; each yields one passage of every level.
     n_words : int, default 60
