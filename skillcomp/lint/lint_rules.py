@@ -155,7 +155,7 @@ def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
-    """Return a frame with one row per finding, in order; its text columns are those of `Finding`."""
+    """Return a frame of findings, one per row and in order, with the fields of `Finding` as text."""
     rows = [entry.model_dump() for entry in findings]
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)
