@@ -43,13 +43,13 @@ class Step:
     Attributes
     ----------
     kind : str
-        ``session``, ``turn`` (its end), ``result``, ``message``, ``reasoning``, ``command``,
-        ``skill``, ``tool``, ``file_change``, ``web_search``, ``todo``, ``subagent``, ``retry``,
-        ``error``, or ``other`` for an unknown event.
+        ``session``, ``turn`` (the end of a turn), ``result``, ``message``, ``reasoning``,
+        ``command``, ``skill``, ``tool``, ``file_change``, ``web_search``, ``todo``, ``subagent``,
+        ``retry``, ``error``, or ``other`` for an unknown event.
     turn : int
-        Counted from 1.
+        Number of the turn, counted from 1.
     tool : str or None
-        The tool's name; the type of an unknown event.
+        The tool's name or, for an unknown event, the type of the event.
     text : str or None
         The command, skill, file, query or message.
     status : str or None
@@ -93,19 +93,19 @@ class Trace:
     error, stop_reason, model, request_id : str or None
         As in `Reply`; the id of the session or thread serves as the id of the request.
     fatal : bool
-        The service refused permission or payment.
+        Whether the service refused permission or payment.
     input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
-        Over all models and turns.
+        Token counts over all models and turns; input tokens include the cached ones.
     cost_usd : float or None
         The program's own estimate; ``cost_note`` gives the reason if there is none.
     n_commands : int or None
         Number of shell commands run, without those that were denied; None for text.
     n_retries : int
-        How often the program repeated a request to its service.
+        Number of times that the program repeated a request to its service.
     called : tuple of str
-        Skills that were called by name without error.
+        Skills that were called by name, unless a failure was reported.
     opened : tuple of str
-        Paths of files read and texts of commands run, without error.
+        Paths of files read and texts of commands run, unless a failure was reported.
     skills : tuple of str or None
         The skills that the program lists as available; None if it lists none.
     steps : tuple of Step
@@ -136,9 +136,9 @@ class Trace:
     def loaded(self, slug: str) -> bool | None:
         """Return whether the agent loaded a skill; None if the output is plain text.
 
-        True if the skill was called by its name, with or without the name of a plugin before it,
-        or its SKILL.md was read or printed, and no failure was reported. A command that only names
-        the file (``ls``, ``rm``) does not count.
+        A skill is loaded if it was called by its name, with or without the name of a plugin before
+        it, or if its SKILL.md was read or printed. A step that was reported as failed does not
+        count, nor does a command that only names the file (``ls``, ``rm``).
         """
         if self.kind == "text":
             return None
@@ -238,7 +238,7 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _count_or_nan(value: Any) -> float:
-    """Return a count; 0 if missing, NaN if malformed, so that a sum over it is NaN as well."""
+    """Return a count, 0 if it is missing; NaN if it is malformed, so that sums become NaN too."""
     count = 0 if value is None else whole_number(value)
     return math.nan if count is None else count
 
@@ -303,7 +303,7 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
 
 
 def _claude_usage(result: Event) -> dict[str, Any]:
-    """Return tokens and dollars over all models, those of subagents included."""
+    """Return tokens and cost in dollars over all models, including the models of subagents."""
     models = {key: _as_mapping(used) for key, used in _as_mapping(result.get("modelUsage")).items()}
     out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
@@ -324,7 +324,7 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
     return {"cost_usd": float(cost)}
 
 
-# keys of four counts: input outside the cache, read from it, written to it, and output
+# keys of four token counts: input not in the cache, read from the cache, written to it; output
 _USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
 # codex counts the whole prompt as input, cached tokens included
@@ -344,7 +344,7 @@ def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> dict[str, Any]:
 
 
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
-    """Sum the tokens of a run without a result; several lines can belong to one message."""
+    """Sum the tokens of a run without a result, each message once even if it has several lines."""
     messages = [_as_mapping(e.get("message")) for e in events if e.get("type") == "assistant"]
     spent = {str(m.get("id")): _token_counts(_as_mapping(m.get("usage"))) for m in messages}
     return _summed_counts([used for used in spent.values() if used])
@@ -371,8 +371,8 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # position of the step by id of the tool call
-    spent: dict[str, tuple[int, dict[str, Any]]] = {}  # first step and usage of each message
+    at: dict[str, int] = {}  # index of the step of each tool call, by id of the call
+    spent: dict[str, tuple[int, dict[str, Any]]] = {}  # first step and usage, by id of a message
     turn = 1
     for event in events:
         kind, below = event.get("type"), event.get("parent_tool_use_id") is not None
@@ -397,7 +397,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             turn += 1
             if not spent:
                 spent["result"] = (len(steps) - 1, _token_counts(_as_mapping(event.get("usage"))))
-        elif kind != "stream_event":  # fragments; the whole message follows as an event of its own
+        elif kind != "stream_event":  # a fragment; the whole message follows as an event
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
         steps[where] = replace(steps[where], **_step_tokens(used))
@@ -494,7 +494,7 @@ _ITEMS = {
 
 def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # position of each unfinished item; a later turn may reuse its id
+    at: dict[str, int] = {}  # index of each unfinished item, by id; a later turn may reuse the id
     turn = 0
     for event in events:
         kind, item = str(event.get("type")), _as_mapping(event.get("item"))
@@ -544,7 +544,7 @@ def _codex_item(item: Event, turn: int) -> Step:
 
 
 def _codex_error(events: list[Event]) -> str:
-    # an "error" event may be transient (a reconnection), so it counts only without a completed turn
+    # an "error" event may be transient (a reconnection), so it does not count in a completed turn
     ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
     messages = [_as_mapping(e.get("error")).get("message") or e.get("message") for e in ended]
     last = next(filter(None, reversed(messages)), "the event stream ends without a completed turn")

@@ -1,4 +1,4 @@
-"""Read untrusted files, bounded in size and inside their folder; write files atomically."""
+"""Read untrusted files with limits on their size and place, and write files atomically."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from skillcomp.errors import SkillcompError, StoreError, literal
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # bytes; a study or a suite is some pages of text
 MAX_FILES, MAX_TREE = 1000, 50_000_000  # files and bytes in a skill's folder or a suite's input
-INPUTS = "inputs"  # folder of a store
+INPUTS = "inputs"  # a store's folder for the input files of its suites
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def shipped(name: str) -> Path:
     """Return the folder ``data`` or ``notebooks`` of the installed package or of the checkout.
 
-    In a wheel they are below ``skillcomp/shipped`` (see pyproject.toml), in a checkout next to the
-    package.
+    In a wheel these folders are below ``skillcomp/shipped`` (see pyproject.toml), in a checkout
+    next to the package.
     """
     inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
@@ -56,7 +56,7 @@ def checked_slug(slug: str, error: type[SkillcompError]) -> str:
 def read_bytes(
     path: Path, *, root: Path, max_bytes: int, what: str, error: type[SkillcompError]
 ) -> bytes:
-    """Read a regular file inside ``root`` of at most ``max_bytes``.
+    """Read a regular file that is inside ``root`` and has at most ``max_bytes`` bytes.
 
     A link that leads out of ``root`` is refused, so that a downloaded folder cannot include other
     files of this machine.
@@ -105,7 +105,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
-    """Write indented JSON as by `replace_file`; make the folder if it is missing."""
+    """Write indented JSON with `replace_file`; make the folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS * sort_keys
     replace_file(path, orjson.dumps(content, option=options))
@@ -114,7 +114,8 @@ def write_json(path: Path, content: Any, *, sort_keys: bool = False) -> None:
 def bases_of(file: Path) -> list[Path]:
     """Return the folders to which names in a suite may be relative.
 
-    These are the suite's own folder and, for a suite below ``evals``, the folder that contains it.
+    These are the suite's own folder and, for a suite in ``evals`` or ``evals/skills/<slug>``, the
+    folder that contains ``evals``.
     """
     folder = file.resolve().parent
     for above in (folder, folder.parent.parent):
@@ -124,9 +125,9 @@ def bases_of(file: Path) -> list[Path]:
 
 
 def inside(name: str, bases: list[Path]) -> Path | None:
-    """Return the path of a name in the first base that has it; None if it leads outside.
+    """Return the path of a name in the first of `bases` that contains it, or None.
 
-    The last base is the widest; links may lead anywhere inside it.
+    The last base is the widest. A name or link that leads out of it gives None.
     """
     places = [] if leaves(name) else [base / name for base in bases]
     return next((place for place in places if is_below(place, bases[-1])), None)
@@ -136,18 +137,18 @@ def is_below(place: Path, base: Path) -> bool:
     """Return whether a path exists and, with links resolved, is inside a folder."""
     try:
         return place.exists() and place.resolve().is_relative_to(base.resolve())
-    except (OSError, RuntimeError, ValueError):  # a name that is too long, a circular link
+    except (OSError, RuntimeError, ValueError):  # the name is too long, or links form a circle
         return False
 
 
 def leaves(name: str) -> bool:
-    """Return whether a name is no relative path below a folder, judged by its text alone."""
+    """Return whether a name is empty, absolute, with a backslash or with ``..``; no file is read."""
     pure = PurePosixPath(name)
     return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
 
 
 def decode(data: bytes, path: Path, error: type[SkillcompError]) -> str:
-    """Decode UTF-8 without a byte-order mark; raise with the line of the first invalid byte."""
+    """Decode UTF-8, drop a byte-order mark; an error names the line of the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
@@ -164,7 +165,7 @@ def digest(data: bytes) -> str:
 
 
 def shown(path: Path) -> str:
-    """Return ``path`` with forward slashes, relative to the working folder if it is inside."""
+    """Return ``path`` with forward slashes; a path in the working folder becomes relative to it."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
@@ -178,7 +179,7 @@ def _failure_reason(cause: Exception) -> str:
 def read_yaml(
     path: Path, *, what: str, error: type[SkillcompError], data: bytes | None = None
 ) -> tuple[dict[Any, Any], yaml.Node | None]:
-    """Return the content of a YAML mapping and its root node, from which `line_of` finds lines."""
+    """Read a YAML mapping; return its content and its root node, in which `line_of` finds lines."""
     try:
         data = path.read_bytes() if data is None else data
     except OSError as cause:
@@ -204,12 +205,12 @@ def read_yaml(
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
     """Raise if a key is repeated, or if the text is too long once its aliases are expanded."""
-    sizes: dict[int, float] = {}  # characters of each node with its aliases expanded
+    sizes: dict[int, float] = {}  # characters of each node, by its id, once aliases are expanded
 
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        sizes[id(part)] = math.inf  # until its size is known: a node may contain itself
+        sizes[id(part)] = math.inf  # until the size is known, since a node may contain itself
         total = 1.0
         if isinstance(part, yaml.MappingNode):
             _require_unique_keys(part, path, error)
@@ -237,14 +238,14 @@ def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[Skillco
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
-    """Return the line, counted from 1, of a place given as keys and positions."""
+    """Return the line, counted from 1, of the value to which the keys and indexes in `place` lead."""
     for part in place:
         if isinstance(node, yaml.MappingNode):
             pairs = [(k, v) for k, v in node.value if k.value == str(part)]
             if not pairs:
                 break
             key, value = pairs[-1]
-            # the line of the key, unless the next part is inside the value
+            # a block or list has parts in which to go on; another value has the line of its key
             node = value if isinstance(value, yaml.CollectionNode) else key
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             node = node.value[part]

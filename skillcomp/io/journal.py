@@ -24,16 +24,16 @@ _REPAIR = {"table", "line", "n_bytes", "at"}
 _MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
 LOCK = ".writer.lock"
 WHO = ".writer.json"
-PATIENCE = 0.5  # seconds; a reader that repairs a torn line holds the lock for less
+PATIENCE = 0.5  # seconds to wait for the lock; a reader that repairs a torn line holds it for less
 _CHUNK = 1 << 16
 
 
 class StoreWarning(UserWarning):
-    """A store was damaged and could be repaired."""
+    """Warning about a torn line in a store, which was repaired or left out."""
 
 
 def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
-    """Append whole lines; if writing fails, remove the part that was written."""
+    """Append lines to a file; if writing fails, remove the part that was written."""
     payload = b"".join(line + b"\n" for line in lines)
     try:
         opened = path.open("ab", buffering=0)
@@ -60,7 +60,7 @@ def whole_size(path: Path) -> tuple[int, bytes]:
 
     A last line without a line feed counts as whole if it is a JSON object. A last line that cannot
     be the beginning of a record (a JSON array, a line that ends in a carriage return) was not left
-    by an interrupted writer: the file is refused and left unchanged.
+    by an interrupted writer, so the file is refused and left unchanged.
     """
     try:
         with path.open("rb") as stream:
@@ -102,7 +102,7 @@ def mend(root: Path, table: str) -> None:
     size, torn = whole_size(file)
     if torn:
         with file.open("rb") as stream:
-            line = sum(1 for _ in stream)  # the torn one is the last
+            line = sum(1 for _ in stream)  # the torn line is the last
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
         # in this order a crash in between can record the repair twice, but cannot lose the line
         append(file.with_suffix(".torn"), [torn], sync=True)
@@ -119,7 +119,7 @@ def mend(root: Path, table: str) -> None:
 
 
 def repaired(table: str, line: int, n_bytes: int, at: str) -> str:
-    """Return the message about a repaired torn line."""
+    """Return the message about a torn line that was repaired."""
     return (
         f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
         f"moved to {table}.torn ({at})."
@@ -132,7 +132,7 @@ def has_manifest(root: Path) -> bool:
 
 
 def is_store(root: Path) -> bool:
-    """Return whether a folder is a recorded study: it has a manifest that can be read."""
+    """Return whether a folder is a recorded study, which has a manifest that can be read."""
     try:
         return has_manifest(root) and bool(read_manifest(root))
     except StoreError:
@@ -181,7 +181,7 @@ def write_manifest(root: Path, **changes: Any) -> None:
 def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
     """Lock the store for writing, or raise an error that names the process holding the lock.
 
-    On a shared file system, locks must work between machines.
+    On a shared file system, the lock protects the store only if locks there work across machines.
     """
     lock = FileLock(folder / LOCK, thread_local=False)
     try:

@@ -35,7 +35,7 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # bytes; the fastest in a benchmark; a line must fit into one block
+_BLOCK = 1 << 22  # bytes; the fastest size in a benchmark. A line must fit into one block.
 _LONG_BLOCK = 1 << 29  # bytes; for files with longer lines
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
@@ -47,7 +47,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
     bool: pa.bool_(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
-# Python type of a JSON value by column type, and its name in messages
+# by column type: the Python type of a JSON value, and the name of that type in messages
 _JSON: Mapping[pa.DataType, tuple[Any, str]] = {
     _TEXTS: (list, "a list of texts"),
     pa.string(): (str, "text"),
@@ -101,7 +101,7 @@ def read_table(path: Path, name: str) -> pa.Table:
     ------
     StoreError
         If there is no such file, a line is not a JSON object, or a value does not fit its column;
-        names file and line.
+        the message names file and line.
     """
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no file of {name} here.")
@@ -111,8 +111,8 @@ def read_table(path: Path, name: str) -> pa.Table:
 def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table, Counter[str]]:
     """Read the first ``size`` bytes of a file; return the table and a count of each unknown key.
 
-    A last line without a line feed is read if it is a JSON object. ``size`` excludes a line that
-    another process is still writing.
+    A last line without a line feed is read if it is a JSON object. Callers pass ``size`` to leave
+    out a line that another process is still writing.
     """
     has_record = name in RECORDS
     try:
@@ -158,7 +158,7 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
 def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
     """Return whether a line may be a bare null, which crashes Arrow's reader.
 
-    A text that contains such a null is a false alarm, which the check of single lines clears.
+    A null inside a text can give a false alarm. `_check_lines` then finds no error.
     """
     data = memoryview(buffer)
     for match in _NULL.finditer(data):
@@ -176,7 +176,7 @@ def _n_lines(buffer: pa.Buffer) -> int:
 
 
 def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a file that Arrow rejected although its lines are valid: unknown keys or blank lines."""
+    """Read a file that Arrow rejected only because it has unknown keys or blank lines."""
     lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
     if not lines:
         return schema(name).empty_table() if name in RECORDS else pa.table({})
@@ -197,7 +197,7 @@ def _with_defaults(table: pa.Table, name: str) -> pa.Table:
 
 
 def _meets_contract(table: pa.Table, name: str) -> bool:
-    """Return whether required fields have values, numbers are finite, and words are allowed."""
+    """Return whether required fields have values, numbers are finite and all words are allowed."""
     for key, field in RECORDS[name].model_fields.items():
         column = table.column(key)
         if field.is_required() and (column.null_count or _any_empty(column)):
@@ -222,7 +222,7 @@ def _allowed_words(annotation: Any) -> tuple[str, ...]:
 
 
 def _check_lines(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
-    """Check each line: raise at the first invalid one, else count the unknown keys."""
+    """Raise an error at the first invalid line; if all are valid, count the unknown keys."""
     extras: Counter[str] = Counter()
     for number, line in enumerate(buffer.to_pybytes().split(b"\n"), start=1):
         if not line.strip():
@@ -278,9 +278,9 @@ def validated(line: bytes, name: str, place: str) -> Record:
 
 
 def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
-    """Validate a record and return it as a JSON line without empty fields.
+    """Return a record as a JSON line; records of known tables are validated and lose None fields.
 
-    Records are validated again, since pydantic does not check copies with changed fields. Times are
+    They are validated again, since pydantic does not check copies with changed fields. Times are
     written in UTC; a time without a zone counts as UTC.
     """
     place = f"{name}, record {index + 1}"

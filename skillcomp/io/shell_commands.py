@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 _LONGEST = 20_000  # characters; longer commands are not parsed: the time grows quadratically
-_TIMES, _LONGEST_LOOP = 3, 4  # a loop: up to 4 commands, repeated 3 times
+_TIMES, _LONGEST_LOOP = 3, 4  # a loop is up to 4 commands that are run 3 times in a row
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # programs that never write, except with the options in _WRITING
 _READERS = {
@@ -46,7 +46,7 @@ _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
 
 def unwrapped(command: str) -> str:
-    """Return the command inside ``sh -c '...'``, or the command itself, with single blanks.
+    """Return the command inside ``sh -c '...'``, else the whole command, with single blanks.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def _inner_command(command: str) -> str:
 
 
 def is_read_only(command: str) -> bool:
-    """Return whether a command only reads: none of its programs can write.
+    """Return whether a command only reads, since none of its programs can write.
 
     Unknown programs, substitutions (``$(...)``) and redirections into a file count as writing.
 
@@ -112,7 +112,7 @@ def _program_reads(words: Sequence[str]) -> bool:
 
 
 def opens_skill(command: str) -> bool:
-    """Return whether a command only reads and names the SKILL.md of a skill.
+    """Return whether a command names the SKILL.md of any skill and only reads.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def shows_skill(text: str, slug: str) -> bool:
 def thrashing(commands: Sequence[str]) -> str | None:
     """Return the first loop of commands, or None.
 
-    A loop is one to four commands, repeated three times in a row.
+    A loop is one to four commands that are run three times in a row.
 
     Examples
     --------

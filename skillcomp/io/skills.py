@@ -33,7 +33,7 @@ MAX_FRONT = 1 << 17  # characters of front matter; the YAML reader takes seconds
 MAX_NODES = 20_000  # values in the front matter once its aliases are expanded
 FILE_NAME = "SKILL.md"
 
-# the library's own pattern also matches blank lines, which would shift the line numbers
+# the library's own pattern also swallows blank lines after a fence, which would shift line numbers
 _FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
@@ -67,19 +67,19 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Raises
     ------
     SkillError
-        If there is no such file, it leads out of its folder, is larger than 1 MiB (its front
-        matter: 128 KiB) or not UTF-8, or its YAML is broken (with the line); with ``strict`` also
-        if there is any problem.
+        If the file is missing, leads out of its folder, is larger than 1 MiB (its front matter:
+        128 KiB), is not UTF-8, or has broken YAML (the message names the line). With ``strict``,
+        any problem raises.
 
     Notes
     -----
-    Anchors follow the rule of public code hosts: lower case, punctuation dropped, blanks to
-    hyphens, ``-1``, ``-2`` added to repeated ones. Headings inside fenced code are not headings.
-    ``name`` and ``description`` are required and limited as in the Agent Skills specification;
-    the seven concept fields are required if ``comprehension_state`` is ``present`` or there is a
-    concept block. Concept fields outside such a block, at the top level or under ``metadata``, are
-    read if ``mental_model`` or ``concept_boundary`` (for ``boundary``) is among them. An alias that
-    expands into very many values is refused.
+    Anchors follow the rule of public code hosts: letters become lower case, punctuation is dropped,
+    blanks become hyphens, and repeated anchors get ``-1``, ``-2`` at the end. Headings inside
+    fenced code are not headings. ``name`` and ``description`` are required and limited as in the
+    Agent Skills specification; the seven concept fields are required if ``comprehension_state`` is
+    ``present`` or there is a concept block. Concept fields outside such a block, at the top level
+    or under ``metadata``, are read if ``mental_model`` or ``concept_boundary``, the later name of
+    ``boundary``, is among them. An alias that expands into very many values is refused.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def sections_of(text: str) -> tuple[Section, ...]:
     Returns
     -------
     tuple of Section
-        In order, with anchors, and the line of each heading in the whole file.
+        The sections in order, with anchors and the line of each heading in the whole file.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def sections_of(text: str) -> tuple[Section, ...]:
 
 
 def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield position, depth and text of each heading outside fenced code."""
+    """Yield line index, level and title of each heading outside fenced code."""
     fence = ""
     for at, line in enumerate(lines):
         opened = _FENCE.match(line)
@@ -153,7 +153,7 @@ def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:
-    """Parse the text of a SKILL.md, without a hash; messages name ``file``."""
+    """Parse the text of a SKILL.md; the hash stays empty, and error messages name ``file``."""
     problems: list[str] = []
     front, body = _split_front_matter(text, problems)
     metadata = _load_front_matter(front, file, problems)
@@ -175,7 +175,7 @@ def skill_of(text: str, slug: str, file: Path) -> Skill:
 
 
 def _split_front_matter(text: str, problems: list[str]) -> tuple[str, str]:
-    """Return the YAML between the fences and the body below them."""
+    """Split a text into the YAML between the front matter's fences and the body below them."""
     if not _FRONT.detect(text):
         problems.append("line 1: no front matter; expected a first line '---'.")
         return "", text
@@ -201,7 +201,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
         why = f"a character that YAML does not allow ({cause.reason})"
         raise SkillError(f"{file}, line {line}: the front matter holds {why}.") from cause
     except yaml.MarkedYAMLError as cause:
-        # the text between the fences begins with the line feed of line 1, so line numbers agree
+        # the parsed text begins with the line feed that ends line 1 of the file, so that the marks,
+        # which count from 0, are lines of the file; + 1 counts them from 1
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark else 1
         why = " ".join(part for part in (cause.context, cause.problem) if part)
@@ -218,9 +219,9 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
 
 
 def _guard_size(root: yaml.Node | None) -> None:
-    """Refuse nested aliases and merge keys that expand into too many values, before loading them.
+    """Raise ValueError before loading if aliases and merge keys expand into too many values.
 
-    Every use of an alias is counted.
+    Every use of an alias is counted. Half of a surrogate pair raises, too.
     """
     count, waiting = 0, [root]
     while waiting:
@@ -275,7 +276,7 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
 
 
 def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
-    """Move the concept fields out of the front matter; other keys of the block stay there."""
+    """Take the concept fields out of the front matter; other keys of the concept block stay."""
     block, names = metadata.pop("concept", None), ", ".join(CONCEPT_FIELDS)
     if block is None:
         block = _flat_concept(metadata)
@@ -393,7 +394,7 @@ def tree_of(folder: Path) -> dict[str, Any] | None:
 
 
 def copy_skill(folder: Path, target: Path) -> None:
-    """Copy the files of a skill's folder."""
+    """Copy the files of a skill's folder into another folder."""
     for name, file in skill_files(folder):
         place = target / name
         if place.resolve() != file.resolve():

@@ -162,8 +162,8 @@ class RunStore:
         Raises
         ------
         StoreError
-            If a line before the last is broken or a value does not fit its column; names the file
-            and line.
+            If a line before the last is broken or a value does not fit its column. The message
+            names file and line.
 
         Notes
         -----
@@ -178,24 +178,24 @@ class RunStore:
         return self._tables[name][1]
 
     def records(self, name: str) -> Iterator[Any]:
-        """Yield the lines of a table one by one: validated records, or dicts for other tables.
+        """Yield the rows of a table one by one: validated records, or dicts for a user's own table.
 
-        Much slower than :meth:`table`; meant for small tables and for resuming a study.
+        Much slower than :meth:`table`, this is meant for small tables and for resuming a study.
 
         Parameters
         ----------
         name : str
-            Any table name; one without a file yields nothing.
+            Name of the table; a table without a file yields nothing.
 
         Yields
         ------
         Record or dict
-            In the order of writing.
+            The rows in the order of writing.
 
         Raises
         ------
         StoreError
-            If a line is not a JSON object or not a valid record; names the file and line.
+            If a line is not a JSON object or not a valid record; the message names file and line.
         """
         file, left = self._table_file(name), self._settled_size(name)
         if not left:
@@ -236,7 +236,7 @@ class RunStore:
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 over manifest, skills, suites and tables, which is equal for equal studies."""
+        """One sha256 over manifest, skills, suites and tables; equal studies have the same one."""
         whole, hashes = sha256(), self._hashes
         patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
         files = [file for pattern in patterns for file in self.path.glob(pattern)]
@@ -256,14 +256,15 @@ class RunStore:
     def writer(self, *, sync: bool = True) -> Iterator[RunStore]:
         """Lock the store for writing until the block ends.
 
-        Each :meth:`append` takes the lock by itself; a long study holds it throughout.
+        Without this block, each :meth:`append` takes and releases the lock on its own. The block
+        holds the lock for the whole of a long study.
 
         Parameters
         ----------
         sync : bool, default True
-            Whether each :meth:`append` is on the disk before it returns. With False, the operating
-            system decides when to write until the block ends: faster for many small appends, but a
-            power cut may lose the last of them.
+            Whether :meth:`append` returns only when its records are on the disk. With False, the
+            operating system decides when to write until the block ends: faster for many small
+            appends, but a power cut may lose the last of them.
 
         Yields
         ------
@@ -325,8 +326,8 @@ class RunStore:
         Raises
         ------
         StoreError
-            If a record is not valid (names its position and every fault), the table's name is not
-            allowed, another process is writing, or the disk refuses.
+            If a record is not valid (the message names its position and every fault), the table's
+            name is not allowed, another process is writing, or the disk refuses.
         """
         file = self._table_file(table)
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
@@ -370,7 +371,7 @@ class RunStore:
         self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("_skills_by_slug", None)  # read anew
+        vars(self).pop("_skills_by_slug", None)  # so that the files are read again
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
@@ -416,7 +417,7 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("_suites_by_slug", None)  # read anew
+        vars(self).pop("_suites_by_slug", None)  # so that the files are read again
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -424,7 +425,7 @@ class RunStore:
         _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
-        """Whether further files may be recorded: not for a recorded text once there are answers."""
+        """Return whether files may be added: the text is new, or the store has no answers yet."""
         is_new = slug not in self.manifest[kind]
         return is_new or not journal.whole_size(self._table_file("attempts"))[0]
 
@@ -478,7 +479,7 @@ class RunStore:
         return file
 
     def _settled_size(self, table: str) -> int:
-        """Return the size of the whole lines; repair a torn end unless a writer is active."""
+        """Return the size of a table's whole lines; repair a torn last line unless a writer is active."""
         file = self._table_file(table)
         size, torn = journal.whole_size(file)
         if not torn:
@@ -495,7 +496,7 @@ class RunStore:
                 f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; it "
                 "was not repaired, because the store is being written or cannot be written."
             )
-            # an active writer will complete its line; in a read-only store it stays torn: warn
+            # an active writer will complete its line; in a read-only store it stays torn, so warn
             if not noticed and not isinstance(cause.__cause__, Timeout):
                 warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
             return size

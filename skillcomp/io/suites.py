@@ -50,7 +50,7 @@ __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
 MAX_BYTES = 1 << 24  # 16 MiB: thousands of cases
 
-# closed vocabularies of the source report, field by field
+# the only words that the source report allows, by field
 VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "dimension": (
         *("definition", "mental_model", "purpose", "boundary", "application", "rule_conflict"),
@@ -79,10 +79,10 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-# "required, de facto" in the report: the fields above, which public files also have; the
-# extensions are optional there
+# keys that the report calls "required, de facto": those of ELSEWHERE and truth_sources. The
+# report's extensions are optional.
 _EXPECTED = (*ELSEWHERE, "truth_sources")
-# in the order of writing
+# keys of a case in the order in which they are written
 _CASE_KEYS = (
     *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
@@ -108,10 +108,11 @@ def read_suite(
     Parameters
     ----------
     path : str or path
-        A comprehension suite, a JSON file with ``skill_name`` and ``evals`` (or
-        ``routing_cases``); a trigger suite, a CSV file ``evals/skills/<slug>/prompts.csv`` or
-        its folder, with the columns ``id``, ``should_trigger``, ``prompt`` and those in the notes;
-        or a task suite, a YAML file with ``skill_id``, ``version`` and ``tasks``.
+        The file of a suite, or the folder of a ``prompts.csv`` or ``task_suite.yaml``. A
+        comprehension suite is a JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``).
+        A trigger suite is a CSV file ``evals/skills/<slug>/prompts.csv`` with the columns ``id``,
+        ``should_trigger``, ``prompt`` and those in the notes. A task suite is a YAML file with
+        ``skill_id``, ``version`` and ``tasks``.
     strict : bool, default False
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
@@ -124,18 +125,18 @@ def read_suite(
     Returns
     -------
     Suite
-        Cases in file order with ``case_id`` = ``slug/id``, the id as in the file; ``contrast_of``
-        is a full case_id as well. Words outside the report's vocabulary are kept in their field,
-        unknown keys in ``extra``, and both are listed in ``problems`` with the place, the value,
-        the allowed values and the nearest match. A behaviour of unknown kind counts as positive;
-        its keys without a field in `Check` are in the case's ``extra`` under ``checks``, by
-        check id.
+        The cases in file order. A ``case_id`` is ``slug/id`` with the id of the file;
+        ``contrast_of`` is a full case_id as well. Words outside the report's vocabulary are kept in
+        their field, unknown keys in ``extra``, and both are listed in ``problems`` with the place,
+        the value, the allowed values and the nearest match. A behaviour of unknown kind counts as
+        positive. Keys of behaviours that `Check` lacks are in the case's ``extra`` under
+        ``checks``, by check id.
 
     Raises
     ------
     SuiteError
-        If the file is missing, larger than 16 MiB, not JSON (with the line), or has no list of
-        cases; with ``strict`` also if there is any problem, all in one message.
+        If the file is missing, is larger than 16 MiB, cannot be parsed (the message names the
+        line), or has no list of cases. With ``strict``, any problem raises; one message lists all.
 
     Notes
     -----
@@ -149,13 +150,13 @@ def read_suite(
     ``require_files`` (separated by ``;``), ``must_include``, ``must_not_include`` and
     ``required_steps`` (patterns separated by ``|``; the steps are commands in this order),
     ``fixture`` (a folder next to the table with files for the agent), ``kind`` and
-    ``right_skills`` (separated by ``;``; every skill that should trigger, none in an empty cell).
-    They are kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|``
-    inside a pattern; the source's own program splits at every ``|``. Patterns are searched line by
-    line and ignore case. A missing kind of a prompt is inferred: negative if the skill should not
-    trigger, explicit if the prompt names ``$skill``, else implicit.
+    ``right_skills`` (every skill that should trigger, separated by ``;``; an empty cell means no
+    skill). They are kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a
+    ``|`` inside a pattern; the source's own program splits at every ``|``. Patterns are searched
+    line by line and ignore case. A missing kind of a prompt is inferred: negative if the skill
+    should not trigger, explicit if the prompt names ``$skill``, else implicit.
 
-    A task has one check with the name of its judge's type; the judge is in ``check.judge``. A task
+    A task has one check: its id is the type of the judge, and ``check.judge`` is the judge. A task
     suite that breaks a rule of its format cannot be used for grading, so this is always an error,
     which lists every fault with its line. The rules concern ``skill_id``, ``version`` "1.0", unique
     ids that are not empty, prompts, judges of a known type with their required keys, and an
@@ -186,7 +187,7 @@ def read_suite(
 
 def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
     try:
-        orjson.loads(text)  # also refuses NaN, lone surrogates and very deep nesting
+        orjson.loads(text)  # unlike json, refuses NaN, lone surrogates and very deep nesting
     except orjson.JSONDecodeError as cause:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
@@ -230,7 +231,7 @@ class _Reader:
             self.note(key, "these cases ask a router, not an agent; they are read without checks.")
         elif not rows:
             self.note(key, "the list is empty.")
-        # a suite may define its own words for these
+        # a suite may define its own words for these two fields
         for name in ("dimension", "comprehension_dimension"):
             values = [row.get(name) for row in rows if isinstance(row, dict)]
             words = {value for value in values if isinstance(value, str)}
@@ -334,7 +335,7 @@ class _Reader:
         return value
 
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
-        """Note a concept field other than that of its dimension; C8 and C9 have no field."""
+        """Note a concept field of another dimension than the case's; C8 and C9 have no field."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
         right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
         if field in CONCEPT_FIELDS and field != right:
@@ -398,7 +399,7 @@ class _Reader:
     def extra(
         self, row: dict[str, Any], keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
     ) -> dict[str, Any]:
-        """Return the unknown keys; note them, except those in `unnoted`."""
+        """Return the entries with unknown keys; note each such key that is not in `unnoted`."""
         others = {key: value for key, value in row.items() if key not in keys}
         for key in (key for key in others if key not in unnoted):
             self.note(place, f"'{key}' is not a known key.{suggest(key, keys)}")
@@ -411,12 +412,12 @@ def _json_kind(value: Any) -> str:
 
 
 def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = False) -> Suite:
-    """Write a suite as a comprehension JSON and return it as it reads back.
+    """Write a suite as a comprehension JSON file and return it as read back from that file.
 
     Parameters
     ----------
     suite : Suite
-        Every ``case_id`` must begin with its slug.
+        The suite; every ``case_id`` must begin with the suite's slug.
     path : str or path
         The file, named ``<slug>.json``, or an existing folder for a file of that name.
     overwrite : bool, default False
@@ -431,9 +432,9 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
     Raises
     ------
     SuiteError
-        If the file exists already, has another name than the suite, its folder is missing, or the
-        suite would not read back the same (a suite with problems may contain values that the
-        format cannot express). Nothing is written then.
+        If the file exists already or is not named after the suite, its folder is missing, or the
+        suite would differ when read back (a suite with problems may contain values that the format
+        cannot express). Nothing is written then.
 
     Notes
     -----
@@ -516,7 +517,7 @@ def _without_none(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ident_of(case_id: str, slug: str) -> str | int:
-    """Return the id inside the suite, as a number if it is written as one."""
+    """Return the case's id inside its suite, as an integer if it is written like one."""
     ident = case_id.removeprefix(f"{slug}/")
     return int(ident) if _NUMBER.fullmatch(ident) else ident
 
@@ -537,7 +538,7 @@ def file_place(place: str, slug: str, name: str) -> str:
 
 
 def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the files that belong to a suite, by their name relative to it.
+    """Return the files that belong to a suite, by their relative names.
 
     For comprehension and trigger cases these are their input files, for tasks the files that their
     judges need.
@@ -545,7 +546,7 @@ def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
     Raises
     ------
     SuiteError
-        If a name leads outside the folder, a file is missing, or the files are too large.
+        If a name leads outside the folder, a file is missing, or there are too many files or bytes.
     """
     if suite.kind == "tasks":
         files = {name: file.parent / name for name in task_files(file.parent)}

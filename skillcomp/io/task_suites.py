@@ -1,4 +1,4 @@
-"""Read ``task_suite.yaml`` 1.0: tasks with their judges, and every fault with its line."""
+"""Read a ``task_suite.yaml`` of version 1.0: tasks with judges, and every fault with its line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
 FIXTURES, REFERENCES = "fixtures", "reference"  # folders next to the file
-THRESHOLD = 0.7  # default share of a rubric's score that passes
+THRESHOLD = 0.7  # default of pass_threshold: the lowest score, from 0 to 1, that passes
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "contains": ("type", "expected"),
@@ -29,7 +29,7 @@ _IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
 
 
 def is_task_suite(path: Path) -> bool:
-    """Return whether a YAML file, or the one in a folder, is a task suite and not a study."""
+    """Return whether a path is the YAML file of a task suite, or a folder with one."""
     path = path / FILE_NAME if isdir(path) else path
     if path.suffix not in (".yaml", ".yml") or not isfile(path):
         return False
@@ -44,7 +44,7 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
     Raises
     ------
     SuiteError
-        If the file breaks a rule of the format; lists every fault, one line each.
+        If the file breaks a rule of the format; the message lists every fault on a line of its own.
     """
     content, node = read_yaml(path, what="suite", error=SuiteError, data=data)
     reader = _Reader(path, node)
@@ -75,7 +75,7 @@ class _Reader:
     def others(
         self, row: Mapping[Any, Any], known_keys: Sequence[str], place: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return the unknown keys and record each as a problem."""
+        """Return the entries with unknown keys; record each such key as a problem."""
         others = {str(key): value for key, value in row.items() if key not in known_keys}
         for key in others:
             sentence = f"not a known key.{suggest(key, known_keys)}"

@@ -3,7 +3,7 @@ r"""Read prompts.csv: prompts on which a skill should trigger or should not, wit
 The format is that of the source's trigger document: one row per case, in
 ``evals/skills/<slug>/prompts.csv``. Patterns are separated by ``|``; ``\|`` is a ``|`` inside a
 pattern. The source's own program splits at every ``|``, so a file for both programs must not use
-``\|``. A literal ``|`` is ``[\|]``.
+``\|``. In a pattern, ``[\|]`` matches a literal ``|``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        # with the number of each row's last line, since a cell can span several lines
+        # a row is kept with the number of its last line, since a cell can span several lines
         rows = [(cells, reader.line_num) for cells in reader]
     except csv.Error as cause:
         raise SuiteError(f"{file}, line {reader.line_num}: not CSV ({cause}).") from cause
@@ -87,7 +87,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
 def _base_folders(file: Path, slug: str) -> list[Path]:
     """Return the folders in which files are searched: that of the table, then the repository.
 
-    For a recorded suite it is the folder with the recorded files.
+    For a suite in a store, the only folder is that of the recorded files.
     """
     if (recorded := file.parent.parent / INPUTS / slug).is_dir() and file.parent.name == "suites":
         return [recorded]
@@ -266,7 +266,10 @@ def split_patterns(cell: str) -> list[str]:
 
 
 def kind_of_prompt(prompt: str, skill: str, should_trigger: bool | None) -> PromptKind | None:
-    """Return the kind of a prompt: negative, explicit if it names ``$skill``, else implicit.
+    """Return the kind of a prompt; None if it is not known whether the skill should trigger.
+
+    A prompt is negative if the skill should not trigger, explicit if it should trigger and the
+    prompt names ``$skill``, and else implicit.
 
     Examples
     --------
@@ -286,7 +289,7 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
 
     Every case checks that the program ended with exit code 0, wrote a final message and did not
     repeat commands in a loop. Whether the skill was invoked is checked if ``should_trigger`` is
-    known, and the other checks exist if their column has a value.
+    known. Each other check exists only if its column has a value.
     """
     checks = [
         _as_check("exit_code", "outcome", "the program ends with exit code 0, in time"),

@@ -155,7 +155,7 @@ def finding(rule: str, place: str, message: str, **where: Any) -> Finding:
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
-    """Return a frame of findings, one per row and in order, with the fields of `Finding` as text."""
+    """Return findings as a frame with the fields of `Finding` as text columns, in the same order."""
     rows = [entry.model_dump() for entry in findings]
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)
