@@ -142,7 +142,7 @@ def is_below(place: Path, base: Path) -> bool:
 
 
 def leaves(name: str) -> bool:
-    """Return whether a name is empty, absolute, with a backslash or with ``..``; no file is read."""
+    """Return whether a name is absolute or empty, or has ``..`` or a backslash; reads no file."""
     pure = PurePosixPath(name)
     return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
 
@@ -238,7 +238,7 @@ def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[Skillco
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
-    """Return the line, counted from 1, of the value to which the keys and indexes in `place` lead."""
+    """Return the line (from 1) of the value to which the keys and indexes in `place` lead."""
     for part in place:
         if isinstance(node, yaml.MappingNode):
             pairs = [(k, v) for k, v in node.value if k.value == str(part)]

@@ -129,8 +129,8 @@ def read_suite(
         ``contrast_of`` is a full case_id as well. Words outside the report's vocabulary are kept in
         their field, unknown keys in ``extra``, and both are listed in ``problems`` with the place,
         the value, the allowed values and the nearest match. A behaviour of unknown kind counts as
-        positive. Keys of behaviours that `Check` lacks are in the case's ``extra`` under
-        ``checks``, by check id.
+        positive. Keys of a behaviour for which `Check` has no field are in the case's ``extra``
+        under ``checks``, by check id.
 
     Raises
     ------
