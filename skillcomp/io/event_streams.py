@@ -238,7 +238,7 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _count_or_nan(value: Any) -> float:
-    """Return a count, 0 if it is missing; NaN if it is malformed, so that sums become NaN too."""
+    """Return a count; a missing one is 0, and a malformed one is NaN, so that sums become NaN."""
     count = 0 if value is None else whole_number(value)
     return math.nan if count is None else count
 
@@ -324,7 +324,7 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
     return {"cost_usd": float(cost)}
 
 
-# keys of four token counts: input not in the cache, read from the cache, written to it; output
+# keys of token counts: uncached input, input read from the cache, input written to it, output
 _USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
 # codex counts the whole prompt as input, cached tokens included

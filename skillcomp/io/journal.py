@@ -132,7 +132,7 @@ def has_manifest(root: Path) -> bool:
 
 
 def is_store(root: Path) -> bool:
-    """Return whether a folder is a recorded study, which has a manifest that can be read."""
+    """Return whether a folder is a recorded study, that is, has a manifest that can be read."""
     try:
         return has_manifest(root) and bool(read_manifest(root))
     except StoreError:

@@ -278,9 +278,9 @@ def validated(line: bytes, name: str, place: str) -> Record:
 
 
 def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> bytes:
-    """Return a record as a JSON line; records of known tables are validated and lose None fields.
+    """Return a record as a JSON line; for a known table, validate it and leave out empty fields.
 
-    They are validated again, since pydantic does not check copies with changed fields. Times are
+    Records are validated again, since pydantic does not check copies with changed fields. Times are
     written in UTC; a time without a zone counts as UTC.
     """
     place = f"{name}, record {index + 1}"

@@ -479,7 +479,7 @@ class RunStore:
         return file
 
     def _settled_size(self, table: str) -> int:
-        """Return the size of a table's whole lines; mend a torn last line if no writer is active."""
+        """Return the size of a table's whole lines; repair a torn last line if possible."""
         file = self._table_file(table)
         size, torn = journal.whole_size(file)
         if not torn:

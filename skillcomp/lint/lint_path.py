@@ -247,7 +247,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return copies of the findings that name the file in ``file`` and before their place."""
+    """Return copies of the findings with the file in ``file`` and at the start of ``place``."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings
@@ -315,7 +315,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
         where = f"line {line_with(skill, name)}: '{name}'"
         if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not exists(place):  # also if no file can have this name
+        elif not exists(place):  # true also for a name that no file can have
             yield "link_missing", f"{where} is not there."
 
 

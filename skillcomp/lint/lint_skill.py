@@ -47,7 +47,7 @@ _DOWNLOAD = re.compile(
 )
 _OPTIONAL = re.compile(r"\boptional|\bonly if\b|\bif (?:you )?need|\bskip\b", re.IGNORECASE)
 _REFERENCES = ".references/"  # the folder in which the trigger document expects heavy downloads
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # begins shown code
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # around a code block
 
 
 def lint_skill(skill: Skill) -> pd.DataFrame:

@@ -49,7 +49,7 @@ _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
 _MOST_SHOWN = 80  # a finding quotes at most so many characters
-MAX_BYTES = 1 << 22  # a truth source is for people and graders to read, so it is shorter than this
+MAX_BYTES = 1 << 22  # bytes of a truth source, which people and graders have to read
 _PARTS = re.compile(r"(?P<path>[^#]*?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?(?:#(?P<anchor>.*))?")
 _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)

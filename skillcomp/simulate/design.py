@@ -45,7 +45,8 @@ class Spread:
     skill_level : float
         Spread of difficulty between skills. A skill is equally difficult in every condition.
     case_level : float
-        Spread of difficulty between the cases of a skill, likewise for every condition.
+        Spread of difficulty between the cases of a skill. A case is equally difficult in every
+        condition.
     case_effect : float
         Spread of a condition's effect between the cases of a skill.
     attempt : float
@@ -68,7 +69,7 @@ class Spread:
                 raise StudyError(f"{label}: found {value!r}; allowed: 0 to 4 on the logit scale.")
 
     def between(self, *, treated: bool) -> float:
-        """Return the standard deviation of the logits of cases over all skills.
+        """Return the standard deviation of case logits over all skills and cases.
 
         `treated` stands for every condition but the baseline.
         """
@@ -115,8 +116,8 @@ def intercept_for(rate: float, between: float, attempt: float, checks: Checks, u
 def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floats:
     """Return for each logit the chance that a check (or all ``n_checks`` of an attempt) passes.
 
-    The first axis of `logits` is the case. The chance is an average over attempts, for which
-    `attempt` is the standard deviation of their logits.
+    The first axis of `logits` is the case. The chance is averaged over attempts; `attempt` is
+    the standard deviation of the logits between them.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
@@ -132,8 +133,8 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
 class Layout:
     """The cases of a study in order: skill, transfer, number of checks and contrast partner.
 
-    Every array has one entry per case. `skill` is the index of its skill; `partner` is the index of
-    the first case of its contrast pair, or its own index if it is in no pair.
+    Every array has one entry per case. `skill` is the index of the case's skill. `partner` is
+    the index of the first case of its contrast pair, or its own index if it is in no pair.
     """
 
     skill: Ints
@@ -241,7 +242,7 @@ class Counts:
     Attributes
     ----------
     baseline, skill : numpy.ndarray of int
-        Passed attempts out of ``n_repeats`` in the condition of this name, runs x cases.
+        Number of passed attempts out of ``n_repeats`` in this condition, runs x cases.
     clusters : numpy.ndarray of int
         Index of the skill of each case.
     far : numpy.ndarray of bool
@@ -342,9 +343,9 @@ def _draw_passed(logits: Floats, n_checks: Ints, n_repeats: int, sd: float, rng:
     return passed
 
 
-# Mean and standard deviation of the true rates of skills. With these, no rate leaves (0, 1) and has
-# to be clipped, so the score explains exactly the requested share of the variance. The rates of the
-# cases of a skill have a Beta(a, b) distribution with a + b = WEIGHT.
+# Mean and standard deviation of the true rates of skills. With these values, no rate
+# leaves (0, 1) and no rate is clipped, so the score explains exactly the requested share of the
+# variance. The rates of a skill's cases have a Beta(a, b) distribution with a + b = WEIGHT.
 MEAN, SPREAD, WEIGHT = 0.6, 0.15, 4.0
 
 

@@ -22,7 +22,7 @@ from skillcomp.simulate.text import WrittenAnswers, quotes
 Rate = float | Mapping[str, float]
 
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
-SECONDS_PER_ATTEMPT = 60  # a simulated grader needs so long for an attempt
+SECONDS_PER_ATTEMPT = 60  # time that a simulated grader needs for one attempt
 BATCH_ATTEMPTS = 14  # attempts per batch
 BIASES = {  # bias -> what one unit of its feature means
     "verbosity": "doubling of the answer's words",
@@ -346,7 +346,7 @@ def _evidence_columns(
         starts = [" ".join(answer.split()[:6]) for answer in items.attempts["answer"]]
         quoted = [starts[k] for k in items.row]
     wrong = rng.random(len(quoted)) < grader.quote_error_rate
-    # in no answer, because the simulated vocabulary has no such short words
+    # this quote is in no answer, because the simulated vocabulary has no such short words
     quote = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
     reasons = texts(["The answer does not meet it.", "The answer meets it.", None])
     return {

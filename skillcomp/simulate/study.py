@@ -157,7 +157,7 @@ def study(
     conditions : sequence of str, default ("baseline", "skill")
         Names of the conditions; the first must be ``"baseline"``.
     baseline_rate : float, default 0.5
-        Marginal pass rate of the baseline, as a share of the `unit`.
+        Marginal pass rate of the baseline, a share of behaviours or of attempts (see `unit`).
     delta : float or mapping of str to float, default 0.2
         Marginal rate of a condition minus that of the baseline, for the same `unit`. A number is
         the delta of ``skill`` or, if there is no such condition, of the second condition. All other
@@ -166,8 +166,8 @@ def study(
         Delta among far cases minus delta among near cases, given like `delta`.
     unit : {"behaviour", "attempt"}, default "behaviour"
         Unit of ``baseline_rate``, ``delta`` and ``near_far_gap``: the share of behaviours (checks)
-        met, or the share of attempts with all checks met. The rates of the other unit follow.
-        ``truth`` has the rates of both units, in which all cases have equal weight.
+        met, or the share of attempts with all checks met. The rates of the other unit follow
+        from these. ``truth`` has the rates of both units, in which all cases have equal weight.
     between_skill_sd, case_effect_sd : float
         Standard deviation of a condition's effect between skills and between the cases of a skill
         (logit scale).

@@ -20,7 +20,7 @@ from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, 
 
 _QUALITY = 3.0  # log odds that an answer with all checks met wins against one with none met
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
-# more than the planted words, because perturbed copies can contain other hedges
+# the planted hedges and more, because perturbed copies can contain other hedges
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
 
 
@@ -181,7 +181,7 @@ def features_of(
 ) -> dict[str, Floats]:
     """Return the features to which biases react; length and hedging are centred.
 
-    `means` are subtracted from both; by default these are their own means.
+    `means` are the values to subtract, by default the mean length and mean hedging.
     """
     words = np.maximum(np.asarray(n_words, dtype=np.float64), 1)
     length, hedging = np.log2(words), 100 * np.asarray(n_hedges, dtype=np.float64) / words
