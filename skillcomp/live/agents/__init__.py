@@ -1,1 +1,1 @@
-"""Agents answer prompts: models behind an SDK, programs, recordings; `skillcomp.live` has all."""
+"""Agents, which answer prompts; `skillcomp.live` exports all their public names."""

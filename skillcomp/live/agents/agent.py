@@ -1,4 +1,4 @@
-"""The protocol of an agent, its replies, and text made safe to store and to send."""
+"""The protocol of an agent, its replies, and functions that make text safe to store and send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillcomp.records import AttemptStatus, Record, Skill
 if TYPE_CHECKING:
     from skillcomp.live.agents.batch_service import BatchService
 
-# The first match wins; the words come from the names of models.
+# The first pattern that matches the name of a model gives its family.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
     "gpt": r"gpt|codex|openai|^o\d",
@@ -33,16 +33,18 @@ _FAMILIES = {
     "grok": r"grok",
 }
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
-_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")  # a password, such as that of a proxy
-_MIN_SECRET = 8  # characters; shorter values such as "1" or "true" are not secret
+_IN_URL = re.compile(
+    r"://[^/@\s]*:([^/@\s]+)@"
+)  # the password in a URL, for example that of a proxy
+_MIN_SECRET = 8  # characters; a shorter value, such as "1" or "true", is not taken for a secret
 UNREADABLE = "unreadable"  # cost_note of a response that could not be read
 _LONE = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
-_BEYOND = 2**63  # first whole number that a table cannot hold
+_BEYOND = 2**63  # the smallest integer that does not fit into an int64 column
 _MAX_RAW = 100_000  # characters of an unreadable response that are kept
 MAX_ANSWER = 1_000_000  # characters of an answer that are kept; a longer one is truncated
 MAX_ERROR = 2000  # characters of a message that are kept
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
-# An agent gets the text of a skill byte for byte, as a harness would load it.
+# The text of the skill is not escaped: an agent gets it byte for byte, as a harness loads it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the stage ends
@@ -56,12 +58,13 @@ class StudyWarning(UserWarning):
 
 
 class Bounds(NamedTuple):
-    """Requirements of one case for a program that works in a folder.
+    """What one case requires of a program that works in a folder.
 
     Attributes
     ----------
     sandbox : str or None
-        ``read-only`` or ``workspace-write``; None leaves the command unchanged.
+        Sandbox of the program, ``read-only`` or ``workspace-write``; None leaves the command
+        unchanged.
     timeout : float or None
         Time limit of the case in seconds. An agent that exceeds it has failed the case.
     schema : dict or None
@@ -69,7 +72,8 @@ class Bounds(NamedTuple):
     neighbours : tuple of Skill
         Skills that are installed in addition to the loaded one.
     keep : path or None
-        Folder for the output and the files of the program; its old content is replaced.
+        Folder in which the output and the files of the program are kept. What the folder held
+        before is deleted. None keeps nothing.
     """
 
     sandbox: str | None = None
@@ -80,7 +84,7 @@ class Bounds(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Place of an answer in a study: case, condition and repeat; files and bounds of the case."""
+    """Place of an answer in a study (case, condition, repeat); files and bounds of its case."""
 
     case_id: str
     condition: str
@@ -98,52 +102,54 @@ class Reply(Record):
     Attributes
     ----------
     answer : str or None
-        The text; None if there is none. A refused or truncated reply keeps its text. Text beyond a
-        million characters is cut, and the status is ``truncated``. An empty answer after a normal
-        stop is ``ok`` and is graded.
+        The text of the answer; None if there is none. A refused or truncated reply keeps its text.
+        A text of more than a million characters is cut, and its status is ``truncated``. An empty
+        answer after a normal stop has the status ``ok`` and is graded.
     status : str
-        ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. Only ``ok`` is an
-        answer to grade.
+        ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. Only a reply with
+        the status ``ok`` is graded.
     stop_reason : str or None
-        As reported.
+        Why the model stopped, as the service reports it.
     model : str or None
-        The model that answered, as reported.
+        The model that answered, as the service reports it.
     input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
-        Tokens of the whole prompt, of its parts read from and written to a cache, and of the
-        answer with its thinking. None if not reported.
+        Numbers of tokens: in the whole prompt; in the part of the prompt that was read from a
+        cache; in the part that was written to a cache; in the answer, thinking included. None if
+        not reported.
     cost_usd : float or None
-        None if the cost is unknown.
+        Cost in dollars; None if unknown.
     cost_note : str or None
-        Why the cost is unknown; ``unreadable`` for a response that was paid for and cannot be read.
+        Why the cost is unknown; ``unreadable`` for a response that was paid for but cannot be
+        read.
     cost_upper_usd : float or None
-        Highest cost of an unreadable response; None for other replies.
+        Upper bound on the cost of an unreadable response, in dollars; None for other replies.
     seconds : float or None
-        Wall clock of the try that gave the reply, without earlier tries and waits.
+        Duration of the try that gave the reply, without earlier tries and waits.
     request_id : str or None
-        As reported.
+        Identifier of the request, as the service reports it.
     triggered : bool or None
         Whether the agent loaded the skill, from its trace; None if unknown.
     offered, invoked : tuple of str or None
         The skills that were installed for the agent, and those that it loaded. None if no skill
         was installed; `invoked` is None as well if the trace does not show it.
     n_commands : int or None
-        Shell commands run, from the trace.
+        Number of shell commands that the agent ran, from its trace.
     exit_code : int or None
-        Exit code of a program that ended by itself.
+        Exit code of the program, if the agent is a program and ended by itself; otherwise None.
     n_tries : int
-        How often the prompt was sent.
+        Number of times the prompt was sent.
     n_retries : int
-        How often a program repeated a call to its service, from its trace.
+        Number of times a program repeated a call to its service, from its trace.
     trace : str or None
-        The agent's report on its work; the raw text of an unreadable response.
+        The agent's report on its work or, if the response was unreadable, its raw text.
     error : str or None
-        The error, one sentence.
+        What went wrong, as one sentence; None if nothing did.
     fatal : bool
         Whether every further prompt would fail too (no permission, no money).
     settings : str or None
-        Settings of the agent, as JSON.
+        Settings of the agent that gave the reply, as JSON.
     wait_seconds : float or None
-        How long the service asks to wait, if the call failed.
+        Seconds that the service asks to wait after a failed call; None if it names none.
     """
 
     answer: str | None = None
@@ -180,7 +186,7 @@ class Reply(Record):
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
         for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
-            # every comparison with NaN is false
+            # written with "not", since every comparison with NaN is false
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
@@ -196,7 +202,7 @@ class Reply(Record):
 
 
 class Asked(TypedDict, total=False):
-    """Keyword arguments of `Agent.ask`, for agents that pass them on."""
+    """Keyword arguments of `Agent.ask`, as a type for agents that pass them on to another agent."""
 
     skill: Skill | None
     system: str | None
@@ -211,11 +217,11 @@ class Agent(Protocol):
     Attributes
     ----------
     name : str
-        The label in the frames.
+        Label of the agent in the frames.
     model : str or None
         The requested model.
     family : str or None
-        Family of the model, as from `family_of`.
+        Family of the model, as `family_of` returns it.
     settings : str
         All other settings that affect the answer, as JSON with sorted keys.
     """
@@ -234,7 +240,7 @@ class Agent(Protocol):
         schema: type[BaseModel] | None = None,
         cell: Cell | None = None,
     ) -> Reply:
-        """Return the reply to one prompt; a failure of the service is a status of the reply.
+        """Return the reply to one prompt; if the service fails, the status of the reply shows it.
 
         Parameters
         ----------
@@ -243,11 +249,12 @@ class Agent(Protocol):
         skill : Skill, optional
             The skill to load; None for a baseline.
         system : str, optional
-            Instructions that many prompts share, and that some agents cache.
+            Instructions that many prompts share; some agents have them cached.
         schema : type of pydantic.BaseModel, optional
-            The shape of the answer. The reply holds the text, which the caller validates.
+            The shape that the answer must have. The reply holds the answer as text; the caller
+            validates it.
         cell : Cell, optional
-            Place of the answer in the study, with files and bounds of the case.
+            Place of the answer in the study, with the files and bounds of its case.
         """
         ...
 
@@ -257,24 +264,24 @@ class Agent(Protocol):
 
 
 class BaseAgent(ABC):
-    """Base of an agent: every attribute has a default, and a subclass defines `ask`.
+    """Base class of agents: every attribute has a default, and a subclass defines `ask`.
 
     Attributes
     ----------
     name : str
-        The label in the frames; default the name of the class.
+        Label of the agent in the frames; by default the name of the class.
     model, family, settings
-        As of `Agent`; by default unknown, and no settings.
+        The attributes of `Agent`. By default, model and family are None and there are no settings.
     prices : sequence of Price
-        Prices that differ from the list prices.
+        Prices to use instead of the list prices.
     batches : BatchService or None
-        The service that takes its questions in batches.
+        The service to which the prompts can be sent in batches; None if there is none.
     is_recording : bool
-        Whether its replies were paid for earlier, so that no budget counts them.
+        Whether the agent replays replies that were paid for earlier; no budget counts them.
     takes_files : bool
-        Whether it gets the files listed as input of a case.
+        Whether the agent gets the input files of a case.
     installs_folders : bool
-        Whether it gets the whole folder of a skill, and not only SKILL.md.
+        Whether the agent gets the whole folder of a skill, and not only its SKILL.md.
 
     Examples
     --------
@@ -296,7 +303,7 @@ class BaseAgent(ABC):
     installs_folders: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give the class its default name."""
+        """Set the default of `name`, the name of the class."""
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
 
@@ -313,16 +320,16 @@ class BaseAgent(ABC):
         """Return the reply to one prompt; see `Agent.ask`."""
 
     async def aclose(self) -> None:  # noqa: B027 - a default, not an abstract method
-        """Close connections; there are none by default."""
+        """Close connections; by default there are none to close."""
 
 
 def attribute_of(agent: Agent, name: str) -> Any:
-    """Return an attribute of an agent; its default if the agent is no `BaseAgent`."""
+    """Return an attribute of an agent; if the agent lacks it, the default of `BaseAgent`."""
     return getattr(agent, name, getattr(BaseAgent, name))
 
 
 def family_of(model: str | None) -> str | None:
-    """Return the family of a model; a cross-family grader is of another family than the agent.
+    """Return the family of a model, such as claude or gpt.
 
     Parameters
     ----------
@@ -332,7 +339,8 @@ def family_of(model: str | None) -> str | None:
     Returns
     -------
     str or None
-        One of claude, gpt, gemini, llama, qwen, mistral, deepseek, grok, or the name's first word.
+        One of claude, gpt, gemini, llama, qwen, mistral, deepseek and grok; for other models the
+        first word of the name; None without a name.
 
     Examples
     --------
@@ -347,19 +355,19 @@ def family_of(model: str | None) -> str | None:
 
 
 def settings_json(**settings: Any) -> str:
-    """Return settings as JSON with sorted keys, without those that are None."""
+    """Return settings as JSON with sorted keys; settings that are None are left out."""
     present = {key: value for key, value in settings.items() if value is not None}
     return json.dumps(present, sort_keys=True, ensure_ascii=False)
 
 
 def host_of(url: Any, default: str) -> str | None:
-    """Return the host of an endpoint; None if it is the default one or missing."""
+    """Return the host of a URL; None if it is the default host or there is no URL."""
     host = urlsplit(str(url)).hostname if url else None
     return None if host == default else host
 
 
 def whole_text(text: str) -> str:
-    """Replace every lone surrogate by U+FFFD: JSON can hold them, UTF-8 cannot.
+    """Replace every lone surrogate by U+FFFD, since UTF-8 cannot encode lone surrogates.
 
     Examples
     --------
@@ -370,7 +378,7 @@ def whole_text(text: str) -> str:
 
 
 def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
-    """Return the reply that records a response which cannot be read."""
+    """Return a reply that records a response which cannot be read, with the raw response."""
     message = f"the reply cannot be read ({type(error).__name__}: {error})"
     return Reply(
         **fields,
@@ -382,7 +390,7 @@ def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
 
 
 def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
-    """Return the reply of a failed call with the response that could not be used."""
+    """Return the reply of a failed call, with the raw response that could not be used added."""
     raw = {"trace": _raw_text(content), "cost_note": UNREADABLE, "n_tries": n_tries}
     return reply.model_copy(update=raw)
 
@@ -394,16 +402,16 @@ def _raw_text(content: Any) -> str:
         try:
             plain = content.model_dump(warnings=False, exclude_unset=True)
             content = json.dumps(plain, default=str, ensure_ascii=False)
-        except Exception:  # a malformed model can fail in any way
+        except Exception:  # model_dump of a malformed message can raise anything
             content = f"({type(content).__name__})"
-    # cut last: redaction does not find half a key
+    # cut after redaction, which would not find a key that the cut divides
     return redact(whole_text(content))[:_MAX_RAW]
 
 
 def cost_fields(
     who: str, model: str, tokens: Sequence[int], prices: Sequence[Price], *, batch: bool = False
 ) -> dict[str, Any]:
-    """Return the fields `cost_usd` and `cost_note` of a `Reply`; `who` reports the tokens."""
+    """Return `cost_usd` and `cost_note` of a `Reply`; `who` names the reporter of the tokens."""
     try:
         price = cost(Usage(*tokens), model, batch=batch, prices=prices)
     except ValueError:
@@ -413,7 +421,7 @@ def cost_fields(
 
 
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """Replace the secrets of the environment in a text by the names of their variables.
+    """Replace the secret values of environment variables in a text by the names of the variables.
 
     Examples
     --------
@@ -427,14 +435,14 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
         for secret in ([value] if _SECRET_NAME.search(name) else _IN_URL.findall(value))
         if len(secret) >= _MIN_SECRET
     ]
-    # the longest first, since a secret can contain another one
+    # replace the longest first, since a secret can contain another one
     for secret, name in sorted(secrets, key=lambda pair: -len(pair[0])):
         text = text.replace(secret, f"[{name}]")
     return text
 
 
 class Attribute(str):
-    """Text between double quotes."""
+    """A text that is put between double quotes, so that `escape` replaces quotes in it."""
 
     __slots__ = ()
 
@@ -461,16 +469,16 @@ def skill_block(skill: Skill) -> str:
 
 
 def agent_version() -> str:
-    """Return the hash of the template that loads a skill."""
+    """Return the short hash of the template with which a skill is loaded."""
     return short_hash(_SKILL_BLOCK)
 
 
 def short_hash(*parts: str) -> str:
-    """Return the hash that identifies a version of some texts."""
+    """Return a hash of 12 characters that identifies a version of some texts."""
     return whole_hash(*parts)[:12]  # enough to distinguish prompts
 
 
 def whole_hash(*parts: object) -> str:
-    """Return the sha256 of texts in hexadecimal; lone surrogates are part of the text."""
+    """Return the sha256 of some texts in hexadecimal; lone surrogates are hashed unchanged."""
     text = "\0".join(map(str, parts))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

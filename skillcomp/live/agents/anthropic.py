@@ -34,7 +34,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
-# Any other stop reason is an error: the model did not end its answer.
+# A stop reason that is not listed is an error: the model did not end its answer.
 _STATUS: dict[str, AttemptStatus] = {
     "end_turn": "ok",
     "stop_sequence": "ok",
@@ -48,39 +48,41 @@ _STATUS: dict[str, AttemptStatus] = {
 class AnthropicAgent(ServiceAgent):
     """A Claude model, asked through the official SDK.
 
-    The skill is loaded as a system block that the service caches: the first question about a skill
-    goes alone, the others read its cache entry. Retries and back-off are the SDK's, except that a
-    call ends in an error if the service asks to wait for more than two minutes, and no retry
-    begins after Ctrl-C. The key comes from the environment, through the SDK.
+    The skill is loaded as a system block that the service caches. The first prompt with a skill is
+    sent alone; the other prompts wait for its reply and then read the cache entry that it
+    wrote. The SDK repeats failed calls, with growing waits. Exceptions: a call ends in an error if the service
+    asks to wait for more than two minutes, and no retry begins after Ctrl-C. The SDK reads the key
+    from the environment.
 
     Parameters
     ----------
     model : str
-        Its name in the API.
+        Name of the model in the API.
     name : str, optional
-        The label in the frames; default the model.
+        Label of the agent in the frames; by default the model.
     effort : str, optional
-        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; default that of the model.
+        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; by default the model's own.
     thinking : str or dict, optional
-        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or an object of the API. The API
-        refuses values that a model does not support. Not sent by default.
+        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or an object that is sent to the API
+        as it is. The API refuses values that a model does not support. By default nothing is sent.
     max_tokens : int, default 16000
-        Limit of answer and thinking together; a longer answer is recorded as truncated.
+        Limit on the tokens of answer and thinking together; an answer that reaches it is recorded
+        as truncated.
     cache : bool, default True
-        Ask the service to cache the system blocks.
+        Whether the service is asked to cache the system blocks.
     cache_ttl : str, default "5m"
-        ``"5m"`` or ``"1h"``, counted from the last use.
+        How long a cache entry lives after its last use, ``"5m"`` or ``"1h"``.
     timeout : float, default 600
-        Seconds for one try, as the SDK's ``timeout``.
+        Time limit of one try in seconds, passed to the SDK.
     max_retries : int, default 5
-        Tries after the first one, as the SDK's ``max_retries``.
+        Largest number of tries after the first one, passed to the SDK.
     base_url : str, optional
-        Another endpoint; default ``ANTHROPIC_BASE_URL`` of the environment. The settings name its
-        host.
+        Another endpoint; by default the environment variable ``ANTHROPIC_BASE_URL``. The host of
+        the endpoint is part of the settings.
     client : anthropic.AsyncAnthropic, optional
-        A client to use instead, with its own time limit and number of retries.
+        A client to use instead of a new one, with its own time limit and number of retries.
     prices : sequence of Price, optional
-        Prices that differ from the list prices.
+        Prices to use instead of the list prices.
 
     Raises
     ------
@@ -89,8 +91,9 @@ class AnthropicAgent(ServiceAgent):
 
     Notes
     -----
-    The API has no temperature and no seed, so a study records repeats. Refused, truncated and
-    paused are statuses of the reply; such a reply is not a failed answer.
+    No temperature and no seed is sent, so answers to the same prompt vary, and a study asks for
+    repeats. A reply with the status refused, truncated or paused is not graded, so it does not
+    count as an answer that failed its checks.
     """
 
     _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
@@ -123,7 +126,7 @@ class AnthropicAgent(ServiceAgent):
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl
         self.batches = AnthropicBatches(self)
-        # a lock belongs to the event loop that first used it
+        # one gate per event loop, since a lock belongs to the loop that first used it
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
         self.settings = settings_json(
             effort=effort or "default",
@@ -143,7 +146,8 @@ class AnthropicAgent(ServiceAgent):
             )
         except anthropic.AnthropicError as error:
             raise AgentError(self._no_key_text(redact(str(error)))) from None
-        # a profile can name an endpoint, and the environment can have changed since __init__
+        # the endpoint may differ from the recorded one: a profile can name another, and the
+        # environment can have changed since __init__
         if (host := host_of(client.base_url, self._default_host)) != self._host:
             used, recorded = (name or self._default_host for name in (host, self._host))
             raise AgentError(
@@ -160,7 +164,7 @@ class AnthropicAgent(ServiceAgent):
         )
 
     def _require_key(self, error: Exception) -> None:
-        # the SDK notices missing credentials only when it builds the headers
+        # the SDK notices missing credentials only when it builds the headers of a call
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
             raise AgentError(self._no_key_text(redact(str(error)))) from None
 
@@ -224,7 +228,7 @@ class AnthropicAgent(ServiceAgent):
         read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)
         write = whole_number(getattr(usage, "cache_creation_input_tokens", None) or 0)
         by_age = getattr(usage, "cache_creation", None)
-        # input_tokens leaves out what was read from a cache or written to one
+        # the service counts tokens read from or written to a cache apart from input_tokens
         whole = None if plain is None or read is None or write is None else plain + read + write
         out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
         counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
@@ -234,7 +238,7 @@ class AnthropicAgent(ServiceAgent):
     async def count_tokens(
         self, prompt: str, *, skill: Skill | None = None, system: str | None = None
     ) -> int:
-        """Return the service's count of the tokens of the whole prompt."""
+        """Ask the service how many tokens the whole prompt has, and return that number."""
         body = self.request(prompt, skill=skill, system=system)
         fields = {key: body[key] for key in ("model", "messages", "system") if key in body}
         return int((await self.client().messages.count_tokens(**fields)).input_tokens)
@@ -243,7 +247,7 @@ class AnthropicAgent(ServiceAgent):
 async def _end_long_retries(
     request: anthropic.APIRequest, call_next: anthropic.AsyncCallNext
 ) -> anthropic.AsyncAPIResponse[Any]:
-    """End the SDK's retries before a wait of more than two minutes, and after Ctrl-C.
+    """Make the SDK stop retrying before a wait of more than two minutes, and after Ctrl-C.
 
     Without this middleware the SDK waits as long as ``retry-after`` asks, even for hours.
     """
@@ -259,7 +263,7 @@ async def _end_long_retries(
 
 @cache
 def _api_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    # cached, since it takes longer than the rest of a request
+    # cached, since making the schema takes longer than making the rest of a request
     return anthropic.transform_schema(schema)
 
 

@@ -1,4 +1,4 @@
-"""The Message Batches API of Anthropic: half the price, within a day."""
+"""The Message Batches API of Anthropic, which answers within a day at half the price."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from skillcomp.live.agents.service import (
     retry_after,
 )
 
-_REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})  # nothing was created
-_PASSING = frozenset({408, 409, 429})  # and everything from 500 on
+_REFUSALS = frozenset(
+    {400, 401, 402, 403, 404, 413, 422, 429, 529}
+)  # with these statuses no batch was created
+_PASSING = frozenset({408, 409, 429})  # a later try may succeed, as with every status from 500 on
 _LOST = (
     *(anthropic.APIConnectionError, httpx2.TransportError, TimeoutError, ConnectionError),
     *(json.JSONDecodeError, UnicodeDecodeError, UnreadableReplyError),
 )
-# the SDK passes on errors of the HTTP library while a long body is read
+# includes errors of the HTTP library, which the SDK passes on while it reads a long body
 _SERVICE_ERRORS = (
     *(anthropic.AnthropicError, ConnectionError, TimeoutError, ValueError, UnreadableReplyError),
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError),
@@ -37,18 +39,18 @@ _SERVICE_ERRORS = (
 
 
 class AnthropicBatches:
-    """The `BatchService` of an agent that is asked through the Messages API."""
+    """The `BatchService` for the batches of an agent that uses the Messages API."""
 
     def __init__(self, agent: ServiceAgent) -> None:
         self._agent = agent
-        self.request = agent.request  # the body in a batch is that of a single call
+        self.request = agent.request  # a request in a batch has the same body as a single call
 
     def _batch_resource(self) -> Any:
-        # no retries of the SDK: `Batches` looks for a batch before it sends it again
+        # the SDK must not retry: before it sends a batch again, `Batches` checks whether it exists
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text of a body, from which its highest cost is estimated."""
+        """Return every text in the body of a request, from which its highest cost is estimated."""
         texts = [body["messages"][0]["content"]]
         texts += [block["text"] for block in body.get("system", [])]
         if shape := body.get("output_config", {}).get("format"):
@@ -56,7 +58,7 @@ class AnthropicBatches:
         return texts
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send the bodies by name in one batch and return the name of the batch."""
+        """Send one batch with a request per name and body; return the name of the batch."""
         requests = [{"custom_id": name, "params": body} for name, body in bodies.items()]
         with _batch_errors():
             batch = await self._batch_resource().create(requests=requests)
@@ -65,7 +67,7 @@ class AnthropicBatches:
         return name
 
     async def before(self) -> Before:
-        """Return the newest batch and the time of the service."""
+        """Return the name of the newest batch, and the time by the clock of the service."""
         with _batch_errors():
             raw = await self._batch_resource().with_raw_response.list(limit=1)
             page = await raw.parse()
@@ -75,12 +77,12 @@ class AnthropicBatches:
                 raise UnreadableReplyError("the list of batches cannot be read") from None
         try:
             at = parsedate_to_datetime(raw.headers.get("date", ""))
-        except (ValueError, OverflowError):  # the latter for an absurd time zone
+        except (ValueError, OverflowError):  # OverflowError is raised for an absurd time zone
             at = None
         return Before(names[0] if names else None, at if at and at.tzinfo else None)
 
     async def newer_than(self, batch_id: str | None) -> tuple[list[BatchState], bool]:
-        """Return the batches after `batch_id`, newest first, and whether `batch_id` was listed."""
+        """Return batches newer than `batch_id`, newest first, and whether `batch_id` was listed."""
         states: list[BatchState] = []
         with _batch_errors():
             async for batch in self._batch_resource().list(limit=100):
@@ -90,12 +92,12 @@ class AnthropicBatches:
         return states, False
 
     async def state(self, batch_id: str) -> BatchState:
-        """Return the present state of a batch."""
+        """Return the current state of a batch."""
         with _batch_errors():
             return _state_of(await self._batch_resource().retrieve(batch_id))
 
     async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
-        """Yield name and reply for each request of a batch that has ended."""
+        """Yield the name and the reply of each request in a batch that has ended."""
         with _batch_errors():
             rows = await self._batch_resource().results(batch_id)
             try:
@@ -113,7 +115,7 @@ class AnthropicBatches:
             if result.type == "errored":
                 error = result.error.error
                 text = f"{error.type}: {redact(error.message)}"
-                # the same request would be refused again
+                # the service would refuse the same request again
                 fatal = error.type in ("invalid_request_error", "not_found_error")
             else:
                 text, fatal = f"{result.type} in its batch", result.type == "canceled"
@@ -135,7 +137,7 @@ def _state_of(batch: MessageBatch) -> BatchState:
 
 @contextmanager
 def _batch_errors() -> Iterator[None]:
-    """Raise errors of the service, of its SDK or of the connection as `BatchError`."""
+    """Turn errors of the service, of its SDK and of the connection into `BatchError`."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The protocol behind ``agent.batches``: what a service must do so that batches can be sent."""
+"""The protocol of ``agent.batches``: the calls that a service must offer for batches."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from skillcomp.records import Skill
 
 
 class BatchError(AgentError):
-    """A call about batches failed.
+    """A call to the batch service failed.
 
     Attributes
     ----------
     is_transient : bool
         Whether the same call may succeed soon.
     is_missing : bool
-        Whether the service does not know the batch, in the workspace of the key.
+        Whether the service knows no such batch in the workspace of the key.
     was_refused : bool
-        Whether the service certainly did not take what was sent.
+        Whether the service certainly did not accept what was sent.
     wait_seconds : float or None
-        How long the service asks to wait.
+        Seconds that the service asks to wait; None if it names none.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class BatchError(AgentError):
 
 
 class Before(NamedTuple):
-    """The service's list of batches before one was sent.
+    """State of the service's list of batches just before a new batch was sent.
 
     Attributes
     ----------
     newest : str or None
-        Name of the newest batch; None if there was none.
+        Name of the newest batch in the list; None if the list was empty.
     at : datetime or None
-        Time by the service's clock.
+        When the list was read, by the service's clock; None if the service named no time.
     """
 
     newest: str | None
@@ -63,15 +63,15 @@ class BatchState(NamedTuple):
     Attributes
     ----------
     batch_id : str
-        Its name.
+        Name of the batch.
     size : int
-        Number of requests.
+        Number of requests in the batch.
     created_at : datetime
-        Time by the service's clock.
+        When the batch was created, by the service's clock.
     has_ended, has_results : bool
         Whether all requests are done, and whether their results can be read.
     is_archived : bool
-        Whether the service has deleted its results.
+        Whether the service has deleted the results.
     """
 
     batch_id: str
@@ -83,7 +83,7 @@ class BatchState(NamedTuple):
 
 
 class BatchService(Protocol):
-    """The calls of one service. Each is one try; a failure raises `BatchError`."""
+    """The batch calls of a service. A call tries once, and raises `BatchError` if it fails."""
 
     def request(
         self,
@@ -97,25 +97,25 @@ class BatchService(Protocol):
         ...
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text of a body, from which its highest cost is estimated."""
+        """Return every text in the body of a request, from which its highest cost is estimated."""
         ...
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send the bodies by name in one batch and return the name of the batch."""
+        """Send one batch with a request per name and body; return the name of the batch."""
         ...
 
     async def before(self) -> Before:
-        """Return the newest batch and the time of the service."""
+        """Return the name of the newest batch, and the time by the clock of the service."""
         ...
 
     async def newer_than(self, batch_id: str | None) -> tuple[list[BatchState], bool]:
-        """Return the batches after `batch_id`, newest first, and whether `batch_id` was listed."""
+        """Return batches newer than `batch_id`, newest first, and whether `batch_id` was listed."""
         ...
 
     async def state(self, batch_id: str) -> BatchState:
-        """Return the present state of a batch."""
+        """Return the current state of a batch."""
         ...
 
     def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
-        """Yield name and reply for each request of a batch that has ended."""
+        """Yield the name and the reply of each request in a batch that has ended."""
         ...
