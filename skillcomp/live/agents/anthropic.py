@@ -50,9 +50,9 @@ class AnthropicAgent(ServiceAgent):
 
     The skill is loaded as a system block that the service caches. The first prompt with a skill is
     sent alone; the other prompts wait for its reply and then read the cache entry that it
-    wrote. The SDK repeats failed calls, with growing waits. Exceptions: a call ends in an error if the service
-    asks to wait for more than two minutes, and no retry begins after Ctrl-C. The SDK reads the key
-    from the environment.
+    wrote. The SDK repeats failed calls, with growing waits. Exceptions: a call ends in an error if
+    the service asks to wait for more than two minutes, and no retry begins after Ctrl-C. The SDK
+    reads the key from the environment.
 
     Parameters
     ----------
