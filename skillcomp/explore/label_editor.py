@@ -27,7 +27,7 @@ _HINTS = {
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
-_EVERY = 10  # labels between updates of the agreement; after one label it would reveal a verdict
+_EVERY = 10  # labels between updates of the agreement: an update per label would reveal verdicts
 
 
 class LabelEditor(ui.Explorer):

@@ -62,7 +62,7 @@ class Answer:
     facts: dict[str, int]
 
     def headline(self) -> pd.DataFrame:
-        """Return the rows of the headline figure; the skills of each group follow each other."""
+        """Return the rows of the headline figure, with the skills of each group together."""
         if "decided" not in self.frames:
             return pd.DataFrame(columns=["skill", "condition", "group"])
         decided = self.frames["decided"]
@@ -285,7 +285,11 @@ def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFrame | None) -> str:
-    """Return the grader `wish`; by default, the best against gold or, without gold, the first."""
+    """Return the name of the grader to report, or raise StudyError if there is no grader `wish`.
+
+    If `wish` is None, this is the grader that agrees best with gold or, without gold, the first by
+    name.
+    """
     if wish is not None:
         for name in graders:
             if wish == name or name.startswith(f"{wish} ("):

@@ -360,7 +360,7 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
 
 
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
-    """Describe for each condition how often the right skills fired and how often a wrong one."""
+    """Describe by condition how often the right skills fired and how often a wrong one did."""
     by = [name for name in ("agent", "condition") if name in detection.columns]
     for key, part in detection[detection["estimate"].notna()].groupby(by, sort=False):
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}

@@ -43,7 +43,7 @@ def difference(row: Row, unit: str = "") -> str:
 
 
 def share(row: Row, form: Callable[[float], str] = rate) -> str:
-    """Format a rate with its interval, such as "60 % [40 % to 80 %]"; a missing one is left out."""
+    """Format a rate with its interval, such as "60 % [40 % to 80 %]"; omit a missing interval."""
     interval = f" [{form(row['ci_low'])} to {form(row['ci_high'])}]"
     return form(row["estimate"]) + ("" if pd.isna(row["ci_low"]) else interval)
 
