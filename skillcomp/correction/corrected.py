@@ -56,11 +56,11 @@ Drawn = Literal["random", "chosen"]
 
 # Smallest number of cases for which the coverage of the prediction-powered interval was measured.
 FEWEST_GOLD = 10
-# Words in the prediction-powered note if errors were added to its interval.
+# Words in the note of the prediction-powered estimate if imagined errors were added.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
-DOUBTED = 0.001  # share of random draws that are doubted, low so that long tables raise no alarm
+DOUBTED = 0.001  # share of random draws that get a warning; low, because tables may have many rows
 
 
 def rate(
@@ -77,7 +77,7 @@ def rate(
     """Estimate the true pass rate of each condition, corrected for the grader's errors.
 
     Cases weigh equally; repeats are averaged within a case. For a difference between conditions
-    use :func:`delta`, which pairs the cases that both have.
+    use :func:`delta`, which pairs the cases that both conditions have.
 
     Parameters
     ----------
@@ -88,9 +88,10 @@ def rate(
     -------
     pandas.DataFrame
         One row per ``by``, condition and estimator: estimates columns (measure
-        ``rate_share_passed`` or ``rate_passed``, estimate from 0 to 1), estimator, recommended,
-        reason, n_gold (cases with gold), sensitivity, specificity, youden of the grader under
-        this condition (NaN if no label of that class exists). Estimators as in :func:`delta`.
+        ``rate_share_passed`` or ``rate_passed``, estimate from 0 to 1), and estimator, recommended,
+        reason, n_gold (cases with gold), sensitivity, specificity, youden. The last three are the
+        grader's under this condition (NaN if there are no gold passes or no gold fails that they
+        need). Estimators are as in :func:`delta`.
 
     Raises
     ------
@@ -99,12 +100,12 @@ def rate(
 
     See Also
     --------
-    delta : The paired difference.
+    delta : The paired difference between conditions.
 
     Notes
     -----
-    Recommended as in :func:`delta`. ``naive`` and ``gold_only`` have the interval of
-    :func:`skillcomp.deltas.rates`.
+    The recommended estimator is chosen as in :func:`delta`. ``naive`` and ``gold_only`` have the
+    interval of :func:`skillcomp.deltas.rates`.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
@@ -137,7 +138,10 @@ def rate(
 
 @dataclass(frozen=True)
 class _Group:
-    """Cases, labelled units and error rates of each condition of a group."""
+    """Cases, units with gold and error rates, by condition, of one group of rows.
+
+    ``pooled`` holds the error rates over all conditions.
+    """
 
     sides: dict[str, Condition]
     units: dict[str, pd.DataFrame]
@@ -170,7 +174,7 @@ def delta(
 ) -> pd.DataFrame:
     """Estimate the true paired change in pass rate, corrected for the grader's errors.
 
-    Pairs by case, averages repeats within a case and weighs cases equally, as
+    Conditions are paired by case, repeats averaged within a case, and cases weighted equally, as
     :func:`skillcomp.deltas.paired` does for uncorrected verdicts.
 
     Parameters
@@ -180,28 +184,28 @@ def delta(
         verdict that the grader failed to give is missing, not a FAIL.
     gold : pandas.DataFrame
         A gold frame: attempt_id, check_id, passed, and inclusion_probability if cases were drawn
-        with unequal chances (for every label: if only some have it, ``ppi`` is NaN and no
-        estimator is recommended). Gold may cover some of the cases, or one repeat of every case.
-        An attempt counts as labelled if at least half of its checks have gold, with
-        ``value="passed"`` only if all have (an incomplete set can show a failed attempt but not a
-        passed one, which would bias the choice). Of several labellers the adjudicated label
-        counts, otherwise the label on which they agree or the only one; ``reason`` then has the
-        number of each kind and, if gold does not suffice, of the labels that match no attempt.
+        with unequal chances. If only some labels have this probability, ``ppi`` is NaN and no
+        estimator is recommended. Gold may cover some of the cases, or one repeat of every case.
+        An attempt counts as labelled if at least half of its checks have gold; with
+        ``value="passed"`` all of them must have it, because gold on some checks can show that an
+        attempt fails but not that it passes, which would bias the selection. If there are several
+        labellers, the adjudicated label counts, otherwise the label on which they agree or the only
+        label. ``reason`` then states the number of each kind and, if no estimator is recommended,
+        the number of labels that match no attempt.
     by : str or sequence of str, default ()
         Columns to group by, such as ``["grader", "skill"]``.
     value : {"share_passed", "passed"}, default "share_passed"
-        Share of checks passed, or share of attempts that pass every check.
+        What is averaged: the share of checks passed, or whether the attempt passes every check.
     estimator : str, default "auto"
-        ``"auto"`` returns every estimator and recommends one; the name of an estimator returns
-        only its rows.
+        ``"auto"`` returns the rows of every estimator, the name of an estimator only its own rows.
     reference : str, default "baseline"
-        The condition that every other one is compared with.
+        Condition with which every other condition is compared.
     gold_drawn : {"random", "chosen"}, default "random"
         ``"random"``: the cases or repeats with gold were drawn at random. ``"chosen"``: they were
-        selected, for instance the doubtful ones first; the prediction-powered and the gold-only
-        estimate are then biased and ``rogan_gladen_by_arm`` is recommended.
+        selected, for instance the doubtful ones first. ``ppi`` and ``gold_only`` are then biased,
+        and ``rogan_gladen_by_arm`` is recommended.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame. If given, the members of a contrast pair form one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -215,26 +219,27 @@ def delta(
           conditions), ``rogan_gladen_pooled`` (one sensitivity and specificity for all
           conditions), ``rogan_gladen_by_arm`` (those of each condition), ``ppi`` (PPI++ on paired
           differences);
-        - recommended: True in at most one row of a group; reason: why this one, or why none;
-        - n_gold: cases with gold under both conditions (if there are none: cases with gold under
-          the condition with fewer);
+        - recommended: True for the recommended estimator, in at most one row per ``by`` and
+          condition; reason: why this estimator is recommended, or why none is;
+        - n_gold: number of cases with gold under both conditions (if there are none, of cases with
+          gold under the condition that has fewer);
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
-          (condition minus reference), p_differential (test of equal error rates under both, the
-          smaller of two p-values after Holm, clustered by case). They pool skills and checks: see
-          the notes of :func:`differential`.
+          (condition minus reference), p_differential (test that the error rates are equal under
+          both conditions, clustered by case; the smaller of two p-values after Holm). These columns
+          pool skills and checks: see the notes of :func:`differential`.
 
-        NaN with a note if gold does not allow an estimate.
+        The estimate is NaN with a note if gold does not suffice for it.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders, rounds, agents, altered copies or labellers would
-        be pooled, the reference is missing, ``by`` names ``condition``, or an argument has a value
-        that is not allowed.
+        If a frame breaks its contract, the frames would pool graders, rounds, agents, altered
+        copies or labellers, the reference is missing, ``by`` names ``condition``, or an argument
+        has a value that is not allowed.
 
     See Also
     --------
-    differential : The error rates themselves, with intervals.
+    differential : The grader's error rates, with intervals.
 
     Notes
     -----
@@ -242,21 +247,22 @@ def delta(
 
     - ``gold_only`` if every check of every attempt has gold;
     - ``ppi`` if at least 10 cases drawn at random have gold. It makes no assumption about the
-      grader's errors; if gold shows few of them it adds two errors to its interval, as ``note``
-      and ``reason`` then state. A narrower interval of gold alone is no reason to prefer it:
-      selected for its width, it covered 86 % near 0 and 1;
-    - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the error rates
-      of a condition are the same for its attempts without labels;
+      grader's errors; if gold shows few of them, its interval includes two imagined errors, as
+      ``note`` and ``reason`` then state. If the interval of ``gold_only`` is narrower, ``ppi`` is
+      still recommended: ``gold_only`` selected for its width covered 86 % near 0 and 1;
+    - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the grader's
+      error rates under a condition are the same for attempts with and without gold;
     - otherwise none.
 
-    Error rates of conditions are never pooled for it (a pooled correction can be worse than none),
-    and it does not depend on p_differential, a test of little power. ``reason`` warns if the
-    grader passes clearly more or fewer cases (or repeats) with gold than without, a difference
-    that one random draw in a thousand has.
+    The recommended estimator never pools the error rates of conditions, because a pooled correction
+    can be worse than none. The choice does not depend on p_differential, a test of little power.
+    ``reason`` warns if the grader passes clearly more or fewer cases (or repeats) with gold than
+    without, that is, if only one random draw in a thousand would show so large a difference.
 
-    With no true effect and a grader that is more lenient with the skill (sensitivity .90 against
-    .96, specificity .85 against .70; six designs of 14 to 60 cases, gold on 14 to 40 of them) the
-    recommended interval covered 94 to 97 % of 1500 simulated studies, the naive one 27 to 64 %.
+    In simulations without a true effect and with a grader that is more lenient with the skill
+    (sensitivity and specificity .96 and .70 with the skill, .90 and .85 in the baseline; six
+    designs of 14 to 60 cases, gold on 14 to 40 of them), the recommended interval covered 94 to
+    97 % of 1500 studies and the naive one 27 to 64 %.
 
     References
     ----------
@@ -314,7 +320,7 @@ def delta(
 def _delta_estimates(
     plain: dict[str, Interval], two: dict[str, Condition], group: _Group, ci_level: float
 ) -> tuple[dict[str, Interval], int]:
-    """Compute every estimate of one delta, and the number of cases with gold."""
+    """Compute one delta by every estimator, and the number of cases with gold."""
     side, base = two.values()
     pairs = paired_cases(side, base)
     n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
@@ -334,14 +340,14 @@ def _delta_estimates(
 
 
 def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
-    """Expand ``"auto"`` to every estimator; FrameError for an unknown word."""
+    """Return the estimators to compute; raise FrameError for an unknown word in an argument."""
     require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
     require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
     return ESTIMATORS if estimator == "auto" else (estimator,)
 
 
 def complete(sides: list[Condition]) -> bool:
-    """Whether every check of every attempt has gold."""
+    """Return whether every check of every attempt has gold."""
     return all(
         len(side.cases) and bool((side.cases["n_whole"] >= side.cases["size"]).all())
         for side in sides
@@ -357,11 +363,11 @@ def choose(
     strays: str = "",
     settled: str = "",
 ) -> tuple[str, str]:
-    """Choose the recommended estimator (an empty name for none) and give the reason.
+    """Return the name of the recommended estimator (empty if there is none), and the reason.
 
-    The choice does not depend on widths: an interval that is selected for being narrower covers
-    less (gold alone 86 to 89 % near 0 and 1). ``strays`` is the note on gold labels that match no
-    attempt, ``settled`` the one on labels of several labellers.
+    The choice does not depend on the widths of the intervals, because an interval that is selected
+    for being narrower covers less (``gold_only`` 86 to 89 % near 0 and 1). ``strays`` is the note
+    on gold labels that match no attempt, ``settled`` the note on the labels of several labellers.
     """
     choice = _without_a_draw(sides, intervals, n_gold, gold_drawn)
     name, why = choice or _by_a_draw(sides, intervals, n_gold)
@@ -374,7 +380,7 @@ def _without_a_draw(
     n_gold: int,
     gold_drawn: Drawn,
 ) -> tuple[str, str] | None:
-    """Choose if random draws do not matter or gold does not suffice; None otherwise."""
+    """Choose if the choice does not rest on a random draw or gold is too little; otherwise None."""
     without = [name for name, side in sides.items() if side.n_gold == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
@@ -396,7 +402,7 @@ def _without_a_draw(
 def _by_a_draw(
     sides: Mapping[str, Condition], intervals: Mapping[str, Interval], n_gold: int
 ) -> tuple[str, str]:
-    """Choose between the two estimators that assume gold drawn at random."""
+    """Choose between ``ppi`` and ``gold_only``, which assume that gold was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
     equal = all(side.equal_chances for side in sides.values())
     if lacking["ppi"] and (lacking["gold_only"] or not equal):
@@ -414,7 +420,7 @@ def _by_a_draw(
 
 
 def _partial_gold_note(sides: Mapping[str, Condition]) -> str:
-    """Note the number of attempts with gold on only some of their checks."""
+    """Return a note that counts the attempts with gold on only some of their checks."""
     tables = [side.cases for side in sides.values()]
     sparse = int(sum(table["n_sparse"].sum() for table in tables))
     part = int(sum((table["n_gold"] - table["n_whole"]).sum() for table in tables))
@@ -429,7 +435,7 @@ def rows_of(
     chosen: tuple[str, str],
     columns: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Build one row per estimator with the recommendation."""
+    """Build one row per estimator, marking the recommended one."""
     name, reason = chosen
     shared = {**columns, "reason": reason}
     return [
@@ -439,7 +445,7 @@ def rows_of(
 
 
 def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
-    """Build the columns of sensitivity and specificity."""
+    """Build the columns with sensitivity and specificity; ``prefix`` begins their names."""
     return {
         f"{prefix}sensitivity": own.sensitivity.estimate,
         f"{prefix}specificity": own.specificity.estimate,
@@ -447,12 +453,13 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
 
 
 def doubts(sides: Mapping[str, Condition]) -> str:
-    """Note conditions in which the grader's pass rate with gold differs from the rate without.
+    """Note the conditions in which the grader passes clearly more or fewer cases with gold.
 
-    Compares cases with gold and cases without, by the standard error of a random draw; if every
-    case has gold on some of its repeats, compares these repeats with all of the case. One random
-    draw in a thousand gives a note, over all conditions. Cases drawn with unequal chances may
-    differ and are not compared. A selection unrelated to the verdicts cannot be noticed.
+    Cases with gold are compared with cases without, relative to the standard error of a random
+    draw. If every case has gold on some of its repeats, these repeats are compared with all repeats
+    of the case. Over all conditions together, one random draw in a thousand gives a note. Cases
+    drawn with unequal chances may differ and are not compared. A selection that is unrelated to the
+    verdicts cannot be noticed.
     """
     reach = float(norm.isf(0.5 * DOUBTED / max(len(sides), 1)))
     drawn_alike = {name: side for name, side in sides.items() if side.equal_chances}
@@ -506,22 +513,23 @@ def differential(
     by : str or sequence of str, default ()
         Columns to group by.
     value : {"share_passed", "passed"}, default "share_passed"
-        Errors on single checks, or on whole attempts.
+        Whether errors are counted on single checks or on whole attempts.
     reference : str, default "baseline"
-        The condition that every other one is compared with.
+        Condition with which every other condition is compared.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame. If given, the members of a contrast pair form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by`` and condition, in the estimates shape: measure ``sensitivity``,
-        ``specificity`` (0 to 1) and ``youden`` (their sum minus 1; 0 is guessing). For every
-        condition other than the reference also ``delta_sensitivity``, ``delta_specificity``
-        (with p_value, and p_adjusted by Holm over the two) and ``delta_youden``, condition minus
-        reference. ``n`` counts labels. NaN with a note if no label of the class exists.
+        Estimates columns, with three rows per ``by`` and condition: measure ``sensitivity``,
+        ``specificity`` (both 0 to 1) and ``youden`` (their sum minus 1; 0 if the grader guesses).
+        Every condition other than the reference has three more rows with the difference condition
+        minus reference: ``delta_sensitivity``, ``delta_specificity`` (both with p_value, and
+        p_adjusted by Holm over the two) and ``delta_youden``. ``n`` counts labels. NaN with a note
+        if there are no gold passes (sensitivity) or no gold fails (specificity).
 
     Raises
     ------
@@ -530,16 +538,16 @@ def differential(
 
     Notes
     -----
-    Rates: the interval of a bounded mean, clustered by case. Differences: limits by the method of
-    variance estimates recovery, which assumes independent conditions and is somewhat too wide if
-    the same cases have gold under both; p-values by CR2 over cases. With 30 to 60 labels the test
-    has little power, so a large p-value does not justify pooling the conditions.
+    Rates have the interval of a bounded mean, clustered by case. Differences have limits by
+    square-and-add (MOVER), which assumes independent conditions and is somewhat too wide if the
+    same cases have gold under both; their p-values are by CR2 over cases. With 30 to 60 labels the
+    test has little power, so a large p-value does not justify pooling the conditions.
 
-    The comparison pools skills, dimensions and checks. Checks that fail with the skill may belong
-    to other skills than those that fail in the baseline; a grader with equal error rates within
-    every skill can then show a difference, and unequal ones can cancel. Use ``by="skill"``, or
-    :func:`skillcomp.bias.audit`, which compares within a skill. For the correction itself pooled
-    rates are right: they are the error rates of the condition.
+    The comparison pools skills, dimensions and checks. The checks that fail with the skill may
+    belong to other skills than the checks that fail in the baseline. Error rates that are equal
+    within every skill can then seem to differ, and differences can cancel. To compare within
+    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. For the correction itself, rates
+    pooled over skills are right, because they are the error rates of the condition.
 
     References
     ----------

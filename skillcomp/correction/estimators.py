@@ -1,4 +1,4 @@
-"""Means of each case by grader and by gold, and estimators of a rate and of a delta."""
+"""Means of each case by grader and by gold, and estimators of rates and deltas."""
 
 from __future__ import annotations
 
@@ -45,18 +45,19 @@ _PLACE = [*CASE, "condition", "attempt_id"]
 class Tables:
     """Verdicts joined with gold, and their means by attempt and by case.
 
-    ``items``, one row per verdict: ``by``, skill, case_id, cluster, condition, attempt_id,
-    check_id, verdict and gold as 0, 1 or NaN, chance, settled_by (NA without a label).
+    ``items`` has one row per verdict: ``by``, skill, case_id, cluster, condition, attempt_id,
+    check_id, verdict and gold (0, 1 or NaN), chance (the inclusion probability), and settled_by
+    (how the gold label was settled; NA if there is none).
 
-    ``attempts``, one row per attempt: ``by``, the keys, cluster, passed and share_passed by the
-    grader; gold_passed and gold_share; verdict and gold, the two that ``value`` selects; seen, the
-    grader's value on the checks with gold.
+    ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id, cluster;
+    passed and share_passed by the grader; gold_passed and gold_share; verdict and gold, which are
+    copies of those that ``value`` selects; seen, the grader's value on the checks with gold.
 
-    ``cases``, one row per ``by``, case and condition: means over the attempts of the case
-    (verdict, gold, seen), size (attempts), n (attempts with a verdict), n_gold (attempts with
-    gold), n_whole (with gold on all their checks), n_sparse (with gold on too few checks, which
-    counts as none), chance (probability that the case was drawn for gold; NaN if not recorded),
-    n_unknown (attempts with gold but without a chance), case and cluster as numbers.
+    ``cases`` has one row per ``by``, case and condition: the means over attempts of verdict, gold
+    and seen; the number of attempts (size), of attempts with a verdict (n), with gold (n_gold),
+    with gold on all their checks (n_whole), with gold on so few checks that it is not used
+    (n_sparse), and with gold but no chance (n_unknown); chance (probability that the case was drawn
+    for gold; NaN if not recorded); codes of the case and its cluster (case, cluster).
 
     ``strays`` is a note on gold labels that match no verdict.
     """
@@ -69,7 +70,7 @@ class Tables:
     strays: str = ""
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
-        """Note how the labels of these conditions were settled, and labels that match nothing."""
+        """Return notes on how labels of ``conditions`` were settled, and on stray labels."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
         if labelled is not None:
@@ -83,7 +84,7 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Select verdict, gold, cluster and condition of each unit with gold, by group."""
+        """Return the units with gold of each group: verdict, gold, cluster and condition."""
         frame = self.items if self.value == "share_passed" else self.attempts
         rows = frame[frame["gold"].notna()]
         columns = list(dict.fromkeys([*self.by, "condition", "verdict", "gold"]))
@@ -92,7 +93,7 @@ class Tables:
 
 
 def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
-    """Build the key of a group: its values, None for a missing one."""
+    """Build the key of a group from its values; a missing value becomes None."""
     return tuple(None if pd.isna(values[name]) else values[name] for name in names)
 
 
@@ -107,9 +108,9 @@ def tables(
 ) -> Tables:
     """Join verdicts with gold and average by attempt and by case.
 
-    ``by`` are the columns to group by, ``cases`` defines contrast pairs, ``what`` names the
-    analysis in messages. Raises FrameError if a frame breaks its contract, graders, agents or
-    labellers would be pooled, or ``value`` is unknown.
+    ``by`` has the columns to group by, ``cases`` defines contrast pairs, and ``what`` is the name
+    of the analysis in messages. Raises FrameError if a frame breaks its contract, graders, agents
+    or labellers would be pooled, or ``value`` is unknown.
     """
     require_known("value: found", value, get_args(Value))
     checked = prepared(verdicts, "verdicts", by, what, agents=True)
@@ -138,8 +139,8 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
-    # Gold on some of the checks can show that an attempt fails but never that it passes: counting
-    # such attempts would select by outcome. So gold must cover all checks.
+    # Gold on some of the checks can show that an attempt fails but never that it passes. Counting
+    # such attempts would select by outcome, so gold must cover all checks.
     whole = frame["_gold"].eq(frame["n_checks"])
     frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
     if value == "share_passed":
@@ -174,7 +175,8 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()
-    # if one of several repeats is drawn, each of them is a chance for its case
+    # a case has gold if any of its repeats is drawn, so its chance is that of a repeat times the
+    # number of repeats (per repeat with gold)
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
@@ -187,14 +189,14 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 # The estimators
 
 ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi")
-_NO_BETTER_THAN = 1e-12  # Youden's J of a grader that is no better than chance
+_NO_BETTER_THAN = 1e-12  # a grader whose Youden's J is at most this is no better than chance
 NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Cases of one condition: rows of ``Tables.cases``."""
+    """Cases of one condition, as rows of ``Tables.cases``."""
 
     cases: pd.DataFrame
 
@@ -205,13 +207,13 @@ class Condition:
 
     @property
     def equal_chances(self) -> bool:
-        """Whether all recorded chances of cases with gold are equal."""
+        """Whether all cases with gold had the same chance, as far as chances are recorded."""
         chances = self.cases["chance"][self.cases["gold"].notna()].dropna()
         return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
 
 
 def unrecorded(conditions: Iterable[Condition]) -> str:
-    """Note the number of missing chances if some are recorded and some are not."""
+    """Return a note with the number of missing chances if others are recorded; otherwise empty."""
     tables = pd.concat([condition.cases[["n_gold", "n_unknown"]] for condition in conditions])
     n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
@@ -225,7 +227,7 @@ def unrecorded(conditions: Iterable[Condition]) -> str:
 def _ppi_estimate(
     estimate: Callable[..., Interval], table: pd.DataFrame, ci_level: float
 ) -> Interval:
-    """Compute a prediction-powered estimate over cases, or over differences of cases."""
+    """Call ``estimate`` (``ppi_mean`` or ``ppi_paired``) with the columns of ``table``."""
     codes, clusters = pd.factorize(table["cluster"])
     recorded = table.loc[table["gold"].notna(), "chance"]
     chances = len(recorded) and recorded.notna().all()
@@ -253,14 +255,15 @@ class Errors:
 
     @property
     def j(self) -> float:
-        """Youden's J, NaN if one of the rates is undefined."""
+        """Estimate of Youden's J; NaN if one of the rates is undefined."""
         return self.sensitivity.estimate + self.specificity.estimate - 1.0
 
 
 def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     """Estimate sensitivity and specificity of each group of units with gold, clustered by case.
 
-    Units are rows with verdict, gold and cluster. NaN with a note if a class has no unit.
+    Units are rows with verdict, gold and cluster. The sensitivity is NaN with a note if there are
+    no gold passes, the specificity if there are no gold fails.
     """
     samples = []
     for units in groups:
@@ -271,7 +274,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
 
 
 def no_units() -> pd.DataFrame:
-    """Build an empty frame of units, for a group without gold."""
+    """Build an empty frame of units with gold, for a group that has none."""
     columns = {"verdict": "float64", "gold": "float64", "cluster": "int64", "condition": "str"}
     return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
 
@@ -295,7 +298,7 @@ LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
 
 
 def plain_rates(conditions: Sequence[Condition], ci_level: float) -> list[dict[str, Interval]]:
-    """Estimate the rate of each condition from verdicts and from gold alone."""
+    """Estimate the rate of each condition, from verdicts alone and from gold alone."""
     samples = [(condition.cases, source) for condition in conditions for source in LABELS]
     return _bounded_by_source(samples, RATES, None, [""] * len(samples), ci_level)
 
@@ -303,7 +306,7 @@ def plain_rates(conditions: Sequence[Condition], ci_level: float) -> list[dict[s
 def plain_deltas(
     compared: Sequence[tuple[Condition, Condition]], ci_level: float
 ) -> list[dict[str, Interval]]:
-    """Estimate the paired delta of each two conditions from verdicts and from gold alone."""
+    """Estimate the delta of each pair of conditions, from verdicts alone and from gold alone."""
     samples, notes = [], []
     for side, base in compared:
         pairs = paired_cases(side, base)
@@ -326,7 +329,7 @@ def _bounded_by_source(
     notes: Sequence[str],
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Estimate bounded means; every two sources (verdict and gold) become one dict."""
+    """Estimate a bounded mean per source; each verdict and the gold after it form one dict."""
     decided = [(table[table[source].notna()], source) for table, source in sources]
     samples = [(table[source], table["cluster"], None) for table, source in decided]
     intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
@@ -342,7 +345,7 @@ def _bounded_by_source(
 
 
 def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
-    """Compute the differences of the cases that both conditions have."""
+    """Compute the difference, ``side`` minus ``base``, of each case that both conditions have."""
     _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
     first, second = side.cases.take(at), base.cases.take(other)
     names = ("verdict", "gold", "seen")
@@ -353,7 +356,7 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
 
 
 def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: float) -> Interval:
-    """Compute the prediction-powered delta, unpaired if no case has gold in both conditions."""
+    """Compute the prediction-powered delta; unpaired if no case has gold under both conditions."""
     if why := unrecorded([side, base]):
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
     pairs = pairs[pairs["verdict"].notna()]
@@ -390,12 +393,13 @@ def _divided_by_youden(
     bounds: tuple[float, float],
     n: float,
 ) -> Interval:
-    """Compute the interval of an estimate that divides the naive one by Youden's J.
+    """Compute the interval of an estimate that results from dividing the naive one by Youden's J.
 
-    The distance to each limit is the root of the summed squares of the naive distance over J and
-    the uncertainty of J. ``moved`` holds the derivatives of J times the estimate with respect to
-    sensitivity and specificity, which are shrunk as by Lang and Reiczigel so that neither is
-    treated as certain.
+    The distance from the estimate to a limit combines two distances as the root of their summed
+    squares: the distance of the naive estimate to its limit, divided by J, and one for the
+    uncertainty of the error rates. ``moved`` holds the absolute derivatives of the estimate with
+    respect to sensitivity and specificity, times J. For their variance, both rates are shrunk as in
+    Lang and Reiczigel, so that neither is treated as certain.
     """
     j, variance = errors.j, 0.0
     for error_rate, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
@@ -418,18 +422,18 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Compute the effective number of labels of an error rate, from one per case to all."""
-    # without an observed error the labels of a case may be fully dependent: count cases
+    """Compute the effective number of labels of an error rate, from one per case up to all."""
+    # if no error is observed, the labels of a case may be fully dependent, so cases are counted
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
     effective = spread / rate.se**2 if spread > 0 and rate.se > 0 else least
     return min(max(effective, least), rate.n)
 
 
 def difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
-    """Subtract two rates, each corrected by its own error rates."""
+    """Compute ``first`` minus ``second``, two corrected rates; NaN if one has no limits."""
     difference = first.minus(second)
     if math.isnan(difference.low):
-        # only a condition without limits explains why there is no difference
+        # the reason is in the note of the rate without limits; the other note would mislead
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
         reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
@@ -444,7 +448,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
 
 
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Divide the naive delta by a Youden's J pooled over conditions."""
+    """Compute the Rogan-Gladen delta: the naive delta over a Youden's J pooled over conditions."""
     label = "Rogan-Gladen pooled"
     if math.isnan(errors.j) or math.isnan(naive.low):
         reason = errors.sensitivity.note or errors.specificity.note or naive.note

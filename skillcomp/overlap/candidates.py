@@ -1,4 +1,4 @@
-"""Texts of a calibration by class, the candidate rules, and the choice among them."""
+"""Classes of texts for a calibration, candidate rules, and the choice of one candidate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
-MAX_CUTS = 200  # cuts of the share tried for each n
-TIE = 1e-12  # rates that differ by less are equal
+MAX_CUTS = 200  # largest number of cuts of the share that are tried for each n
+TIE = 1e-12  # rates that differ by less count as equal
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Arguments of a calibration, checked."""
+    """Checked arguments of a calibration."""
 
     positive: tuple[str, ...]
     nulls: tuple[str, ...]
@@ -32,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Group:
-    """Texts of one class: their flags by candidate and their units.
+    """Texts of one class, with their flags under each candidate.
 
     Attributes
     ----------
@@ -41,10 +41,13 @@ class Group:
     passages : bool
         True for passages (units are documents), False for attempts (units are cases).
     flags : ndarray of bool, shape (texts, candidates)
+        Whether each candidate flags the text.
     share : ndarray of float, shape (texts, lengths)
+        Share of the n-grams of each text that are shared, for each length.
     units : ndarray of int, shape (texts,)
+        Code of the document or case of each text.
     tokens : ndarray of float, shape (texts,)
-        Content tokens of each text.
+        Number of content tokens of each text.
     """
 
     name: str
@@ -62,16 +65,18 @@ class Sample:
     Attributes
     ----------
     candidates : pandas.DataFrame
-        rule, n, cut: ``any`` before ``share``, longer n-grams first, cuts ascending.
+        Columns rule, n and cut; sorted by rule (``any`` before ``share``), n (descending) and cut
+        (ascending).
     lengths : tuple of int
-        The n-gram lengths, ascending.
+        Lengths of n-grams, ascending.
     positive : Group
+        Passages that copy.
     nulls, others : tuple of Group
-        The nulls, which the limit applies to, and every other level or condition.
+        The nulls, to which the limit applies, and every other level or condition.
     n_documents, n_cases : int
-        Number of units of passages and of attempts.
+        Number of documents that passages belong to, and of cases that attempts belong to.
     answer_tokens : float
-        Median content tokens of the answers outside the nulls; NaN if there are none.
+        Median number of content tokens of the answers outside the nulls; NaN if there are none.
     """
 
     candidates: pd.DataFrame
@@ -84,7 +89,7 @@ class Sample:
     answer_tokens: float
 
     def n_units(self, group: Group) -> int:
-        """Return the number of units of the group's kind of text."""
+        """Return the number of documents if the group has passages, otherwise that of cases."""
         return self.n_documents if group.passages else self.n_cases
 
 
@@ -96,16 +101,17 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     shared : pandas.DataFrame
         Rows of :func:`skillcomp.overlap.score` for attempts and passages together.
     settings : Settings
-        Names the levels that copy and the levels or conditions that are nulls.
+        Settings that name the levels that copy, and the levels or conditions that are nulls.
 
     Returns
     -------
     Sample
+        Candidates, and the texts of every class.
 
     Raises
     ------
     FrameError
-        If no text has a level or condition that the settings name.
+        If the settings name a level or condition that no text has, or one as positive and null.
     """
     names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
     scored = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
@@ -113,7 +119,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     scored = scored.assign(
         text=scored["passage_id"].where(scored["kind"].eq("passage"), scored["attempt_id"]),
         any=scored["any_shared"].astype("float64"),
-        # a text without an n-gram shares nothing
+        # a text that is too short for an n-gram shares none
         share=scored["share"].fillna(0.0),
     )
     keys = ["kind", "name", "text"]
@@ -191,11 +197,12 @@ def _flag_matrix(
 
 
 class Chooser:
-    """Choose a candidate for each set of unit weights.
+    """Choice of a candidate, for given weights of documents and cases.
 
-    The preferred candidate has the highest sensitivity of those within the limit under every null.
-    Ties: ``any`` before ``share``; for ``any`` the longer n; for ``share`` the lowest rate under
-    the worst null, then the longer n, then the middle of the remaining cuts.
+    The preferred candidate is the most sensitive of those that keep the limit on false flags under
+    every null. If several tie, ``any`` comes before ``share``. Among ``any`` candidates the longest
+    n is preferred; among ``share`` candidates the lowest rate under the worst null, then the
+    longest n, then the middle of the remaining cuts.
     """
 
     def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
@@ -206,7 +213,7 @@ class Chooser:
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
-        """Compute the flagged share of each group by candidate; one row per row of weights."""
+        """Compute the flagged share of each group: one row per row of weights, by candidate."""
         rates = []
         for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
             weights = documents if group.passages else cases
@@ -219,8 +226,8 @@ class Chooser:
     ) -> NDArray[np.intp]:
         """Return the preferred candidate for each row of weights.
 
-        -1 means that no candidate within the limit finds a copy. `among` marks the candidates to
-        choose from, by default all.
+        The result is -1 if no candidate that keeps the limit finds a copy. `among` marks the
+        candidates to choose from, by default all.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)
@@ -230,7 +237,7 @@ class Chooser:
         gain = np.where(allowed, sensitivity, -1.0)
         usable = gain.max(axis=1) > 0
         tied = gain >= gain.max(axis=1, keepdims=True) - TIE
-        # argmax takes the first: candidates are sorted by `any`, then by longer n
+        # argmax takes the first of tied candidates, which is the longest n because of their order
         picked = np.argmax(tied & self.is_any, axis=1)
         by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
         if by_share.size:
@@ -238,7 +245,7 @@ class Chooser:
         return np.where(usable, picked, -1)
 
     def at_the_end(self, chosen: int) -> str:
-        """Note that shorter lengths do equally well if the longest candidate was chosen."""
+        """Return a note if the longest n was chosen although shorter ones do equally well."""
         if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
             return ""
         sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)
