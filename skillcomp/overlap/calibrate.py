@@ -1,8 +1,9 @@
 """Calibration of the overlap rule: the n-gram length from which a shared n-gram means copying.
 
-A candidate is an n-gram length with a rule: any shared n-gram, or a share of the text's n-grams
-that reaches a cut. It is judged by its sensitivity among passages that copy and by its false flags
-under each null, that is among texts that are known not to copy.
+A candidate is an n-gram length with a rule. A text is flagged if it shares any n-gram, or if the
+share of its n-grams that are shared reaches a cut. A candidate is evaluated by its sensitivity
+among passages that copy, and by its false flags under each null, that is, among texts that are
+known not to copy.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ COLUMNS = {
     **dict.fromkeys(_NUMBERS, "float64"),
     **{"chosen": "bool", "method": "str", "note": "str"},
 }
-N_SPLITS, N_REPEATS = 5, 10  # of the nested cross-validation
+N_SPLITS, N_REPEATS = 5, 10  # folds and repeats of the nested cross-validation
 FEW_UNITS = 10  # with fewer documents or cases the bootstrap understates the uncertainty
 BLOCK = 250  # resamples per batch, to limit memory
 
@@ -60,27 +61,30 @@ def calibrate(
 ) -> pd.DataFrame:
     """Estimate the n-gram length from which a shared n-gram means copying.
 
-    Copies are passages that were written by copying. Two nulls do not copy: answers without the
-    skill (coincidence) and passages written fresh from understanding (honest use of the technical
-    terms). The limit on false flags applies under each of them.
+    Copies are passages that were written by copying. By default, two nulls show what texts share
+    without copying: answers without the skill (by coincidence) and passages written fresh from
+    understanding (by honest use of the technical terms). The limit on false flags applies under
+    each null.
 
     Parameters
     ----------
     shared : pandas.DataFrame
-        Scored attempts, as returned by :func:`score`; its lengths n are the candidates.
+        Scored attempts, as returned by :func:`score`. The lengths n in this frame are those to
+        choose from.
     attempts : pandas.DataFrame
-        The attempts that were scored, or a selection of them: other rows of ``shared`` are ignored.
+        The attempts that were scored, or a selection of them. Rows of ``shared`` for other attempts
+        are ignored.
     passages : pandas.DataFrame
-        Passages frame: passage_id, skill, document, level, text. They are scored here; n-grams of
-        a passage's question do not count, as in :func:`score`.
+        A passages frame: passage_id, skill, document, level, text. Passages are scored here, as by
+        :func:`score`, which leaves out n-grams of a passage's question.
     skills : mapping of str to Skill or str
         As in :func:`score`.
     positive : str or sequence of str
-        Levels of passages that are copies.
+        Levels of the passages that are copies.
     nulls : str or sequence of str
-        Levels of passages, or conditions of attempts, that are not copies.
+        Levels of the passages, or conditions of the attempts, that are not copies.
     max_false_flags : float, default 0.05
-        Largest rate of flagged texts allowed under each null.
+        Limit: largest rate of flagged texts that is allowed under each null.
     by : str or sequence of str, default ()
         ``"skill"`` calibrates each skill separately.
     tokenizer : callable, optional
@@ -88,56 +92,64 @@ def calibrate(
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Resamples of documents and cases for the intervals of the choice and the AUC; at least 1.
+        Number of resamples (at least 1) of documents and cases, for the intervals of the choice and
+        of the AUC, and seed of the random generator.
 
     Returns
     -------
     pandas.DataFrame
-        Long, one row per ``by``, rule, n and measure.
+        Long table with one row per ``by``, rule, n and measure.
 
-        rule : str, ``any`` (a shared n-gram flags) or ``share`` (a share of at least ``cut`` flags)
-        n : Int64, tokens of the n-gram (the number of texts is ``n_texts``)
-        cut : float64, for ``share``: the preferred cut for this n (see Notes); there is no row if
-            no cut finds a copy within the limit
+        rule : str, ``any`` (a text with a shared n-gram is flagged) or ``share`` (a text is flagged
+            if its share is at least ``cut``)
+        n : Int64, number of tokens in an n-gram (the number of texts is ``n_texts``)
+        cut : float64, for ``share``: the preferred cut for this n (see Notes). There is no row if
+            no cut that keeps the limit finds a copy
         measure : str
-            ``sensitivity`` among the copies and ``specificity`` among the passages of the nulls,
-            by document; ``false_flags_<null>`` for each null, with its upper bound and, if the
-            bound exceeds the limit, the number of clean texts needed to bring it down;
-            ``false_flags_<null>_at_answer_length``, the same extrapolated from short passages to
-            texts of the length of the answers; ``flagged_<name>`` for every other level and
-            condition, of which it is unknown whether they copy; ``auc`` of the share;
-            ``nested_...``, the choice evaluated on documents and cases held out of it, without the
-            folds in which no candidate kept the limit; ``chosen_n_<null>``, the choice under one
-            null alone; ``chosen_n``, the choice.
-        estimate, ci_low, ci_high, ci_level : float64
-        n_texts, n_clusters : float64, texts and documents or cases behind the row
-        limit : float64, the limit, NaN where none applies
-        chosen : bool, True in exactly one row (of each ``by``): measure ``chosen_n``, with the
-            chosen n, rule and cut. Its interval is the range of n over resamples, widened by 0.5
-            on each side. NaN with a note if no candidate keeps the limit; no interval if a class
-            has fewer than 10 documents or cases, whose resamples hardly change the choice.
-        method, note : str
+            - ``sensitivity`` among the copies, ``specificity`` among the passages of the nulls;
+            - ``false_flags_<null>`` for each null; if the upper limit of its interval exceeds
+              ``limit``, the note has the number of clean texts needed to bring it down;
+            - ``false_flags_<null>_at_answer_length``, the same rate extrapolated from short
+              passages to texts as long as the answers;
+            - ``flagged_<name>`` for every other level and condition, for which it is unknown
+              whether texts copy;
+            - ``auc`` of the share;
+            - ``nested_...``, the rates if candidates are evaluated on documents and cases that were
+              not used to choose them, without the folds in which no candidate kept the limit;
+            - ``chosen_n_<null>``, the n chosen under one null alone; ``chosen_n``, the n chosen
+              under all nulls.
+        estimate, ci_low, ci_high, ci_level : float64, the measure with its interval
+        n_texts, n_clusters : float64, number of texts, and of their documents or cases
+        limit : float64, the limit on false flags; NaN in rows to which it does not apply
+        chosen : bool, True in exactly one row (per ``by``), which has the measure ``chosen_n`` and
+            the chosen n, rule and cut. Its interval is the range of n over resamples, widened by
+            0.5 on each side. The row is NaN with a note if no candidate keeps the limit. It has no
+            interval if a class has fewer than 10 documents or cases, because resamples of so few
+            hardly change the choice.
+        method, note : str, method of the interval, and what to know about the row
 
     Raises
     ------
     FrameError
-        If a level, condition or column is missing, `shared` is empty, has none of the attempts or
-        one twice, ``by`` names another column than ``skill``, or a number is out of range.
+        If a level, condition or column is missing, ``shared`` is empty, has none of the attempts or
+        has one of them twice, ``by`` names a column other than ``skill``, or a number is out of
+        range.
 
     See Also
     --------
-    flag : Applies the choice to verdicts.
-    skillcomp.plots.threshold : Draws it.
+    flag : Apply the chosen rule to verdicts.
+    skillcomp.plots.threshold : Draw the calibration.
 
     Notes
     -----
-    The chosen candidate has the highest sensitivity of those within the limit under every null.
-    Ties: ``any`` before ``share``; for ``any`` the longer n-gram, which flags less; for ``share``
-    the lowest rate under the worst null, then the longer n-gram, then the middle of the remaining
-    cuts, which is farthest from both classes. The row of each n is chosen in the same order.
+    The chosen candidate is the most sensitive of those that keep the limit under every null. If
+    several tie, ``any`` comes before ``share``. Among ``any`` candidates the longest n-gram is
+    preferred, because it flags least; among ``share`` candidates the lowest rate under the worst
+    null, then the longest n-gram, then the middle of the remaining cuts, which is farthest from
+    both classes. The cut for each n is chosen in the same way.
 
-    Documents (a skill and topic) are the units of passages, cases those of attempts. Extrapolation
-    to another length assumes the same chance of a match at every position of a text.
+    Passages are clustered by document (a skill and topic), attempts by case. Extrapolation to
+    another length assumes the same chance of a match at every position of a text.
 
     References
     ----------
@@ -170,7 +182,7 @@ def settings_of(
     n_resamples: int,
     seed: int,
 ) -> Settings:
-    """Check the settings of a calibration; FrameError for a value that is not allowed."""
+    """Check the settings of a calibration; raise FrameError if a value is not allowed."""
     for what, names in (("positive", positive), ("nulls", nulls)):
         if not as_names(names):
             raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
@@ -203,7 +215,7 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFra
 
 
 def _in_range(value: Any, name: str, *, low: float, allowed: str) -> float:
-    """Convert a number from ``low`` to below 1; FrameError otherwise."""
+    """Return a value as float; raise FrameError unless it is from ``low`` to below 1."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not low <= value < 1:
         raise FrameError(f"overlap.calibrate: {name}: found {value!r}; allowed: {allowed}.")
@@ -211,7 +223,7 @@ def _in_range(value: Any, name: str, *, low: float, allowed: str) -> float:
 
 
 def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
-    """Build the rows of `calibrate` for one sample; one has ``chosen`` True."""
+    """Build the rows of `calibrate` for one sample; in one of them ``chosen`` is True."""
     chooser = Chooser(sample, sample.nulls, settings.max_false_flags)
     ones = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
     chosen = int(chooser.choose(*ones)[0])
@@ -250,7 +262,7 @@ def _measure_row(
     about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
-    # column n is the length of the n-gram, so the number of texts moves to n_texts
+    # column n is the length of the n-gram here, so the number of texts is in n_texts
     estimate = row(measure, replace(value, note=join_notes(note, value.note)))
     return estimate | {"n_texts": value.n, "n": None, "limit": limit, "chosen": False} | about
 
@@ -263,15 +275,15 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
     sample : Sample
         Texts by class, with their flags under every candidate.
     settings : Settings
-        Limit and level.
+        Settings, of which the limit and the confidence level are used.
     candidate : int
-        Row number in ``sample.candidates``.
+        Row number of the candidate in ``sample.candidates``.
 
     Returns
     -------
     list of dict
-        Rows of :func:`calibrate`: measures ``sensitivity``, ``specificity``, ``false_flags_...``
-        and ``flagged_...``.
+        Rows of :func:`calibrate` with the measures ``sensitivity``, ``specificity``,
+        ``false_flags_...`` and ``flagged_...``.
     """
     copies = _flag_rate(settings, sample.positive, sample.positive.flags[:, candidate])
     rows = [_measure_row(sample, candidate, "sensitivity", copies)]
@@ -309,7 +321,7 @@ def _false_flags(
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
-    """Note the number of clean texts needed if the upper bound exceeds the limit."""
+    """Return a note on the clean texts needed if the interval of a rate exceeds the limit."""
     limit = settings.max_false_flags
     if not np.isfinite(flagged.high) or flagged.high <= limit or not 0 < limit < 1:
         return ""
@@ -325,8 +337,9 @@ def _rate_at_answer_length(
 ) -> Interval:
     """Extrapolate a rate from short passages to texts of the length of the answers.
 
-    Every position at which an n-gram can begin has the same chance of being shared, so that
-    P(flag) = 1 - exp(-chance x positions); the limits of the interval are extrapolated alike.
+    It is assumed that an n-gram is shared with the same chance at every position where it can
+    begin, so that P(flag) = 1 - exp(-chance x positions). The limits of the interval are
+    extrapolated in the same way.
     """
     n = int(sample.candidates["n"].iloc[candidate])
     places = np.maximum(group.tokens - n + 1, 0.0)
@@ -370,7 +383,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
 def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
 ) -> list[dict[str, Any]]:
-    """Evaluate the choice on documents and cases held out of it (repeated cross-validation)."""
+    """Evaluate the choice by repeated cross-validation on documents and cases not used for it."""
     few = min(sample.n_documents, *([sample.n_cases] if sample.n_cases else []))
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
     method = f"nested cross-validation, {N_SPLITS} folds of documents and of cases, "
@@ -394,9 +407,9 @@ def _nested_validation(
 def _held_out_flags(
     sample: Sample, settings: Settings, chooser: Chooser
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
-    """Count, by group, how often each text was flagged and evaluated while held out.
+    """Count how often each text of each group was flagged, and evaluated, while held out.
 
-    The third result is the number of folds without a candidate that kept the limit.
+    The third result is the number of folds in which no candidate kept the limit.
     """
     flagged = [np.zeros(len(group.units)) for group in chooser.groups]
     judged = [np.zeros(len(group.units)) for group in chooser.groups]
@@ -427,7 +440,7 @@ def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
 
 
 def _choices_by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict[str, Any]]:
-    """Choose under each null alone."""
+    """Build one row per null, with the choice under this null alone."""
     rows = []
     for group in sample.nulls:
         alone = Chooser(sample, [group], settings.max_false_flags)
@@ -460,7 +473,7 @@ def _choice_row(
         low, high = np.quantile(again, [tail, 1 - tail], method="inverted_cdf")
     if resampled.size < picked.size:
         words.append(f"{picked.size - resampled.size} resamples in which nothing kept the limit")
-    # n is a whole number: 0.5 on each side, so that the interval never has zero width
+    # n is a whole number, so 0.5 is added on each side; otherwise the interval could have width 0
     value = Interval(
         float(chooser.n[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=level,
         method=method, n=float(sum(len(g.units) for g in chooser.groups)),
@@ -484,7 +497,7 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
 
 
 def _few_units_note(chooser: Chooser) -> str:
-    """Note the class that has too few units for a bootstrap."""
+    """Return a note on the class with the fewest units if these are too few for a bootstrap."""
     counts = [len(np.unique(group.units)) for group in chooser.groups]
     fewest = int(np.argmin(counts))
     if counts[fewest] >= FEW_UNITS:

@@ -1,4 +1,4 @@
-"""N-grams that texts share with their skill: counts, flags by a calibrated rule, ROC curves."""
+"""N-grams that texts share with their skill: counts, flags by the calibrated rule, ROC curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS = {
     **dict.fromkeys(("attempt_id", "passage_id", *CASE, "condition"), "str"),
     **{"repeat": "Int64", "document": "str", "level": "str"},
 }
-# columns of scored texts, of a calibration and of verdicts
+# dtypes of the columns that are read from scored texts, a calibration and verdicts
 _KNOWN = {
     **_KEYS,
     **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
@@ -46,7 +46,8 @@ def score(
     """Count the n-grams that each text shares with its skill, for every length of n-gram.
 
     Each answer or passage is compared with the whole SKILL.md of its skill, even if the skill was
-    not loaded (baseline, placebo): those rows show coincidence. Nothing is averaged.
+    not loaded (baseline, placebo); such rows show what is shared by coincidence. Nothing is
+    averaged.
 
     Parameters
     ----------
@@ -55,61 +56,62 @@ def score(
         level, text, and optionally the question that the passage answers); other columns of the
         two contracts may be missing.
     skills : mapping of str to Skill or str
-        By slug, the skill's record or the text of its SKILL.md as loaded.
+        Record of each skill, or the text of its SKILL.md as loaded, by slug.
     cases : pandas.DataFrame, optional
-        Cases (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is False.
+        A cases frame (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is
+        False.
     ngram : int or iterable of int, default 3 to 12
         Lengths of n-grams, in content tokens.
     exclude_prompt : bool, default True
-        Do not count n-grams that also occur in the prompt: an answer may repeat its question. The
-        prompt of an attempt is that of its case, the prompt of a passage its ``question``; for a
-        passage without a question every shared n-gram counts.
+        Whether to leave out shared n-grams that also occur in the prompt, because an answer may
+        repeat its question. The prompt of an attempt is that of its case, the prompt of a passage
+        its ``question``; for a passage without a question every shared n-gram counts.
     tokenizer : callable, optional
-        From str to list of str. By default `skillcomp.ngrams.tokenize`, the source report's rule.
+        Function that splits a str into a list of tokens; by default `skillcomp.ngrams.tokenize`.
 
     Returns
     -------
     pandas.DataFrame
-        One row per text and n, texts in the given order, n ascending.
+        One row per text and n, with texts in the given order and n ascending.
 
         kind : str, ``attempt`` or ``passage``
         attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`,
             NA if the kind has no such column
-        n : int64, tokens in an n-gram
-        any_shared : boolean, whether an n-gram is shared
-        n_shared : Int64, distinct n-grams shared
-        n_distinct : Int64, distinct n-grams of the text, including those of the prompt
+        n : int64, number of tokens in an n-gram
+        any_shared : boolean, whether any n-gram is shared
+        n_shared : Int64, number of distinct n-grams that are shared
+        n_distinct : Int64, number of distinct n-grams of the text, including those of the prompt
         share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
-        longest_run : Int64, tokens of the longest shared run, the same for every n; 0 if no token
-            is shared
-        longest_text : str, the first such run as written in the text, with the small words and
-            punctuation between its tokens; empty if no token is shared
-        n_tokens : Int64, content tokens of the text
+        longest_run : Int64, number of tokens in the longest run of tokens that is shared, the same
+            for every n; 0 if no token is shared
+        longest_text : str, the first run of this length as written in the text, with the small
+            words and punctuation between its tokens; empty if no token is shared
+        n_tokens : Int64, number of content tokens of the text
 
         If the answer is missing, any_shared and all columns after it are NA.
 
     Raises
     ------
     FrameError
-        If `texts` is neither kind of frame or breaks its contract, a skill is missing from `skills`
-        or has no text, a prompt to exclude is missing, or `ngram` is empty or has a length that is
-        not a whole number of at least 1.
+        If `texts` has neither attempts nor passages or breaks its contract, a skill is missing from
+        `skills` or has no text, a prompt to exclude is missing, or `ngram` is empty or has a length
+        that is not a whole number of at least 1.
 
     Notes
     -----
     Longer texts share more by chance, and every honest text about a subject shares its technical
     terms: interpret `any_shared` and `share` only in comparison with a null.
-    A text that shares an n-gram also shares shorter ones, unless the prompt is excluded: then all
-    the shorter n-grams of a run may occur in the prompt.
+    A text that shares an n-gram also shares shorter ones, unless the prompt is excluded: the
+    shorter n-grams may all occur in the prompt.
     Matching is exact (see `skillcomp.ngrams.match`) and takes time linear in the texts.
 
-    With your own tokenizer, `longest_text` is found by searching the text for the tokens in order;
-    if they do not occur in it (stems), it is the tokens joined by blanks.
+    With your own tokenizer, `longest_text` is found by searching the text for the tokens in order.
+    If the text does not contain them (because they are stems), it is the tokens joined by blanks.
 
     References
     ----------
-    The tokenizer and the starting length of six are those of the comprehension report that this
-    package implements (sections 5.2 and A.3).
+    The default tokenizer is that of the comprehension report that this package implements (sections
+    5.2 and A.3).
 
     Examples
     --------
@@ -144,7 +146,7 @@ def score(
 
 
 def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
-    """Determine whether a frame holds attempts or passages, and the column of its texts."""
+    """Return whether a frame holds attempts or passages, and the name of its column with texts."""
     require_frame(texts, "texts")
     kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
     ids = [name for name in kinds if name in texts.columns]
@@ -282,7 +284,7 @@ def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_columns(frame: pd.DataFrame, columns: Sequence[str], *, what: str) -> pd.DataFrame:
-    """Convert the columns that this package knows to their dtypes; FrameError if one is missing."""
+    """Convert known columns to their dtypes; raise FrameError if one of ``columns`` is missing."""
     require_frame(frame, what)
     there = [str(column) for column in frame.columns]
     for column in columns:
@@ -314,7 +316,7 @@ def require_one_row_per_attempt(shared: pd.DataFrame, *, what: str) -> None:
 
 
 def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.DataFrame:
-    """Mark the answers that copy, by the calibrated rule; no row is dropped.
+    """Mark the verdicts on answers that copy according to the calibrated rule; keep all rows.
 
     Parameters
     ----------
@@ -323,21 +325,21 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     shared : pandas.DataFrame
         Scored attempts, as returned by :func:`score`, with the chosen n among its lengths.
     cut : pandas.DataFrame
-        As returned by :func:`calibrate`; its ``chosen`` row is applied (one per skill if
-        calibrated by skill).
+        A calibration, as returned by :func:`calibrate`. The rule in its ``chosen`` row is applied
+        (in one row per skill if calibrated by skill).
 
     Returns
     -------
     pandas.DataFrame
         The verdicts with two more boolean columns: ``copied`` (NA for an attempt that was not
-        scored or has no answer) and ``passed_own_words`` (passed and not copied: False if the
-        verdict is a FAIL or the answer copies, NA if that is unknown).
+        scored or has no answer) and ``passed_own_words`` (True if passed and not copied, False if
+        the verdict is a FAIL or the answer copies, otherwise NA).
 
     Raises
     ------
     FrameError
         If a column is missing, ``passed`` is not boolean, no row of ``cut`` is chosen or the
-        chosen row has no n, ``shared`` lacks the chosen n or has an attempt twice for it, or no
+        chosen row has no n, ``shared`` lacks the chosen n or has an attempt twice for one n, or no
         verdict is about an attempt in ``shared``.
     """
     checked = checked_columns(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
@@ -370,7 +372,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Select the chosen rows: n, rule, cut, and skill if calibrated by skill."""
+    """Return n, rule and cut of the chosen rows, and skill if calibrated by skill."""
     cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():
@@ -401,27 +403,28 @@ def roc(
     shared : pandas.DataFrame
         Scored passages, as returned by :func:`skillcomp.overlap.score`.
     positive, negative : str or sequence of str
-        Levels that copy, and levels that do not. Passages of other levels are ignored.
+        Levels of passages that copy, and levels of passages that do not. Passages of other levels
+        are ignored.
     ngram : int or sequence of int, optional
         Lengths of n-grams; by default all that were scored.
 
     Returns
     -------
     pandas.DataFrame
-        One row per n and cut at which a curve bends, strictest first: n, cut (a text is flagged if
-        its share is at least the cut; the first is infinite), true_positive_rate,
+        One row per n and per cut at which a curve bends, strictest cut first: n, cut (a text is
+        flagged if its share is at least the cut; the first cut is infinite), true_positive_rate,
         false_positive_rate, recall (equal to the true positive rate), precision (NaN if nothing is
-        flagged), prevalence (share of copies in the sample).
+        flagged), prevalence (share of copies among the passages).
 
     Raises
     ------
     FrameError
-        If a column or a level is missing, or nothing was scored for an n.
+        If a column or a level is missing, or nothing was scored for one of the lengths.
 
     Notes
     -----
-    Points have no intervals: use :func:`skillcomp.overlap.calibrate` for rates to rely on. A
-    passage too short for an n-gram shares nothing.
+    The points have no intervals; for rates with intervals use :func:`skillcomp.overlap.calibrate`.
+    A passage that is too short for an n-gram counts as sharing none.
     """
     columns = ["kind", "level", "n", "any_shared", "share"]
     shared = checked_columns(shared, columns, what="overlap.roc: shared")
@@ -448,7 +451,7 @@ def roc(
 
 
 def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
-    """Compute the points of one n."""
+    """Compute the points of the curves for one n."""
     from sklearn.metrics import roc_curve  # slow to import
 
     copies = passages["level"].isin(copying).to_numpy()
