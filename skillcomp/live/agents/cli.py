@@ -39,13 +39,14 @@ from skillcomp.live.agents.process import Ran, case_folder, keep_files, run_prog
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
-# Variables that every program gets: to be found and to reach the network.
+# Environment variables that every program gets; it needs them to run and to reach the network.
 PASSED = (
     *("PATH", "LANG", "LC_ALL", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-# A model that runs commands can read its keys, so a program gets only those of its own maker.
+# A model that runs commands can read the keys in its environment, so a program gets only the keys
+# of its own maker.
 KEYS = {
     "claude": (
         *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
@@ -54,15 +55,15 @@ KEYS = {
     "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
 }
 _ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
-# The variable that names a program's endpoint.
+# The environment variable that names the endpoint of a program.
 _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
-# By default claude retries a wrong key ten times, which takes three minutes. A value of the
-# environment takes precedence.
+# By default claude repeats a call with a wrong key ten times, which takes three minutes. A value in
+# the environment takes precedence over these.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# Permissions of claude, which has no sandbox; no user is there to answer its questions.
+# claude has no sandbox, so a permission mode takes its place; nobody answers its questions.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -73,44 +74,48 @@ _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing el
 
 
 class CliAgent(BaseAgent):
-    """A program that reads the prompt on its standard input and writes its answer.
+    """An agent that is a program: it reads the prompt from standard input and writes its answer.
 
-    Each question runs in its own process, in an empty temporary working folder, with a clean home
-    and only the listed variables of the environment; no shell is involved. The output of
+    Each prompt is answered by a new process with a temporary working folder, a clean home, and only
+    the allowed environment variables. The folder holds the input files of the case. No shell is
+    involved. The output of
     ``claude -p --output-format stream-json --verbose`` and of ``codex exec --json`` is read as a
-    trace; any other output is the answer.
+    trace. Any other output is taken as the answer.
 
     Parameters
     ----------
     command : sequence of str
         Program and arguments, such as ``["codex", "exec", "--json", "-"]``. `CliAgent.claude` and
-        `CliAgent.codex` give the usual ones.
+        `CliAgent.codex` make agents with the usual commands.
     name : str, optional
-        The label in the frames; default the program's name, followed by the model if there is one.
+        Label of the agent in the frames; by default the name of the program, followed by the model
+        if one is given.
     model : str, optional
-        The model that the command uses, for the frames and for the price.
+        The model that the command uses; it is shown in the frames and determines the price.
     skill_in : str, default "auto"
-        ``"home"``: the skill is installed into the clean home; the agent decides whether to use
-        it, and ``triggered`` is read from the trace. ``"prompt"``: the text of the skill comes
-        before the question, and ``triggered`` is None. ``"auto"``: home for a program named
-        claude, else prompt.
+        ``"home"``: the skill is installed in the clean home, the agent decides whether to use it,
+        and ``triggered`` is read from the trace. ``"prompt"``: the text of the skill is put before
+        the prompt, and ``triggered`` is None. ``"auto"``: ``"home"`` if the program is named
+        claude, otherwise ``"prompt"``.
     skills_folder : str, default ".claude/skills"
-        The folder of the home in which the program looks for skills.
+        Folder in the home in which the program looks for skills.
     output : str, default "auto"
-        ``"claude"`` or ``"codex"``: the event stream of that program. ``"text"``: the answer.
-        ``"auto"`` decides by the command's ``--output-format`` or ``exec --json``. If the command
-        has neither, output that begins with the opening event of a stream is that stream, and one
-        JSON object with the type ``result`` and a ``subtype`` is claude's.
+        How the output is read. ``"claude"`` or ``"codex"``: as the event stream of that program.
+        ``"text"``: as the answer. ``"auto"``: as the ``--output-format`` or ``exec --json`` in the
+        command says. If the command has neither, the output itself decides: it is a stream if it
+        begins with the opening event of one, and output of claude if it is one JSON object with the
+        type ``result`` and a ``subtype``.
     passed : sequence of str, optional
-        Names of further environment variables for the program. Keys of Anthropic go only to
-        ``claude``, those of OpenAI only to ``codex``, and both to any other command.
+        Names of further environment variables that the program gets. Without them, ``claude`` gets
+        only the keys of Anthropic, ``codex`` only those of OpenAI, and any other program both.
     base_url : str, optional
-        The endpoint of ``claude`` or ``codex``; default ``ANTHROPIC_BASE_URL`` or
-        ``OPENAI_BASE_URL`` of the environment. The settings name its host.
+        The endpoint of ``claude`` or ``codex``; by default the environment variable
+        ``ANTHROPIC_BASE_URL`` or ``OPENAI_BASE_URL``. The host is part of the settings.
     timeout : float, default 600
         Seconds after which the program and all processes of its group are ended.
     prices : sequence of Price, optional
-        Prices of the model, used if the program does not report its cost.
+        Prices of the model to use instead of the list prices. Prices are used only if the program
+        does not report its cost.
 
     Raises
     ------
@@ -120,17 +125,18 @@ class CliAgent(BaseAgent):
     Warns
     -----
     StudyWarning
-        Once, if a whole output is one JSON object of the type ``result`` without a ``subtype``:
-        it is kept as the answer, and its cost is not read.
+        Once, if the whole output is one JSON object of the type ``result``, but without a
+        ``subtype``. The output is then kept as the answer, and no cost is read from it.
 
     Notes
     -----
-    The program does not see the login files of the user's home: give it a key in the environment.
-    A watchdog ends the programs if this process is killed, and the next start removes their
-    temporary folders. Processes that leave the group on purpose are not ended.
+    The program does not see login files in the home of the user, so it needs a key in the
+    environment. If this process is killed, a watchdog ends the running programs and removes their
+    temporary folders. A process that has left the process group of its program is not ended.
 
     A program that writes more than 64 MB to its output is ended, and the reply is ``truncated``.
-    On Linux no file of its own can grow beyond 2 GB; the number of its files is not limited.
+    On Linux a file that the program writes cannot grow beyond 2 GB; the number of files is not
+    limited.
     """
 
     takes_files = True  # copied into the working folder
@@ -151,7 +157,7 @@ class CliAgent(BaseAgent):
     ) -> None:
         _require_valid(command, skill_in, output, base_url)
         first, *rest = command
-        # the program runs in another folder, where a relative path leads nowhere
+        # made absolute, since the program runs in another folder
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
         self._program = Path(first).name
         self.model = model
@@ -166,7 +172,7 @@ class CliAgent(BaseAgent):
         self._timeout = timeout
         self._has_warned = False
         self.prices = tuple(prices)
-        # read now, so that the recorded settings name the endpoint that is used
+        # read only once, so that the endpoint in the settings is the one that is used
         self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
         self._own_url = base_url
         self._secrets = _secrets_in(rest)
@@ -184,7 +190,7 @@ class CliAgent(BaseAgent):
     def claude(
         cls, model: str | None = None, *, extra: Sequence[str] = (), **options: Any
     ) -> CliAgent:
-        """Return the agent that runs ``claude -p`` with its whole trace.
+        """Return an agent that runs ``claude -p`` and reads its whole trace.
 
         Parameters
         ----------
@@ -193,7 +199,7 @@ class CliAgent(BaseAgent):
         extra : sequence of str
             Further arguments, such as ``["--effort", "low", "--max-turns", "5"]``.
         **options
-            Those of `CliAgent`.
+            Further parameters of `CliAgent`.
         """
         command = ["claude", "-p", "--output-format", "stream-json", "--verbose"]
         command += ["--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"]
@@ -204,16 +210,16 @@ class CliAgent(BaseAgent):
     def codex(
         cls, model: str | None = None, *, extra: Sequence[str] = (), **options: Any
     ) -> CliAgent:
-        """Return the agent that runs ``codex exec --json`` in its read-only sandbox.
+        """Return an agent that runs ``codex exec --json`` in the read-only sandbox of codex.
 
         Parameters
         ----------
         model : str, optional
             Default that of the program.
         extra : sequence of str
-            Further arguments, put before the final ``-``, which means standard input.
+            Further arguments. They are put before the final ``-``, which means standard input.
         **options
-            Those of `CliAgent`.
+            Further parameters of `CliAgent`.
         """
         command = ["codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check"]
         command += ["--sandbox", "read-only"]
@@ -259,7 +265,9 @@ class CliAgent(BaseAgent):
                 keep_files(folder / "work", bounds.keep, ran.output, ran.complaint, hidden)
         try:
             reply = self._reply_of(ran, offered, bounds, prompt)
-        except Exception as error:  # the call was paid for: record it even if unreadable
+        except (
+            Exception
+        ) as error:  # the call was paid for, so its reply is recorded even if it cannot be read
             return unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
         if ran.is_cut and reply.status != "timeout":
             size = process.MAX_OUTPUT // 1_000_000
@@ -276,12 +284,12 @@ class CliAgent(BaseAgent):
         if self._program == "claude" and self._base_url:
             variables["ANTHROPIC_BASE_URL"] = self._base_url
         if self._program == "codex" and "OPENAI_API_KEY" in variables:
-            # codex exec reads only this one
+            # codex exec reads its key only from CODEX_API_KEY
             variables.setdefault("CODEX_API_KEY", variables["OPENAI_API_KEY"])
         return variables
 
     def _unusual_endpoint(self) -> str | None:
-        """Return the hosts that it asks; None for the makers' own."""
+        """Return the hosts that the program calls; None for the default hosts of the makers."""
         if self._program in _BASE_URL:
             default = _ENDPOINTS[_BASE_URL[self._program]]
             own = urlsplit(self._own_url).hostname if self._own_url else None
@@ -303,10 +311,10 @@ class CliAgent(BaseAgent):
     def _command_with_shape(
         self, schema: dict[str, Any] | None, folder: Path
     ) -> tuple[list[str], str | None]:
-        """Return the command, and a note for the prompt if the command cannot ask for a shape."""
+        """Return the command, and a note for the prompt if it has no option for a schema."""
         more: list[str] = []
         if self._program == "codex" and self._base_url:
-            # codex reads no variable for its endpoint
+            # codex reads its endpoint from no environment variable
             more += ["-c", f"openai_base_url={json.dumps(self._base_url)}"]
         note = None
         if schema is not None:
@@ -323,7 +331,7 @@ class CliAgent(BaseAgent):
         return [*self._command[: len(self._command) - len(last)], *more, *last], note
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
-        """Return the command with the sandbox of a case, for programs that have one."""
+        """Return the command with the sandbox of a case; unchanged unless it is claude or codex."""
         if sandbox is None or self._program not in _BASE_URL:
             return command
         option, value = "--sandbox", sandbox
@@ -348,12 +356,14 @@ class CliAgent(BaseAgent):
             limit = bounds.timeout or self._timeout
             fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
-            if bounds.timeout and not waited:  # the limit of the case, and no wait for a service
+            if (
+                bounds.timeout and not waited
+            ):  # the agent itself exceeded the limit of its case, and not a wait for its service
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
             if bounds.keep is not None and trace.kind != "text":
-                fields["status"] = "ok"  # it ran to its end, and a check reads the exit code
+                fields["status"] = "ok"  # it ran to its end, and a check may read the exit code
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"
         if fields["status"] == "ok" and offered and not _has_skill(trace, offered[0]):
@@ -400,7 +410,7 @@ def _require_valid(
 
 
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the keys in a command, by their placeholder."""
+    """Return a dict from placeholder to secret, for every secret in the arguments of a command."""
     secrets: dict[str, str] = {}
 
     def hide(secret: str, what: str) -> None:
@@ -420,10 +430,10 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str, Any]:
-    """Return the installed skills, and those of them that were loaded, as fields of a reply.
+    """Return the fields of a reply that say which skills were installed and which were loaded.
 
-    codex loads a skill that the prompt names as ``$skill`` before its first event, so the trace
-    does not show it.
+    If the prompt names a skill as ``$skill``, codex loads it before the first event of the trace.
+    The prompt is searched for such names, since the trace does not show them.
     """
     if not offered:
         return {}
@@ -435,7 +445,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
-    """Return whether a skill was loaded, by the name of its folder or in its front matter."""
+    """Return whether a skill was loaded under the name of its folder or in its front matter."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)
@@ -445,7 +455,7 @@ _SHARED_FIELDS = tuple(set(asdict(Trace())) & set(Reply.model_fields))
 
 
 def _has_skill(trace: Trace, skill: Skill) -> bool:
-    """Return whether the program lists the skill; true if it lists none."""
+    """Return whether the program lists a skill as installed; True if it gives no such list."""
     if trace.skills is None:
         return True
     names = {name.split(":")[-1] for name in trace.skills}

@@ -1,4 +1,4 @@
-"""Models of other families, through any endpoint for chat completions as OpenAI defines them."""
+"""Models behind any endpoint that offers the chat completions of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -29,37 +29,39 @@ _STATUS: dict[str, AttemptStatus] = {
 class OpenAIAgent(ServiceAgent):
     """A model behind an OpenAI-compatible endpoint, such as OpenAI, vLLM or Ollama.
 
-    Needs the extra ``openai``. Instructions and skill are sent as the system message. Retries and
-    back-off are the SDK's. The key comes from the environment only.
+    Needs the extra ``openai``. Instructions and skill are sent as the system message. The SDK
+    repeats failed calls, with growing waits. The key is read only from the environment.
 
     Parameters
     ----------
     model : str
-        Its name at the endpoint.
+        Name of the model at the endpoint.
     name : str, optional
-        The label in the frames; default the model.
+        Label of the agent in the frames; by default the model.
     base_url : str, optional
-        Such as ``http://localhost:8000/v1`` (vLLM) or ``http://localhost:11434/v1`` (Ollama);
-        default ``OPENAI_BASE_URL`` of the environment, else OpenAI. The settings name its host.
+        The endpoint, such as ``http://localhost:8000/v1`` (vLLM) or ``http://localhost:11434/v1``
+        (Ollama); by default the environment variable ``OPENAI_BASE_URL`` or, if that is not set,
+        OpenAI. The host is part of the settings.
     key_env : str, default "OPENAI_API_KEY"
-        The environment variable with the key. With a `base_url` it may be missing.
+        Environment variable that holds the key. If `base_url` is given, it need not be set.
     effort : str, optional
-        ``reasoning_effort`` of the API.
+        Value of the ``reasoning_effort`` of the API; by default nothing is sent.
     max_tokens : int, default 16000
-        Limit of the answer.
+        Limit on the tokens of the answer.
     limit_name : str, default "max_completion_tokens"
-        Name of that limit at the endpoint; older servers accept only ``max_tokens``.
+        Name of the field for `max_tokens` at the endpoint; older servers accept only
+        ``max_tokens``.
     json_mode : str, default "schema"
-        How the shape of the answer is requested: ``"schema"``, ``"object"`` (any JSON object) or
-        ``"none"`` (the prompt alone).
+        How the shape of the answer is requested: ``"schema"`` (its JSON Schema is sent),
+        ``"object"`` (any JSON object) or ``"none"`` (only by the prompt).
     options : dict, optional
-        Further fields of the body (temperature, seed, ...); recorded in the settings.
+        Further fields of the request (temperature, seed, ...); they are part of the settings.
     timeout : float, default 600
-        Seconds for one try, as the SDK's ``timeout``.
+        Time limit of one try in seconds, passed to the SDK.
     max_retries : int, default 5
-        Tries after the first one, as the SDK's ``max_retries``.
+        Largest number of tries after the first one, passed to the SDK.
     client : openai.AsyncOpenAI, optional
-        A client to use instead, with its own time limit and number of retries.
+        A client to use instead of a new one, with its own time limit and number of retries.
     prices : sequence of Price, optional
         Prices of the model; without them the cost is unknown.
 
@@ -120,7 +122,7 @@ class OpenAIAgent(ServiceAgent):
         return bool(getattr(message, "choices", None))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        # the name of the variable need not contain "key"
+        # redacted by value, since the name of the variable need not look like that of a secret
         own = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
         return {**super()._client_secrets(), **own}
 
@@ -146,7 +148,9 @@ class OpenAIAgent(ServiceAgent):
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")
         text: Any = choice.message.content
-        if isinstance(text, list):  # some servers send parts, of which some are thoughts
+        if isinstance(
+            text, list
+        ):  # some servers send a list of parts, and not all parts are text of the answer
             text = "".join(part["text"] for part in text if part["type"] == "text")
         return {
             "answer": text or refusal or ("" if status == "ok" else None),

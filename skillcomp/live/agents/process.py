@@ -1,6 +1,7 @@
-"""Run a program for one question in a temporary folder, with limits.
+"""Run a program for one prompt in a temporary folder, with limits on time and output.
 
-The program ends with this process. Its output and the files in its working folder can be kept.
+The program is ended when this process ends. Its output and the files in its working folder can be
+kept.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ from skillcomp.io.files import json_or_none
 from skillcomp.live.agents.agent import redact
 
 MAX_OUTPUT = 64_000_000  # bytes; a program that writes more is ended
-MAX_FILE = 2_000_000_000  # bytes of any one file that a program writes
-LOOK = 0.25  # seconds between two checks of the size of the output
-MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000  # files of a working folder that are kept, and bytes
+MAX_FILE = 2_000_000_000  # bytes that one file of a program may have
+LOOK = 0.25  # seconds between two checks of whether the output is too large
+MAX_LEFT, MAX_LEFT_BYTES = (
+    1000,
+    50_000_000,
+)  # largest number of files of a working folder that are kept, and of their bytes
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
-# Reads the running process groups. Its input ends with this process, even after SIGKILL.
+# The watchdog reads from its input which process groups begin and end. The input closes when this
+# process ends, even by SIGKILL; the watchdog then ends the groups that remain.
 _WATCHDOG = """
 import os, shutil, signal, sys
 left = set()
@@ -49,18 +54,18 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 @dataclass(frozen=True)
 class Ran:
-    """A finished program.
+    """What a program did until its end.
 
     Attributes
     ----------
     output, complaint : str
         Standard output and standard error.
     code : int, str or None
-        Exit code; a message if it did not start; None after a timeout.
+        Exit code; a message if the program could not be started; None after a timeout.
     seconds : float
-        Wall clock.
+        Duration of the program.
     is_cut : bool
-        Whether it was ended because it wrote too much.
+        Whether the output exceeded its limit, so that the program was ended.
     """
 
     output: str
@@ -71,7 +76,7 @@ class Ran:
 
 
 class _TemporaryRoot:
-    """The temporary folder of this process, and the watchdog that clears up after it."""
+    """The temporary folder of this process, and the watchdog that removes it at the end."""
 
     def __init__(self) -> None:
         _remove_abandoned_roots()
@@ -90,14 +95,14 @@ class _TemporaryRoot:
         atexit.register(self.close)
 
     def watch(self, sign: str, group: int) -> None:
-        """Report to the watchdog that a process group began (+) or ended (-)."""
+        """Report to the watchdog that a process group has begun (``+``) or ended (``-``)."""
         assert self._watchdog.stdin is not None
         with contextlib.suppress(OSError):  # the watchdog may have been killed
             self._watchdog.stdin.write(f"{sign}{group}\n".encode())
             self._watchdog.stdin.flush()
 
     def close(self) -> None:
-        """Let the watchdog end the remaining groups, and wait for it."""
+        """Let the watchdog end the process groups that still run, and wait until it has."""
         if os.getpid() == self.pid and self._watchdog.stdin is not None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._watchdog.stdin.close()
@@ -116,7 +121,7 @@ def _temporary_root() -> _TemporaryRoot:
 
 
 def _remove_abandoned_roots() -> None:
-    """Remove the folders of killed processes, which no process locks."""
+    """Remove temporary folders that no process locks, since their processes were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -126,7 +131,7 @@ def _remove_abandoned_roots() -> None:
 
 @contextlib.contextmanager
 def case_folder() -> Iterator[Path]:
-    """Make a temporary folder with the empty folders ``home``, ``work``, ``tmp`` and ``io``."""
+    """Yield a temporary folder with empty folders ``home``, ``work``, ``tmp`` and ``io``."""
     folder = Path(tempfile.mkdtemp(dir=_temporary_root().folder))
     try:
         for name in ("home", "work", "tmp", "io"):
@@ -144,7 +149,7 @@ async def run_program(
     *,
     max_file: int | None = None,
 ) -> Ran:
-    """Run a command in a `case_folder` with ``io/in`` as its input; end all its processes."""
+    """Run a command in a `case_folder`, with ``io/in`` as its input, then end its process group."""
     begun = time.monotonic()
     code = await _exit_code(command, environment, folder, begun + timeout, max_file or MAX_FILE)
     seconds = time.monotonic() - begun
@@ -160,7 +165,7 @@ async def _exit_code(
     max_file: int,
 ) -> int | str | None:
     with contextlib.ExitStack() as stack:
-        # files, not pipes: a surviving child process would keep a pipe open
+        # files instead of pipes, since a surviving child process would keep a pipe open
         stdin = stack.enter_context((folder / "io" / "in").open("rb"))
         stdout = stack.enter_context((folder / "io" / "out").open("wb"))
         stderr = stack.enter_context((folder / "io" / "err").open("wb"))
@@ -177,7 +182,7 @@ async def _exit_code(
         except OSError as error:
             return f"{command[0]} cannot be started: {error.strerror}"
         _temporary_root().watch("+", process.pid)
-        # limit the size of every file, on systems that can do so from outside
+        # limit the file size where the system (Linux) can set limits of another process
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
 
@@ -192,7 +197,7 @@ async def _exit_code(
 async def _wait_for_end(
     process: asyncio.subprocess.Process, folder: Path, deadline: float
 ) -> int | None:
-    """Return the exit code, or None after a timeout. A program that writes too much is ended."""
+    """Return the exit code, or None after a timeout; end a program that writes too much."""
     while (seconds := deadline - time.monotonic()) > 0:
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(process.wait(), min(LOOK, seconds))
@@ -214,7 +219,7 @@ def _wrote_too_much(folder: Path) -> bool:
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """End a process and the rest of its group."""
+    """End a process and all other processes of its group."""
     if process.returncode is None:
         _send_signal(process.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
@@ -231,10 +236,11 @@ def _send_signal(group: int, number: signal.Signals) -> None:
 def keep_files(
     work: Path, folder: Path, output: str, complaint: str, hidden: Mapping[str, str]
 ) -> None:
-    """Replace a folder by the files of a working folder and the two output streams.
+    """Fill a folder with the files of a working folder and the two output streams.
 
-    Links are neither followed nor kept. Secrets are replaced in every file. ``left.json`` lists the
-    names of the program's own files; other files in the folder are ours.
+    What the folder held before is deleted. Links are neither followed nor kept. Secrets are
+    replaced in every file. The file ``left.json`` lists the names of the files that come from the
+    working folder; the other files in the folder were written by this library.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -250,7 +256,7 @@ def keep_files(
             if len(left) == MAX_LEFT or n_bytes > MAX_LEFT_BYTES:
                 break
             inside = file.relative_to(work)
-            # Latin-1 maps every byte to a character and back
+            # Latin-1 maps every byte to one character and back, so any file can be redacted
             with contextlib.suppress(OSError):  # skip unreadable files
                 text = file.read_bytes().decode("latin-1")
                 (folder / inside).parent.mkdir(parents=True, exist_ok=True)
@@ -262,19 +268,19 @@ def keep_files(
 
 
 def write_file(folder: Path, name: str, data: bytes) -> None:
-    """Write a file of ours in place of any entry of this name that a program left."""
+    """Write a file of this library, and replace any file or folder with its name."""
     remove_entry(folder, name)
     (folder / name).write_bytes(data)
 
 
 def remove_entry(folder: Path, name: str) -> None:
-    """Remove a file or a folder by name."""
+    """Remove the file or folder with a name; do nothing if there is none."""
     if (folder / name).is_dir():
         shutil.rmtree(folder / name)
     (folder / name).unlink(missing_ok=True)
 
 
 def files_left(folder: Path) -> list[str] | None:
-    """Return the names of the files that a program left; None if its folder has no list."""
+    """Return the names of the files that a program left; None if ``left.json`` cannot be read."""
     names = json_or_none(folder / LEFT)
     return names if isinstance(names, list) else None

@@ -1,4 +1,4 @@
-"""Recorded answers as an agent: a study runs without a key and without a network."""
+"""An agent that replays recorded answers, so that a study needs no key and no network."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", 
 
 
 class ReplayAgent(BaseAgent):
-    """An agent that answers from a store, by case, condition and repeat.
+    """An agent that returns the answer recorded in a store for a case, condition and repeat.
 
-    Tokens, cost and seconds are those of the recording. Nothing is spent.
+    Tokens, cost and seconds are the recorded ones. Replaying spends nothing.
 
     Parameters
     ----------
     store : RunStore
-        The recorded study. Perturbed copies are left out.
+        The recorded study. Perturbed copies of answers are not replayed.
     agent : str, optional
-        The recorded agent; may be omitted if the store has only one.
+        Name of the recorded agent; may be omitted if the store has only one.
     name : str, optional
-        The label in the frames; default the recorded one.
+        Label of the agent in the frames; by default the recorded name.
 
     Raises
     ------
     AgentError
-        If the store has no answers, or several agents and `agent` is missing.
+        If the store has no answers, or none of `agent`, or several agents and `agent` is not given.
     """
 
     is_recording = True
@@ -44,7 +44,7 @@ class ReplayAgent(BaseAgent):
         rows = [row for row in rows if str(row["agent"]) == chosen]
         self._rows: dict[Hashable, dict[str, Any]] = {}
         for row in rows:
-            # of several attempts at one cell, take the one with status ok
+            # if there are several attempts at one cell, take the one with the status ok
             key = Cell(row["case_id"], row["condition"], row["repeat"])
             if key not in self._rows or row["status"] == "ok":
                 self._rows[key] = row
@@ -54,7 +54,7 @@ class ReplayAgent(BaseAgent):
         self.settings = settings_json(replay=chosen)
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the recorded reply of a cell."""
+        """Return the recorded reply for the cell that is passed as `cell`."""
         cell = about.get("cell")
         if cell is None:
             raise AgentError("ReplayAgent: a recording is asked by cell=, not by prompt alone.")
@@ -74,7 +74,7 @@ def one_of_recorded(
     names: Iterable[str],
     error: type[SkillcompError] = AgentError,
 ) -> str:
-    """Return the recorded name to replay: the given one, or the only one."""
+    """Return the recorded name to replay: `name` if it is given, otherwise the only one."""
     recorded = sorted(set(names))
     listed = ", ".join(recorded)
     if not recorded:

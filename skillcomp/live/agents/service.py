@@ -1,6 +1,6 @@
-"""What agents behind an SDK share: one client per event loop, warm-up of a cache, safe replies.
+"""What agents behind an SDK share: one client per event loop, a cache gate, redacted replies.
 
-Retries, back-off and time limits are those of the SDK.
+The SDK repeats failed calls, waits between the tries and applies the time limit.
 """
 
 from __future__ import annotations
@@ -40,15 +40,18 @@ from skillcomp.live.concurrency import StoppedError, interruption
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
-MAX_RETRIES = 5  # of one call, by default; the SDKs' own default of 2 gives up within two seconds
-_FATAL_STATUS = frozenset({401, 402, 403, 404})  # key, money, permission, unknown model
+MAX_RETRIES = 5  # default for one call; the default of the SDKs, 2, gives up within two seconds
+_FATAL_STATUS = frozenset(
+    {401, 402, 403, 404}
+)  # in this order: wrong key, no money, no permission, unknown model
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-# 429 answers that waiting does not cure: the account has no money left.
+# Words in the code of a 429 error which mean that the account has no money left, so that waiting
+# does not help.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
 
 
 class UnreadableReplyError(AgentError):
-    """The service answered 200 with something that is not a message."""
+    """The service answered with status 200, but what it sent is not an answer of a model."""
 
 
 def _status_code(error: BaseException) -> int | None:
@@ -57,20 +60,20 @@ def _status_code(error: BaseException) -> int | None:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    # both SDKs use this class name and share no base; importing both would need the extra
+    # compared by name: the classes of the two SDKs share no base, and one SDK may be missing
     names = {cls.__name__ for cls in type(error).__mro__}
     return "APITimeoutError" in names or _status_code(error) in (408, 504)
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Return whether every further call would fail too: no permission or no money."""
+    """Return whether every further call would fail too, such as for lack of permission or money."""
     codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
     is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
     return is_spent or _status_code(error) in _FATAL_STATUS
 
 
 def error_text(error: BaseException) -> str:
-    """Return class, status and message of an error, without any key."""
+    """Return class, status and message of an error as one text, with secrets redacted."""
     status = _status_code(error)
     head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
     text = redact(without_control(f"{head}: {getattr(error, 'api_message', None) or error}"))
@@ -79,20 +82,23 @@ def error_text(error: BaseException) -> str:
         "API_KEY": str(sent.get("x-api-key", "")),
         "AUTH_TOKEN": str(sent.get("authorization", "")).removeprefix("Bearer "),
     }
-    # cut last: redaction does not find half a key
+    # cut after redaction, which would not find a key that the cut divides
     return redact(text, keys)[:MAX_ERROR]
 
 
 def _request_headers(error: BaseException) -> Mapping[str, Any]:
     try:
         headers: Mapping[str, Any] = error.request.headers  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError):  # the HTTP library raises when there was no request
+    except (
+        AttributeError,
+        RuntimeError,
+    ):  # the HTTP library raises RuntimeError if the error has no request
         return {}
     return headers
 
 
 def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Reply:
-    """Return the reply that records a call which ended in an error."""
+    """Return a reply that records a call which ended in an error."""
     fatal = is_fatal(error)
     headers = getattr(getattr(error, "response", None), "headers", None)
     return Reply(
@@ -108,10 +114,10 @@ def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Repl
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a service asks to wait; None if it names none.
+    """Return the seconds that a service asks to wait; None if its headers name none.
 
     Reads ``retry-after-ms``, then ``retry-after`` as seconds or as an HTTP date. A value that is
-    unreadable, negative or not finite counts as none.
+    unreadable, negative or not finite is ignored.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name)
@@ -128,22 +134,23 @@ def _seconds_or_date(value: str, unit: float) -> float | None:
         pass
     try:
         when = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):  # the latter for an absurd time zone
+    except (ValueError, OverflowError):  # OverflowError is raised for an absurd time zone
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-_MARGIN = 0.9  # share of the time to live: a call sent near its end may arrive after it
+# Share of its time to live in which calls rely on a cache entry; a later call may arrive too late.
+_MARGIN = 0.9
 
 
 class CacheGate:
-    """One warm-up call per prefix; the others wait until it is back.
+    """A gate that lets one call per prompt prefix pass first; the others wait for its response.
 
-    A cache entry can be read only after the response that writes it has begun: sixty calls sent at
-    once would all write it and none would read it. After a failed call no call waits for 30
-    seconds, so that failures do not queue up. A prefix that is too short for the cache stays open
-    after its first call.
+    A cache entry can be read only after the response that writes it has begun. If sixty calls were
+    sent at once, all would write the entry and none would read it. After a failed call the gate is
+    open for 30 seconds, so that calls do not fail one after the other. For a prefix that is too
+    short for the cache, the gate stays open after the first call.
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -153,21 +160,21 @@ class CacheGate:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def is_open(self, prefix: str) -> bool:
-        """Return whether calls with this prefix need not wait."""
+        """Return whether calls with this prefix may pass without waiting."""
         return self._until.get(prefix, -1.0) > self._clock()
 
     def open(self, prefix: str, *, cached: bool) -> None:
-        """Record that a call came back, and whether it read or wrote the cache."""
+        """Open the gate after a response; `cached` is whether the call read or wrote the cache."""
         self._until[prefix] = self._clock() + self._alive if cached else float("inf")
 
     def open_after_failure(self, prefix: str) -> None:
-        """Record that a call failed; whether it wrote the cache is unknown."""
-        until = self._clock() + 30.0  # seconds in which no call waits for another
+        """Open the gate for 30 seconds after a failed call, which may or may not have written."""
+        until = self._clock() + 30.0  # for 30 seconds no call waits for another
         self._until[prefix] = max(self._until.get(prefix, -1.0), until)
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:
-        """Wait until the prefix is open; the first call passes and opens it."""
+        """Wait until the gate is open for the prefix; the first call passes at once, to open it."""
         if not self.is_open(prefix):
             async with self._locks[prefix]:
                 if not self.is_open(prefix):
@@ -177,16 +184,16 @@ class CacheGate:
 
 
 class ServiceAgent(BaseAgent):
-    """A model behind an SDK, which does the retries.
+    """Base class of agents that call a model through an SDK.
 
-    A subclass makes the client, the body of a call, and the fields of a `Reply`.
+    A subclass defines how to make the client, the body of a call, and the fields of a `Reply`.
     """
 
-    _default_host: str  # of the service itself
+    _default_host: str  # host of the service itself
     _url_variable: str  # environment variable with another endpoint
-    _answer_noun: str  # what an answer is called in messages
-    _reporter = "the service"  # who reports tokens, in notes about the cost
-    _id_field = "_request_id"  # identifies an answer if its headers do not
+    _answer_noun: str  # noun for an answer in error messages
+    _reporter = "the service"  # name, in notes about the cost, of what reports the tokens
+    _id_field = "_request_id"  # attribute that identifies an answer if its headers do not
 
     def __init__(
         self,
@@ -204,16 +211,16 @@ class ServiceAgent(BaseAgent):
         self.prices = tuple(prices)
         self._model, self._timeout, self._max_retries = model, timeout, max_retries
         self._own_client = client
-        # read now, so that the recorded settings name the endpoint that is used
+        # read only once, so that the endpoint in the settings is the one that is used
         self._base_url = base_url or os.environ.get(self._url_variable) or None
         used = self._base_url if client is None else getattr(client, "base_url", None)
         self._host = host_of(used, self._default_host)
         self._endpoint = self._host or (urlsplit(base_url).hostname if base_url else None)
-        # a connection pool belongs to the event loop that first used it
+        # one client per loop, since a connection pool belongs to the loop that first used it
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def client(self) -> Any:
-        """Return the SDK's client of the running event loop."""
+        """Return the client of the SDK for the running event loop."""
         if self._own_client is not None:
             return self._own_client
         loop = asyncio.get_running_loop()
@@ -222,14 +229,14 @@ class ServiceAgent(BaseAgent):
         return self._clients[loop]
 
     async def aclose(self) -> None:
-        """Close the connections of the running event loop; a client of the user stays open."""
+        """Close the client of the running event loop; a client that the user passed stays open."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
 
     @abstractmethod
     def _make_client(self) -> Any:
-        """Make a client, or raise if the environment holds no key."""
+        """Make a client of the SDK; raise if the environment holds no key."""
 
     def request(
         self,
@@ -239,7 +246,7 @@ class ServiceAgent(BaseAgent):
         system: str | None = None,
         schema: type[BaseModel] | None = None,
     ) -> dict[str, Any]:
-        """Return the body of a call."""
+        """Return the body of a call; the arguments are those of `ask`."""
         texts = [text for text in (system, skill_block(skill) if skill else None) if text]
         return self._request_body(prompt, texts, schema)
 
@@ -247,11 +254,11 @@ class ServiceAgent(BaseAgent):
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> dict[str, Any]:
-        """Return the body of a call; `texts` come before the prompt."""
+        """Return the body of a call; `texts` are instructions and skill, sent before the prompt."""
 
     @abstractmethod
     async def _send_body(self, body: dict[str, Any]) -> Reply:
-        """Send a body and return the reply."""
+        """Send the body of a call and return the reply."""
 
     async def ask(
         self,
@@ -268,19 +275,19 @@ class ServiceAgent(BaseAgent):
 
     @abstractmethod
     def _is_answer(self, message: Any) -> bool:
-        """Return whether a parsed response has the outer form of an answer."""
+        """Return whether a parsed response has the type and the main fields of an answer."""
 
     @abstractmethod
     def _reply_fields(self, message: Any, *, batch: bool) -> dict[str, Any]:
-        """Return the content of an answer as fields of a `Reply`; may raise on a malformed one."""
+        """Return the fields of a `Reply` from an answer; may raise if the answer is malformed."""
 
     def read(
         self, message: Any, *, seconds: float | None = None, n_tries: int = 1, batch: bool = False
     ) -> Reply:
-        """Return an answer of the service as a reply with its cost.
+        """Return an answer of the service as a `Reply`, with its cost.
 
-        A malformed answer becomes a reply with status ``error`` that keeps the answer as text. If
-        only its token counts are malformed, only the cost is unknown.
+        A malformed answer gives a reply with the status ``error`` that keeps the answer as raw
+        text. If only the token counts are malformed, the reply is usable and its cost is unknown.
         """
         ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
         common: dict[str, Any] = {
@@ -291,11 +298,13 @@ class ServiceAgent(BaseAgent):
         }
         try:
             return Reply(**self._reply_fields(message, batch=batch), **common)
-        except Exception as error:  # the call was paid for: record it even if unreadable
+        except (
+            Exception
+        ) as error:  # the call was paid for, so its answer is recorded even if it cannot be read
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        """Return further secrets to redact, by their placeholder."""
+        """Return secrets of a client of the user, keyed by the placeholder that replaces them."""
         placeholders = {"api_key": "a key", "auth_token": "a token"}
         secrets = {
             text: getattr(self._own_client, name, None) for name, text in placeholders.items()
@@ -308,12 +317,12 @@ class ServiceAgent(BaseAgent):
         return reply.model_copy(update=hidden)
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
-        """Make one call through the SDK; a failure costs this reply and not the run.
+        """Make one call through the SDK and return the reply; a failure is recorded in the reply.
 
-        `create` gives the raw response, so that an unreadable one can be kept.
+        `create` sends the call and returns the raw response, which is kept if it is unreadable.
         """
         if stop := interruption():
-            stop.check()  # the call may have waited at the cache gate
+            stop.check()  # Ctrl-C may have come while the call waited at the cache gate
         begun = time.monotonic()
         raw: Any = None
         try:
@@ -332,21 +341,21 @@ class ServiceAgent(BaseAgent):
             if raw is not None:
                 reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
             return self._redacted_reply(reply)
-        # a server can echo its request, so the answer is redacted as well
+        # an answer can contain a key too, since a server can echo the request
         seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
         return self._redacted_reply(self.read(message, seconds=seconds, n_tries=n_tries))
 
     def _require_key(self, error: Exception) -> None:
-        """Raise if an error of the client means that there is no key."""
+        """Raise if an error of the client means that it has no key; by default do nothing."""
 
     def _cost_of_counts(
         self, model: Any, counts: Sequence[Any], *, batch: bool = False
     ) -> dict[str, Any]:
-        """Return tokens and cost as fields of a reply; impossible counts have no cost.
+        """Return token counts and cost as fields of a reply; with an impossible count, only a note.
 
-        `counts` are the tokens of the whole prompt and of the answer, then those of the prompt
-        that were read from a cache, written to one, and written for one hour; the last three may
-        be None.
+        `counts` are numbers of tokens: of the whole prompt; of the answer; of the parts of the
+        prompt that were read from a cache, written to a cache, and written to a cache for one hour.
+        The last three may be None or left out.
         """
         whole, out, *cached = counts
         present = (whole, out, *(0 if n is None else n for n in cached))
