@@ -27,7 +27,7 @@ _STOPPED: dict[str, AttemptStatus] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "pause_turn": "paused",
-    # limits of the program, not of the model
+    # these are limits of the program, not of the model
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
@@ -221,7 +221,7 @@ def _kind_of_output(output: str) -> Kind:
 
 
 def _parse_events(output: str) -> Iterator[Event]:
-    # not splitlines: an event may contain characters that only Python treats as line ends
+    # splitlines would also split at characters inside an event that end a line only for Python
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
@@ -247,7 +247,7 @@ def _whole_counts(**counts: float) -> dict[str, Any]:
     return {name: whole_number(value) for name, value in counts.items()}
 
 
-# claude -p
+# Events of claude -p
 
 
 def _claude_trace(events: list[Event]) -> Trace:
@@ -327,7 +327,7 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
 # keys of token counts: uncached input, input read from the cache, input written to it, output
 _USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-# codex counts the whole prompt as input, cached tokens included
+# here the first key counts the whole input, including cached tokens
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
@@ -453,7 +453,7 @@ def _step_counts(steps: Sequence[Step]) -> dict[str, Any]:
     return {"steps": tuple(steps), "n_commands": len(ran), "n_retries": retries}
 
 
-# codex exec
+# Events of codex exec
 
 
 def _codex_trace(events: list[Event]) -> Trace:

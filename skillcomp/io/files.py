@@ -17,8 +17,8 @@ import yaml
 from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-MAX_YAML = 1 << 20  # bytes; a study or a suite is some pages of text
-MAX_FILES, MAX_TREE = 1000, 50_000_000  # files and bytes in a skill's folder or a suite's input
+MAX_YAML = 1 << 20  # most bytes of a YAML file; a study or a suite is some pages
+MAX_FILES, MAX_TREE = 1000, 50_000_000  # most files and bytes in a skill's folder or a suite
 INPUTS = "inputs"  # a store's folder for the input files of its suites
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -63,7 +63,7 @@ def read_bytes(
     """
     try:
         real = path.resolve(strict=True)
-    except (OSError, RuntimeError, ValueError) as cause:  # ValueError: a name the OS rejects
+    except (OSError, RuntimeError, ValueError) as cause:  # ValueError: the name is invalid
         raise error(f"{path}: there is no {what} here ({_failure_reason(cause)}).") from cause
     if not real.is_relative_to(root.resolve()):
         raise error(f"{path}: the link leads out of its folder {root}; nothing was read.")

@@ -1,4 +1,4 @@
-"""The files of a store: append-only JSON Lines, repair of torn lines, the lock, the manifest."""
+"""Write the files of a store: append lines, repair torn ones, lock it, keep its manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_jso
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skillcomp-store", 1
 _REPAIR = {"table", "line", "n_bytes", "at"}
-_MAX_MANIFEST = 1 << 26  # bytes; a manifest has a line or so for each skill and suite
+_MAX_MANIFEST = 1 << 26  # most bytes; a manifest has a few lines for each skill and suite
 LOCK = ".writer.lock"
 WHO = ".writer.json"
 PATIENCE = 0.5  # seconds to wait for the lock; a reader that repairs a torn line holds it for less
@@ -104,7 +104,7 @@ def mend(root: Path, table: str) -> None:
         with file.open("rb") as stream:
             line = sum(1 for _ in stream)  # the torn line is the last
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
-        # in this order a crash in between can record the repair twice, but cannot lose the line
+        # in this order, a crash in between can record the repair twice but cannot lose the line
         append(file.with_suffix(".torn"), [torn], sync=True)
         write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
         with file.open("r+b") as stream:

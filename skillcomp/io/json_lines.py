@@ -1,4 +1,4 @@
-"""Convert JSON Lines to Arrow tables with the columns and types of the records, and back.
+"""Read JSON Lines into Arrow tables with the columns of the records, and write records as lines.
 
 Records are validated by pydantic when they are written. Reading uses Arrow, which is fast enough
 for half a million records; if Arrow rejects a file, its lines are checked one by one, so that the
@@ -36,7 +36,7 @@ RECORDS: Mapping[str, type[Record]] = {
     "passages": Passage,
 }
 _BLOCK = 1 << 22  # bytes; the fastest size in a benchmark. A line must fit into one block.
-_LONG_BLOCK = 1 << 29  # bytes; for files with longer lines
+_LONG_BLOCK = 1 << 29  # bytes; the size for files with longer lines
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
@@ -163,7 +163,7 @@ def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
     data = memoryview(buffer)
     for match in _NULL.finditer(data):
         before = data[max(match.start() - 64, 0) : match.start()].tobytes().rstrip()
-        if not before or before[-1:] in (b"}", b"\xbf"):  # the last byte of a byte-order mark
+        if not before or before[-1:] in (b"}", b"\xbf"):  # \xbf ends a byte-order mark
             return True
     return False
 
@@ -235,7 +235,7 @@ def _check_lines(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
 
 
 def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
-    """Return the validated record of a line, without unknown keys; null means no value."""
+    """Return the validated record of a line without its unknown keys; a null counts as missing."""
     fields = RECORDS[name].model_fields
     values = {key: value for key, value in row.items() if key in fields and value is not None}
     for key, kind in ((key, _arrow_type(fields[key].annotation)) for key in values):
@@ -299,7 +299,7 @@ def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> byt
 
 
 def _checked_number(value: Any, key: str) -> Any:
-    """Return ``value``; raise if JSON or a 64-bit column would silently change the number."""
+    """Return ``value`` unchanged; raise if JSON or a 64-bit column would change the number."""
     if isinstance(value, float) and math.isinf(value):
         raise ValueError(f"'{key}' is infinite")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

@@ -1,4 +1,4 @@
-"""Classify shell commands by their text: read-only, showing a skill, or repeated."""
+"""Judge by its text whether a shell command only reads, shows a skill, or is part of a loop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_LONGEST = 20_000  # characters; longer commands are not parsed: the time grows quadratically
+_LONGEST = 20_000  # characters; longer commands are not parsed, since the time grows quadratically
 _TIMES, _LONGEST_LOOP = 3, 4  # a loop is up to 4 commands that are run 3 times in a row
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # programs that never write, except with the options in _WRITING

@@ -28,9 +28,9 @@ from skillcomp.io.files import MAX_FILES, MAX_TREE, as_path, decode, digest, rea
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
-MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window that has to hold a SKILL.md
-MAX_FRONT = 1 << 17  # characters of front matter; the YAML reader takes seconds for a MiB
-MAX_NODES = 20_000  # values in the front matter once its aliases are expanded
+MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model holds
+MAX_FRONT = 1 << 17  # most characters of front matter; YAML takes seconds to read a MiB
+MAX_NODES = 20_000  # most values in the front matter once its aliases are expanded
 FILE_NAME = "SKILL.md"
 
 # the library's own pattern also swallows blank lines after a fence, which would shift line numbers
@@ -331,7 +331,7 @@ def _kind_in_words(value: Any) -> str:
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield name and path of every file in a skill's folder, SKILL.md included, in order.
+    """Yield relative name and path of every file in a skill's folder, in order.
 
     Files that an agent must not see are left out: hidden files and tests of the skill (folders
     ``evals``, suites, and the fixtures and reference answers next to them).
@@ -381,7 +381,7 @@ def _is_suite(file: Path) -> bool:
 
 
 def tree_of(folder: Path) -> dict[str, Any] | None:
-    """Return hash and size of a skill's folder; None if SKILL.md is its only file."""
+    """Return hash, number of files and bytes of a skill's folder; None if SKILL.md is its only file."""
     whole, n_files, n_bytes = sha256(), 0, 0
     for name, file in skill_files(folder):
         data = file.read_bytes()

@@ -99,17 +99,17 @@ class RunStore:
         self._notices: dict[str, str] = {}
         # size, modification time in ns and sha256 of each file
         self._hashes: dict[Path, tuple[int, int, str]] = {}
-        journal.read_manifest(self.path)  # fail now on a broken or newer manifest
+        journal.read_manifest(self.path)  # raises now if the manifest is broken or newer
         for table in self.tables:
             self._settled_size(table)
 
     def __repr__(self) -> str:
-        """Show the folder."""
+        """Return a call that opens this store."""
         return f"RunStore({str(self.path)!r})"
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The current manifest; an empty one if the folder has none."""
+        """The current manifest; an empty manifest if the folder has none."""
         return journal.read_manifest(self.path)
 
     @property
@@ -214,8 +214,9 @@ class RunStore:
     def problems(self) -> tuple[str, ...]:
         """Faults of the store, one sentence each; empty if there are none.
 
-        These are edited, missing or unlisted skills and suites, deviations inside them, torn lines
-        (also those repaired earlier), and unknown keys in the tables read so far.
+        Faults are skills and suites that were edited, are missing or are not in the manifest,
+        deviations inside them, torn lines (also repaired ones), and unknown keys in the tables read
+        so far.
         """
         if not self.path.exists():
             return (f"{self.path}: there is no store here yet; the first write makes it.",)
@@ -486,7 +487,7 @@ class RunStore:
             self._notices.pop(table, None)
             return size
         try:
-            self._take_lock(0)  # also repairs every table
+            self._take_lock(0)  # taking the lock repairs every table
             self._release_lock()
             self._notices.pop(table, None)
             return journal.whole_size(file)[0]
@@ -528,7 +529,7 @@ def _require_inside(file: Path, root: Path, then: str) -> None:
     try:
         inside = file.resolve().is_relative_to(root.resolve())
         if file.is_symlink():
-            file.stat()  # fails on a circular link
+            file.stat()  # raises if the link is circular
     except FileNotFoundError:
         return
     except (OSError, RuntimeError) as cause:

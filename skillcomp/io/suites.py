@@ -48,7 +48,7 @@ from skillcomp.records import (
 
 __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
-MAX_BYTES = 1 << 24  # 16 MiB: thousands of cases
+MAX_BYTES = 1 << 24  # 16 MiB hold thousands of cases
 
 # the only words that the source report allows, by field
 VOCABULARY: Mapping[str, tuple[str, ...]] = {
@@ -90,7 +90,7 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # keys that skillcomp adds to those of the report; they are kept in ``extra`` without a problem
 _OURS = ("perturbation",)
-_CASE_OURS = ("gold_answers", "files")  # see live.graders.gold_answers and `suite_files`
+_CASE_OURS = ("gold_answers", "files")  # read by live.graders.gold_answers and `suite_files`
 _ROUTING = "routing_cases"
 _OF_THE_FILE = {"path", "sha256", "problems"}  # fields that describe the file, not the suite
 _NUMBER = re.compile(r"0|[1-9]\d{0,17}")
@@ -582,6 +582,6 @@ def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
 
 
 def names_of_files(extra: Mapping[str, Any]) -> list[str]:
-    """Return the names under ``files`` of a case; anything but a list counts as empty."""
+    """Return the names that a case lists under ``files``; none if its value is not a list."""
     listed = extra.get("files")
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

@@ -17,7 +17,7 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
-FIXTURES, REFERENCES = "fixtures", "reference"  # folders next to the file
+FIXTURES, REFERENCES = "fixtures", "reference"  # folders next to the suite's file
 THRESHOLD = 0.7  # default of pass_threshold: the lowest score, from 0 to 1, that passes
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -55,7 +55,7 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
 
 
 class _Reader:
-    """Turn the parsed file into records; collect faults and mere deviations separately."""
+    """Turn the parsed file into records; collect faults, and apart from them mere deviations."""
 
     def __init__(self, path: Path, node: yaml.Node | None) -> None:
         self.path, self.node = path, node
@@ -67,7 +67,7 @@ class _Reader:
         return f"line {line_of(self.node, place)}: {name}: {sentence}"
 
     def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
-        """Record a fault: a broken rule of the format."""
+        """Record that the value at a place breaks a rule of the format."""
         problem = "missing" if value is None else f"found {literal(value)}"
         sentence = self._placed_sentence(place, f"{problem}; expected {allowed}.{hint}")
         self.faults.append(f"{shown(self.path)}, {sentence}")

@@ -114,7 +114,7 @@ class LintedPlace:
     Attributes
     ----------
     description : str
-        What was read, in one line.
+        One line about what was read.
     findings : pandas.DataFrame
         The rows of `lint_path` for this place.
     """
@@ -298,7 +298,7 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
 def _read_files(
     files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
 ) -> Iterator[tuple[Path, Readable]]:
-    """Yield each file with its record; append a finding for each file that cannot be read."""
+    """Yield each file with its record; add a finding instead if it cannot be read."""
     for file in files:
         try:
             yield file, read(file)
@@ -320,7 +320,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
 
 
 def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
-    """Yield a finding for each slug, name or description that two skills share."""
+    """Yield a finding for each skill with the slug, name or description of an earlier skill."""
     for rule, what, key_of in (
         ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
         ("slug_twice", "name", lambda skill: skill.name.casefold()),

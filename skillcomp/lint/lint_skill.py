@@ -198,7 +198,7 @@ def untestable_messages(skill: Skill) -> RuleMessages:
 
 
 def first_distinct(texts: Iterable[str]) -> list[str]:
-    """Return the first `MOST` distinct texts."""
+    """Return the distinct texts in order, at most `MOST` of them."""
     return list(islice(dict.fromkeys(texts), MOST))
 
 

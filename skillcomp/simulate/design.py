@@ -61,7 +61,7 @@ class Spread:
     attempt: float = 0.0
 
     def __post_init__(self) -> None:
-        """Raise StudyError for values that the quadrature does not cover."""
+        """Raise StudyError for standard deviations that the quadrature does not cover."""
         for name in self.__slots__:
             value = getattr(self, name)
             if not 0 <= value <= 4:
@@ -123,7 +123,7 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
     if attempt == 0:
         return np.asarray(expit(logits) ** power, dtype=np.float64)
     rates = np.zeros(logits.shape)
-    # a loop over the nodes: an array of all nodes would need 161 times the memory
+    # a loop, since an array with an axis for all 161 nodes would need 161 times the memory
     for z, w in zip(_Z, _W, strict=True):
         rates += w * expit(logits + attempt * z) ** power
     return rates
@@ -440,7 +440,7 @@ def scored_documents(
     }
     scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + explained / np.sqrt(3.0))})
     rates = pd.DataFrame({"document": slug, "rate": rate})
-    spread = MEAN * (1.0 - MEAN) - SPREAD**2  # mean of p (1 - p) over skills
+    spread = MEAN * (1.0 - MEAN) - SPREAD**2  # the mean of p (1 - p) over skills
     error = spread / (WEIGHT + 1.0) * (1.0 + WEIGHT / n_repeats) / n_cases
     observed = r_squared * SPREAD**2 / (SPREAD**2 + error)
     return ScoredDocuments(check(pd.DataFrame(columns), "outcomes"), scores, rates, observed)

@@ -24,7 +24,7 @@ Rate = float | Mapping[str, float]
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
 SECONDS_PER_ATTEMPT = 60  # time that a simulated grader needs for one attempt
 BATCH_ATTEMPTS = 14  # attempts per batch
-BIASES = {  # bias -> what one unit of its feature means
+BIASES = {  # what one unit of the feature of each bias means
     "verbosity": "doubling of the answer's words",
     "hedging": "hedge word per 100 words",
     "family": "answer of the grader's own model family",
@@ -130,7 +130,7 @@ class Grader:
 
 
 def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
-    """Return one number per condition, from one number or a mapping with all conditions."""
+    """Return one number per condition; `rate` is one number for all, or a mapping with each."""
     if not isinstance(rate, Mapping):
         return np.full(len(conditions), float(rate))
     absent = [name for name in conditions if name not in rate]
@@ -246,7 +246,7 @@ def feature(grader: Grader, items: Items, when: Schedule, bias: str) -> Floats:
 
 
 def grade_items(grader: Grader, items: Items, rng: Rng) -> tuple[pd.DataFrame, Floats, Schedule]:
-    """Return the verdicts of all rounds, with the log odds and the schedule of the first round."""
+    """Return the verdicts of all rounds, and the log odds and schedule of the first round."""
     first: tuple[Floats, Schedule] | None = None
     rounds = []
     for number in range(1, grader.rounds + 1):
@@ -325,12 +325,12 @@ def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
 
 
 def texts(values: Sequence[str | None]) -> Any:
-    """Return a text column."""
+    """Return the values as an array of text."""
     return pd.array(list(values), dtype="str")
 
 
 def utc(times: NDArray[np.datetime64]) -> Any:
-    """Return a column of UTC times."""
+    """Return the times as an array of times in UTC."""
     return pd.DatetimeIndex(times).as_unit("us").tz_localize("UTC").array
 
 

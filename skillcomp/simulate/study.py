@@ -342,7 +342,7 @@ def _all_verdicts(graders: Sequence[Grader], items: Items, rng: Rng) -> tuple[pd
 
 
 def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
-    """Return attempts of a study, or copies of them, with the truth of their checks."""
+    """Return attempts of a study, or copies of them, as items to grade with known truth."""
     source = attempts["source_attempt_id"].fillna(attempts["attempt_id"])
     unknown = source[~source.isin(made.labels["attempt_id"])]
     if len(unknown):

@@ -39,7 +39,7 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Numbers of cases, conditions and repeats."""
+        """The number of cases, of conditions and of repeats."""
         return self.plan.n_cases, len(self.names), self.n_repeats
 
     def axis(self, which: int) -> Ints:
@@ -52,7 +52,7 @@ def _skill_slugs(n_skills: int) -> list[str]:
 
 
 def simulated_cases(plan: Layout) -> pd.DataFrame:
-    """Return the cases frame; dimensions cycle through C1 to C9, two cases each."""
+    """Return the cases frame; the dimensions C1 to C9 take turns, for two cases at a time."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
     # two neighbours have the same dimension; with far_share 0.5 one of them is near and one far
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
@@ -99,7 +99,7 @@ _DESCRIPTIONS = ("States what was planted.", "Does not claim what was planted.")
 def answers(
     grid: Grid, copying: Rate, words: Rate, hedges: Rate, listed_share: float, rng: Rng
 ) -> tuple[list[text.Source], text.WrittenAnswers]:
-    """Write the skills and one answer per attempt."""
+    """Write the simulated skills, and one answer per attempt."""
     condition, names = grid.axis(1), grid.names
     sources = [text.make_skill(slug, rng) for slug in _skill_slugs(grid.plan.n_skills)]
     written = text.write_answers(
@@ -125,7 +125,7 @@ def simulated_attempts(
     """Return the attempts frame; start times are in random order."""
     case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
     n, names = len(case), grid.names
-    # one draw per case and repeat: the family is the same in all conditions
+    # one draw per case and repeat, so that the family is the same in all conditions
     family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
     failed = rng.random(n) < failure_rate
     of_case = {name: cases[name].array.take(case) for name in CASE}
