@@ -331,7 +331,7 @@ def _kind_in_words(value: Any) -> str:
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield relative name and path of every file in a skill's folder, in order.
+    """Yield relative name and path of every file of a skill, including SKILL.md, in order.
 
     Files that an agent must not see are left out: hidden files and tests of the skill (folders
     ``evals``, suites, and the fixtures and reference answers next to them).
@@ -381,7 +381,7 @@ def _is_suite(file: Path) -> bool:
 
 
 def tree_of(folder: Path) -> dict[str, Any] | None:
-    """Return hash, number of files and bytes of a skill's folder; None if SKILL.md is its only file."""
+    """Return hash, number of files and bytes of a skill's folder; None if it has one file only."""
     whole, n_files, n_bytes = sha256(), 0, 0
     for name, file in skill_files(folder):
         data = file.read_bytes()
