@@ -250,7 +250,7 @@ class Errors:
 
     @property
     def youden(self) -> Interval:
-        """Youden's J with its interval."""
+        """Estimate of Youden's J with its interval."""
         return youden(self.sensitivity, self.specificity)
 
     @property
@@ -288,7 +288,7 @@ def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialT
 
 
 def ppi_rate(side: Condition, ci_level: float) -> Interval:
-    """Compute the prediction-powered pass rate of one condition."""
+    """Compute the prediction-powered pass rate of a condition; NaN if some chances are missing."""
     if why := unrecorded([side]):
         return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
     return _ppi_estimate(ppi_mean, side.cases, ci_level)

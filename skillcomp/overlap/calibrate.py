@@ -40,7 +40,7 @@ COLUMNS = {
     **{"chosen": "bool", "method": "str", "note": "str"},
 }
 N_SPLITS, N_REPEATS = 5, 10  # folds and repeats of the nested cross-validation
-FEW_UNITS = 10  # with fewer documents or cases the bootstrap understates the uncertainty
+FEW_UNITS = 10  # with fewer documents or cases, a bootstrap understates the uncertainty
 BLOCK = 250  # resamples per batch, to limit memory
 
 
@@ -239,7 +239,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser, ones: Any) -> list[int]:
-    """Select, for each n, the rule ``any`` and the preferred cut of the share."""
+    """Return, for each n, the candidate ``any`` and the ``share`` candidate with the best cut."""
     picked = []
     for n in sample.lengths:
         here = chooser.n == n
@@ -308,7 +308,7 @@ def _flag_rate(settings: Settings, group: Group, values: NDArray[Any]) -> Interv
 def _false_flags(
     sample: Sample, settings: Settings, candidate: int, group: Group
 ) -> list[dict[str, Any]]:
-    """Estimate the false flags under one null; for passages, also at the length of the answers."""
+    """Build the rows with the false flags under one null, for passages also at answer length."""
     flagged = _flag_rate(settings, group, group.flags[:, candidate])
     measure, limit = f"false_flags_{group.name}", settings.max_false_flags
     note = _texts_needed_note(flagged, settings)
@@ -366,7 +366,7 @@ def _rate_at_answer_length(
 
 
 def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
-    """Estimate the area under the ROC curve of the share, copies against clean passages."""
+    """Build the row with the area under the ROC curve of the share, copies against nulls."""
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
     labels = np.repeat([1, *[0] * len(clean)], [len(g.units) for g in groups])
@@ -452,7 +452,7 @@ def _choices_by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict
 def _choice_row(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
 ) -> dict[str, Any]:
-    """Build the row of a choice, with the range of n over resampled documents and cases."""
+    """Build the row of a chosen n, with its range over resamples of documents and cases."""
     limit, level = settings.max_false_flags, settings.ci_level
     method = f"most sensitivity with false flags at most {limit:g} under each null; bootstrap of "
     method += f"documents and cases, {settings.n_resamples} resamples, seed {settings.seed}"

@@ -94,7 +94,7 @@ class Sample:
 
 
 def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
-    """Sort scored attempts and passages into classes and list the candidates.
+    """Sort scored attempts and passages into classes, and list the candidate rules.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _require_names(settings: Settings, scored: pd.DataFrame) -> None:
 def _list_candidates(
     lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    """List the candidate rules in the order by which `Chooser` breaks ties."""
+    """List the candidate rules, sorted as `Sample.candidates` describes."""
     rows = [("any", n, NAN) for n in reversed(lengths)]
     for column, n in reversed(list(enumerate(lengths))):
         values = np.unique(share[judged, column])

@@ -76,7 +76,7 @@ def score(
 
         kind : str, ``attempt`` or ``passage``
         attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`,
-            NA if the kind has no such column
+            NA for a column that texts of this kind do not have
         n : int64, number of tokens in an n-gram
         any_shared : boolean, whether any n-gram is shared
         n_shared : Int64, number of distinct n-grams that are shared
@@ -110,8 +110,8 @@ def score(
 
     References
     ----------
-    The default tokenizer is that of the comprehension report that this package implements (sections
-    5.2 and A.3).
+    The default tokenizer, and the length of six as a starting point, are those of the comprehension
+    report that this package implements (sections 5.2 and A.3).
 
     Examples
     --------
@@ -182,7 +182,7 @@ def _checked_lengths(ngram: Iterable[int] | int) -> Ints:
 def _skill_of_texts(
     skill_column: pd.Series, skills: Mapping[str, Skill | str]
 ) -> tuple[list[str], Ints]:
-    """List the skills of the texts, and for each text the position of its skill in the list."""
+    """Return the slugs of the skills, and for each text the position of its skill among them."""
     if not isinstance(skills, Mapping):
         raise FrameError(
             f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill or text, "
@@ -212,7 +212,7 @@ def _skill_text(skill: Skill | str, slug: str) -> str:
 def _prompts_of_answers(
     frame: pd.DataFrame, cases: pd.DataFrame | None, kind: str
 ) -> tuple[list[str], Ints | None]:
-    """List the prompts of the texts, and for each text the position of its prompt in the list."""
+    """Return the distinct prompts, and for each text the position of its prompt among them."""
     if kind == "passage":
         return _questions_of_passages(frame)
     if cases is None:

@@ -143,7 +143,7 @@ def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
 
 
 def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the sums of xx, xy and yy about the means."""
+    """Return the sums of squares and products of x and y about their means: xx, xy, yy."""
     n, x, y, xx, xy, yy = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         return xx - x * x / n, xy - x * y / n, yy - y * y / n

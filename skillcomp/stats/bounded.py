@@ -270,7 +270,7 @@ def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None
 
 
 def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
-    """Clip values to the bounds; raise if one is outside by more than rounding."""
+    """Clip values to the bounds; raise ValueError if one is outside by more than rounding error."""
     low, high = quantity.low, quantity.high
     slack = 1e-9 * (high - low)
     if not ((values >= low - slack) & (values <= high + slack)).all():
@@ -464,7 +464,7 @@ def _read_sample(
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite degrees of freedom from cluster sums."""
+    """Return CR2 standard error and Satterthwaite df of a mean, given sums over clusters."""
     if len(sizes) < 2:
         return math.nan, math.nan
     share = sizes / sizes.sum()

@@ -60,7 +60,7 @@ class _Labelled:
 
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
-    """Check lengths and labels, drop rows with a missing value and number the documents."""
+    """Check lengths and labels, drop rows with a missing value, and assign codes to documents."""
     label = np.asarray(labels, dtype=np.float64).ravel()
     score = np.asarray(scores, dtype=np.float64).ravel()
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def check_counts(**counts: float) -> None:
-    """Raise ValueError naming the first count that is negative or not finite."""
+    """Raise ValueError if a count is negative or not finite; the message names the first one."""
     for name, value in counts.items():
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a count of at least 0, found {value!r}.")
