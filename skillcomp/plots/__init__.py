@@ -1,13 +1,13 @@
-"""Plots of finished frames: every function draws the rows of a frame on axes and returns them.
+"""Plots of finished frames: every function draws the rows of a frame and returns the axes.
 
-Nothing is computed, filtered or sorted here. The frames come from the analyses, which document the
-meaning of a row.
+The plots compute no statistics. The frames come from the analyses, which document the meaning of a
+row.
 
 Estimates with intervals (forest)
-    estimates : any estimates frame, one row per estimate
+    estimates : any estimates frame, with one row per estimate
     corrected : naive and corrected estimates
     severity : shifts in severity between graders
-    transfer : near against far cases, and the gap
+    transfer : rates or deltas of near and far cases, and the gap between them
 
 Grids of cells and panels (grids)
     dimensions : heat map of dimensions and conditions
@@ -17,13 +17,13 @@ Grids of cells and panels (grids)
 Copied text and thresholds (calibration)
     overlap : overlap of each text with its skill
     threshold : detection and false flags at each threshold
-    roc, precision_recall : curves over all thresholds
+    roc, precision_recall : pairs of rates, as a curve over all thresholds
 
 Charts of numbers (charts)
     cusum : control chart of gold checks
     power : power against the size of a study
     coverage : coverage of intervals in simulated designs
-    scores : structure score against results
+    scores : structure score of each document against the results of agents
 """
 
 from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold

@@ -1,4 +1,4 @@
-"""Shared parts of the plots: columns, levels, points with intervals, strips, legends, axes."""
+"""Functions that several plots share: columns, levels, intervals, strips, legends and axes."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
-Stroke: TypeAlias = Any  # a line style of matplotlib: a word or a pattern
+Stroke: TypeAlias = Any  # a line style of matplotlib: its name or a dash pattern
 Entry: TypeAlias = tuple[object, Artist]  # text and mark of a legend entry
 Estimates: TypeAlias = Sequence[Floats]  # values, lower and upper limits
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
-_COUNTS = ("skills", "cases", "repeats")  # columns of counts; a label adds "number of"
+_COUNTS = ("skills", "cases", "repeats")  # captions add "number of" to these columns
 _NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
-_CHARACTER = 0.56  # mean width of a character of DejaVu Sans, in font sizes
+_CHARACTER = 0.56  # mean width of a character of DejaVu Sans, as a share of the font size
 
 
 # Columns and levels
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> None:
-    """Raise FrameError if a column that the plot reads is missing; entries of None are skipped."""
+    """Raise FrameError if the frame lacks one of the columns; None among the columns is skipped."""
     require_columns(frame, [name for name in columns if name is not None], where)
 
 
@@ -54,7 +54,7 @@ def _converted_column(frame: pd.DataFrame, name: str, dtype: str, allowed: str, 
 
 
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
-    """Return a column as floats; missing cells and a missing column are NaN."""
+    """Return a column as floats, NaN for missing cells and for a missing column."""
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
     converted = _converted_column(frame, column, "Float64", "numbers", where)
@@ -68,7 +68,7 @@ def estimates(frame: pd.DataFrame, where: str) -> Estimates:
 
 
 def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
-    """Return a column of truth values; missing cells and a missing column are False."""
+    """Return a column as truth values, False for missing cells and for a missing column."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
     converted = _converted_column(frame, column, "boolean", "truth values", where)
@@ -76,9 +76,10 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
 
 
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
-    """Return the unit of all rows, or None if they have none; raise FrameError for several units.
+    """Return the unit of the rows, or None if no row has one; raise FrameError for several units.
 
-    Units in `together` may share an axis; the first of them is then returned.
+    Units that are all in `together` may share an axis; the unit that appears first is then
+    returned.
     """
     units = [name for name in dict.fromkeys(optional(frame, "unit")) if name is not None]
     if len(units) > 1 and not set(units) <= set(together):
@@ -95,7 +96,7 @@ def values(column: pd.Series) -> list[Any]:
 
 
 def optional(frame: pd.DataFrame, column: str) -> list[Any]:
-    """Return the values of a column, or only None if the frame lacks it."""
+    """Return the values of a column; if the frame lacks it, return None for every row."""
     return values(frame[column]) if column in frame.columns else [None] * len(frame)
 
 
@@ -103,8 +104,8 @@ def levels(column: pd.Series) -> list[Any]:
     """Return the levels of a column in drawing order.
 
     Conditions, C1 to C9 and near/far have a natural order. A categorical column keeps its own
-    order, including levels without rows, so that the panels of a facet agree. Other levels are in
-    order of appearance.
+    order, including levels without rows, so that all panels of a facet have the same levels. Other
+    levels are in order of appearance.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         return [*column.cat.categories, *([None] if column.isna().any() else [])]
@@ -124,7 +125,7 @@ def hue_looks(frame: pd.DataFrame, hue: str | None) -> tuple[list[Any], dict[Any
 
 
 def where_equal(cells: Sequence[Any], level: Any) -> Bools:
-    """Mark the cells that equal a level."""
+    """Return for each cell whether it equals `level`."""
     return np.array([value == level for value in cells], dtype=bool)
 
 
@@ -132,7 +133,7 @@ def where_equal(cells: Sequence[Any], level: Any) -> Bools:
 
 
 def words(name: object) -> str:
-    """Turn a column name into an axis label."""
+    """Return an axis label for a column, such as "Number of cases" for "n_cases"."""
     text = str(name).replace("_", " ")
     if text.startswith("n ") and len(text) > 2:
         text = f"number of {text[2:]}"
@@ -140,7 +141,7 @@ def words(name: object) -> str:
 
 
 def each(*names: str | Sequence[str] | None) -> str:
-    """Describe grouping columns in a caption, such as "for each skill and condition"."""
+    """Return a caption's phrase for grouping columns, such as "for each skill and condition"."""
     flat: list[str] = []
     for name in names:
         flat += [name] if isinstance(name, str) else name or []
@@ -155,7 +156,7 @@ def level_name(level: object, *, width: int = 36) -> str:
 
 
 def why_unknown(note: object) -> str:
-    """Return the reason for a missing estimate, read from the note of its row."""
+    """Return the text that replaces a missing estimate: "undefined" with the note of its row."""
     reason = "" if note is None else str(note).strip()
     if reason.lower().startswith(("not identified", "undefined")):
         return reason
@@ -163,14 +164,14 @@ def why_unknown(note: object) -> str:
 
 
 def level_text(frame: pd.DataFrame) -> str:
-    """Format the interval level of the frame; empty if the rows have several or none."""
+    """Return text such as ", 95% CI"; empty if the rows do not have exactly one level."""
     ci_level = numbers(frame, "ci_level", "ci_level")
     unique = np.unique(ci_level[np.isfinite(ci_level)])
     return f", {100 * unique[0]:g}% CI" if len(unique) == 1 else ""
 
 
 def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
-    """Format a number with a typographic minus; `signed` adds a plus to positive numbers."""
+    """Format a number with a typographic minus; with `signed`, positive numbers get a plus."""
     scaled = 100 * value if percent else value
     text = f"{scaled:{'+' if signed and round(scaled, 9) else ''}.{digits}g}"
     return ("0" if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
@@ -181,14 +182,14 @@ _COMPARED = {"delta_passed": "attempts passed", "delta_share_passed": "checks pa
 
 
 def difference_of(frame: pd.DataFrame) -> str:
-    """Name an axis of differences; if all rows have one known measure, the name says which."""
+    """Return "Difference", with what is compared if all rows have the same known measure."""
     measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
     what = _COMPARED.get(measures[0]) if len(measures) == 1 else None
     return f"Difference in {what}" if what else "Difference"
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Label an axis of estimates, or of differences if the name begins with "Difference"."""
+    """Return the name with its unit; in percent, names with "Difference" get percentage points."""
     if percent:
         unit = "points" if name.startswith("Difference") else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
@@ -206,7 +207,7 @@ def axes(ax: Axes | None, *, width: str = "text", height: float | None = None) -
 
 
 def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
-    """Format tick labels as percent or with signs; the data remain proportions."""
+    """Format tick labels in percent or with signs; the data of the axis remain proportions."""
     if percent or signed:
         axis.set_major_formatter(
             FuncFormatter(lambda value, _: number_text(value, percent=percent, signed=signed))
@@ -214,7 +215,7 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """Put ticks on whole numbers if all values are whole; on each value if there are few."""
+    """Put ticks on whole numbers if all values are whole; if there are few, on each value."""
     finite = np.unique(at[np.isfinite(at)])
     if not len(finite) or np.any(finite != np.round(finite)):
         return
@@ -225,14 +226,14 @@ def whole_steps(axis: Axis, at: Floats) -> None:
 
 
 def wrapped(text: str, inches: float) -> str:
-    """Wrap a label to the length of its axis in inches."""
+    """Wrap a label so that its lines are at most as long as its axis, `inches`."""
     width = max(int(inches * 72 / (LABEL_SIZE * _CHARACTER)), 14)
     lines = text.split("\n")
     return "\n".join(textwrap.fill(line, width, max_lines=3, placeholder="…") for line in lines)
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:
-    """Label the x axis; ``taken`` is the number of characters left of it."""
+    """Label the x axis; ``taken`` is the length in characters of the row labels left of it."""
     margin = taken * TICK_SIZE * _CHARACTER / 72 if taken else 0.45
     ax.set_xlabel(wrapped(text, panel_size(ax)[0] - margin))
 
@@ -254,7 +255,7 @@ def label_rows(ax: Axes, texts: Sequence[str], *, separated: bool) -> int:
 
 
 def panel_size(ax: Axes) -> tuple[float, float]:
-    """Return width and height in inches of the grid cell of the axes."""
+    """Return the width and height in inches of the grid cell that contains the axes."""
     wide, high = (float(side) for side in ax.figure.get_figure(root=True).get_size_inches())
     spec = ax.get_subplotspec()
     if spec is None:
@@ -264,12 +265,12 @@ def panel_size(ax: Axes) -> tuple[float, float]:
 
 
 def characters(ax: Axes, share: float = 1.0) -> int:
-    """Estimate the number of tick-size characters that fit into a share of the panel width."""
+    """Return how many characters of a tick label fit into a share of the panel width, roughly."""
     return max(int(panel_size(ax)[0] * 72 * share / (TICK_SIZE * _CHARACTER)), 8)
 
 
 def offsets(count: int, spread: float = 0.62) -> Floats:
-    """Return the offsets of the hue levels from the position of their category."""
+    """Return the offset of each of `count` hue levels from the position of their category."""
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
 
 
@@ -277,7 +278,7 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
 
 
 def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
-    """Return the legend mark of a look."""
+    """Return a legend mark with the colour and marker of a look."""
     mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line)
     mark.set_markerfacecolor("white" if hollow else look.color)
     return mark
@@ -291,7 +292,7 @@ def marked(looks_of: dict[Any, Look], *, line: Stroke = "-") -> list[Entry]:
 def intervals(
     ax: Axes, at: Floats, low: Floats, high: Floats, look: Look, *, upright: bool, width: float
 ) -> None:
-    """Draw intervals as lines without caps; rows that lack a limit get none."""
+    """Draw intervals as lines without caps; a row without both limits gets no line."""
     finite = ~(np.isnan(low) | np.isnan(high))
     if finite.any():
         draw: Any = ax.vlines if upright else ax.hlines
@@ -302,14 +303,14 @@ def intervals(
 def points(
     ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
 ) -> Line2D:
-    """Draw the points of one level, joined by a `line` if given."""
+    """Draw the points of one level; if a style of `line` is given, join them."""
     (drawn,) = ax.plot(x, y, look.marker, color=look.color, linestyle=line, label=plain(label))
     drawn.set(zorder=3, gid="estimate")
     return drawn
 
 
 def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no interval") -> None:
-    """Draw points that are not filled on top of others, if any."""
+    """Draw unfilled points on top of the filled ones."""
     if len(x):
         (drawn,) = ax.plot(x, y, look.marker, color=look.color, linestyle="")
         drawn.set(markerfacecolor="white", zorder=3.1, gid=gid)
@@ -320,7 +321,8 @@ def level_marks(
 ) -> Entry:
     """Draw upright intervals and points of one level at `at[rows]`; return its legend entry.
 
-    `how` may name the `line` that joins the points and the `width` of the intervals.
+    `how` may contain ``line``, the style of the line that joins the points, and ``width``, the line
+    width of the intervals.
     """
     value, low, high = (column[rows] for column in of)
     intervals(ax, at[rows], low, high, look, upright=True, width=how.get("width", 1.1))
@@ -329,7 +331,7 @@ def level_marks(
 
 
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
-    """Draw a reference line."""
+    """Draw a reference line across the axes, vertical if `upright`, at the position `at`."""
     draw: Any = ax.axvline if upright else ax.axhline
     color, stroke = (INK, DASH) if dashed else (LINE_GREY, "-")
     draw(at, color=color, linestyle=stroke, marker="", linewidth=0.8, zorder=1, gid="reference")
@@ -341,21 +343,21 @@ def dashed_mark() -> Line2D:
 
 
 def limit_line(ax: Axes, at: float, what: str, *, upright: bool, digits: int = 6) -> Entry:
-    """Draw a dashed line at a share; return its legend entry, such as "limit (5%)"."""
+    """Draw a dashed line at a proportion; return its legend entry, such as "limit (5%)"."""
     reference(ax, at, upright=upright, dashed=True)
     return f"{what} ({number_text(at, percent=True, digits=digits)}%)", dashed_mark()
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:
-    """Return rings, the mark of chosen points."""
+    """Return rings around points; without points, the legend mark of chosen points."""
     made = Line2D(x, y, marker="o", markersize=8, linestyle="", zorder=4, gid="chosen")
     made.set(markerfacecolor="none", markeredgecolor=INK, markeredgewidth=0.9, clip_on=False)
     return made
 
 
 def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
-    """Draw rings around the chosen points, if any."""
-    # an artist without points and without clipping would have an infinite extent
+    """Draw a ring around each of the chosen points, of which there may be none."""
+    # an unclipped artist without points would have an infinite extent
     if len(x):
         ax.add_line(ring(x, y))
 
@@ -363,7 +365,10 @@ def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
 def strip(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where: str, *, unit: str = "n"
 ) -> int:
-    """Draw a mark per row of the frame; return the length of the longest row label."""
+    """Draw a jittered mark per row of the frame, in strips by `y`.
+
+    Return the number of characters in the longest line of a label.
+    """
     rows, hues = levels(frame[y]), hue_looks(frame, hue)
     of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
     data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row, "hue": hues[0]})
@@ -373,7 +378,7 @@ def strip(
         how |= {"hue": "lane", "hue_order": list(range(len(hues[2]))), "dodge": True}
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
-    np.random.seed(0)  # seaborn jitters with numpy's global generator: fixed here, restored below
+    np.random.seed(0)  # seaborn jitters with numpy's global generator; restored below
     for lane, level in enumerate(hues[2]):
         mine, look, there = where_equal(hues[0], level), hues[1][level], len(ax.collections)
         if not data["value"][mine].notna().any():
@@ -402,10 +407,10 @@ def strip(
 def legend(
     ax: Axes, entries: Sequence[Entry], place: str | bool, *, title: str | None = None
 ) -> None:
-    """Draw the legend outside the data.
+    """Draw the legend outside the axes.
 
-    ``"below"`` is under the axis and its label, which must be set before; ``"right"`` is next to
-    the axes; False draws none.
+    With ``"below"`` it is under the x axis and its label, which must be set before; with
+    ``"right"`` it is next to the axes; with False there is no legend.
     """
     if place is False or not entries:
         return
@@ -425,6 +430,6 @@ def legend(
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
-    # matplotlib drops labels with a leading underscore, which a user's text may have
+    # matplotlib drops labels that begin with an underscore, as a user's level may
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

@@ -1,4 +1,4 @@
-"""Figures of the copy check and its calibration: strips, thresholds, ROC, precision-recall."""
+"""Plots of the copy check and its calibration: strips, thresholds, ROC, precision-recall."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, Look, called, looks
 
-# fixed looks, so that a measure looks the same in every panel
+# the looks are fixed, so that a measure has the same look in every panel
 _MEASURES: dict[Any, Look] = {
     "sensitivity": CATEGORIES[0],
     "specificity": CATEGORIES[3],
@@ -48,18 +48,22 @@ def overlap(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the overlap of each text with its skill: one mark per text.
+    """Draw the overlap of each text with its skill, as one mark per text.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Scores for one n, one row per text: columns `x`, `y` and `hue`.
+        Columns `x`, `y` and `hue`, with one row per text. All scores must be for the same length n
+        of n-grams, unless ``n`` is `y` or `hue`.
     x : str, default "share"
-        ``share`` (a proportion, shown in percent), ``longest_run`` (tokens) or another number.
+        Column of scores: ``share`` (a proportion, shown in percent), ``longest_run`` (in tokens) or
+        another column of numbers.
     y : str, default "condition"
-        Column of the rows: ``condition``, ``level`` of copying, ``skill``.
+        Column whose levels are the rows of the plot, such as ``condition``, ``level`` (of copying)
+        or ``skill``.
     hue : str, optional
-        Column shown by colour and marker, at most six levels; by default ``condition`` if `y` is.
+        Column shown by colour and marker, at most six levels. If `y` is ``condition``, it is also
+        the default of `hue`.
     limit : float, optional
         Threshold to mark with a dashed line, in the unit of `x`.
     label : str, optional
@@ -76,8 +80,8 @@ def overlap(
     Raises
     ------
     FrameError
-        If a column is missing, the frame has scores of several n, or the hue has more than six
-        levels.
+        If a column is missing, if scores for several n would be mixed, or if the hue has more than
+        six levels.
 
     See Also
     --------
@@ -85,8 +89,8 @@ def overlap(
 
     Notes
     -----
-    Marks are jittered vertically in a fixed pattern without meaning. A text with an undefined
-    score has no mark; the row label counts such texts.
+    Marks are jittered vertically; the jitter has no meaning and is the same in every run. A text
+    with an undefined score has no mark; the row label counts such texts.
     """
     where = "plots.overlap"
     draw.require(frame, [x, y, hue], where)
@@ -124,17 +128,18 @@ def threshold(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw detection and false flags at each threshold, and the chosen threshold.
+    """Draw the rates of detection and of false flags at each threshold; mark the chosen one.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Calibration in long form: `x`, ``measure`` (``sensitivity``, ``specificity``,
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
-        ``estimate``, ``ci_low``, ``ci_high``. Optional: ``rule`` (shown by the line style, at most
-        four), ``chosen`` (bool; these points are ringed), ``limit`` (allowed rate of false flags, a
-        dashed line) and rows of the measure ``chosen_n``, with the spread of the choice
-        over resamples as limits (a bracket at the bottom).
+        ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (shown by the line style,
+        at most four), ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
+        false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too;
+        their limits, the range of the chosen n over resamples, are drawn as a bracket at the
+        bottom.
     x : str, default "n"
         Column of thresholds.
     label : str, optional
@@ -159,8 +164,9 @@ def threshold(
 
     Notes
     -----
-    Points are in the order of the frame within a measure and rule. They are shifted slightly from
-    their threshold, so that intervals do not overlap. An undefined estimate is a gap.
+    A line joins the points of a measure and rule in the order of the frame. Points are shifted
+    slightly from their threshold, so that intervals do not overlap. An undefined estimate leaves a
+    gap in the line.
     """
     where = "plots.threshold"
     draw.require(frame, [x, "measure", "estimate", "ci_low", "ci_high"], where)
@@ -197,14 +203,14 @@ def threshold(
 
 
 def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry]:
-    """Draw the spread of the choice over resamples as a bracket at the bottom of the axes."""
+    """Draw the range of thresholds chosen over resamples as a bracket at the bottom of the axes."""
     entries: list[draw.Entry] = []
     foot = ax.get_xaxis_transform()
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
     for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            # the limits are half a step outside the chosen lengths
+            # the limits are half a step below the smallest and above the largest chosen n
             first, last = math.ceil(low), math.floor(high)
             text = f"{first} to {last}" if first < last else f"always {first}"
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
@@ -212,7 +218,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Select the curves of the chosen rule if the frame is a whole calibration."""
+    """Return the rows of the chosen rule of a whole calibration; return other frames unchanged."""
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
@@ -226,7 +232,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
 def _threshold_curves(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, look_of: dict[Any, Look], where: str
 ) -> list[draw.Entry]:
-    """Draw a curve per measure and rule; return the legend entries of the rules."""
+    """Draw a curve per measure and rule; return the legend entries of several rules."""
     of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
     rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
     if len(rules) > len(_STROKES):
@@ -258,19 +264,21 @@ def roc(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the true against the false positive rate along the thresholds, with the chance line.
+    """Draw the true against the false positive rate over all thresholds, with the chance line.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        `x` and `y` as proportions, one row per threshold, in the order of thresholds. Optional:
-        ``auc`` (one value per level, shown in the legend) and ``chosen`` (bool; ringed points).
+        Columns `x` and `y` (proportions), with one row per threshold, in the order of thresholds.
+        Optional: ``auc`` (one value per level of `hue`, shown in the legend) and ``chosen`` (bool;
+        chosen points get a ring).
     x, y : str
         Columns of the two rates.
     hue : str, optional
-        Column of curves, at most six.
+        Column with one level per curve, at most six.
     zoom : float, default 1.0
-        Share of each axis to show: 0.3 shows the corner of good thresholds.
+        Share of each axis to show, from the corner of the best thresholds: 0.3 shows 30 % of each
+        axis.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional
@@ -305,15 +313,15 @@ def precision_recall(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw precision against recall along the thresholds, with the prevalence as a line.
+    """Draw precision against recall over all thresholds, with a line at the prevalence.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        `x` and `y` as proportions, one row per threshold, in the order of thresholds. Optional:
-        ``average_precision`` (one value per level, shown in the legend), ``prevalence`` (a dashed
-        line) and ``chosen`` (bool; ringed points). Precision is NaN if no text is flagged, which
-        leaves a gap.
+        Columns `x` and `y` (proportions), with one row per threshold, in the order of thresholds.
+        Optional: ``average_precision`` (one value per level of `hue`, shown in the legend),
+        ``prevalence`` (drawn as a dashed line) and ``chosen`` (bool; chosen points get a ring).
+        Where no text is flagged, precision is NaN, and the curve has a gap.
     x, y, hue, zoom, legend, ax
         As for `roc`.
 
@@ -346,7 +354,7 @@ def _key_title(hue: str | None) -> str | None:
 def _describe_curves(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, what: str, at: tuple[str, float]
 ) -> None:
-    """Describe the curves for captions, with the value of each at one end."""
+    """Describe the curves for captions, with the height of each where x is ``at[1]``."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in (x, y))
     heights = []
@@ -361,10 +369,10 @@ def _describe_curves(
 
 
 def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
-    """Limit the axes to a corner that starts at `low`, with ticks on round numbers."""
+    """Limit both axes to the length `zoom` from `low`, with ticks on round numbers."""
     if not 0 < zoom <= 1:
         raise FrameError(f"{where}: zoom: found {zoom!r}; allowed: above 0 and at most 1.")
-    edge = 0.04 * zoom  # marks in the corner are not cut off
+    edge = 0.04 * zoom  # so that marks in the corner are not cut off
     for axis, start in (("x", low[0]), ("y", low[1])):
         ax.set(**{f"{axis}lim": (start - edge, start + zoom + edge)})
         getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -373,7 +381,7 @@ def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> 
 def _draw_curves(
     frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None, where: str
 ) -> tuple[Axes, list[draw.Entry]]:
-    """Draw curves of two rates; return axes and legend entries, with known areas."""
+    """Draw curves of two rates; return the axes and the legend entries, which state known areas."""
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
@@ -384,13 +392,13 @@ def _draw_curves(
     entries: list[draw.Entry] = []
     far = up + across if falling else up - across
     corners: list[tuple[float, float]] = []
-    for level in reversed(order):  # earlier curves are drawn on top
+    for level in reversed(order):  # the curves of earlier levels are drawn on top
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(drawstyle="steps-post", markevery=[])
         drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
-        # one mark per curve at its best corner, larger if it coincides with earlier marks
+        # each curve has a mark at its best corner, larger if earlier marks are at the same place
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)

@@ -1,4 +1,4 @@
-"""Control charts, power against size, coverage of methods, and scores of documents."""
+"""Plots of control charts, power, coverage of intervals, and structure scores."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ def cusum(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per check in order of time: `x` (its number) and `y` (the statistic after it).
+        One row per check, in order of time: `x` (the position of the check) and `y` (the statistic
+        after the check).
     x, y : str
-        Columns of the number and the statistic.
+        Columns of the position and the statistic.
     limit : float or str, default "limit"
-        The limit, or the column of limits, which may vary.
+        The limit as a number, or the column of limits, which may vary between checks.
     alarm : float, str or None, default "alarm"
-        Position of the alarm on the x axis, or a column of truth values; None for no alarm. The
-        default column may be missing, which also means no alarm.
+        Position of the alarm on the x axis, or the column that is true at alarms. With None, or if
+        the frame lacks the default column, no alarm is drawn.
     change : float, optional
         Position of the true change in a simulation, marked with a dotted line.
     label : str, optional
@@ -130,14 +131,14 @@ def power(
     Parameters
     ----------
     frame : pandas.DataFrame
-        `x`, `y` (a proportion) and, for simulated power, ``ci_low`` and ``ci_high``. The points of
-        a curve are in the order of `x`.
+        Columns `x` and `y` (a proportion) and, for simulated power, ``ci_low`` and ``ci_high``. The
+        rows of a curve must be in the order of `x`.
     x, y : str
         Columns of size and power.
     hue : str, optional
-        Column of curves, at most six.
+        Column with one level per curve, at most six.
     target : float, optional
-        Target power, a dashed line; None draws none.
+        Target power, drawn as a dashed line; with None, there is no line.
     label : str, optional
         Label of the x axis.
     legend : {"below", "right", False}
@@ -195,18 +196,18 @@ def coverage(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the coverage of the intervals of each method: one mark per simulated design.
+    """Draw the coverage of each method's intervals, as one mark per simulated design.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per method and design: `x` (a proportion), `y`, `hue`.
+        Columns `x` (a proportion), `y` and `hue`, with one row per method and design.
     x, y : str
         Columns of coverage and method.
     hue : str, optional
         Column shown by colour and marker, at most six levels.
     target : float, optional
-        Required coverage, a dashed line; None draws none.
+        Required coverage, drawn as a dashed line; with None, there is no line.
     label : str
         Label of the x axis.
     legend : {"below", "right", False}
@@ -225,13 +226,13 @@ def coverage(
 
     Notes
     -----
-    Marks are jittered vertically in a fixed pattern without meaning. The row label counts designs
-    without a coverage.
+    Marks are jittered vertically; the jitter has no meaning and is the same in every run. The row
+    label counts the designs whose coverage is missing.
     """
     where = "plots.coverage"
     draw.require(frame, [x, y, hue], where)
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    unit = "design" if frame[y].duplicated().any() else ""  # no count if each row has one
+    unit = "design" if frame[y].duplicated().any() else ""  # one design per method needs no count
     taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
     if target is not None:
@@ -259,8 +260,8 @@ def scores(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per document: `x` and `y` (a rate or a delta, according to ``unit``). Optional:
-        ``ci_low`` and ``ci_high``.
+        Columns `x` and `y` (a rate or a delta; the column ``unit`` determines which), with one row
+        per document. Optional: ``ci_low`` and ``ci_high``.
     x, y : str
         Columns of score and result.
     hue : str, optional
@@ -289,8 +290,8 @@ def scores(
 
     Notes
     -----
-    Documents with equal scores are drawn side by side, at most 3 % of the axis apart; their order
-    has no meaning.
+    Documents with equal scores are drawn side by side, shifted by at most 3 % of the range of
+    scores; their order has no meaning.
     """
     where = "plots.scores"
     draw.require(frame, [x, y, hue], where)
@@ -319,7 +320,7 @@ def scores(
 
 
 def _side_by_side(at: draw.Floats) -> draw.Floats:
-    """Move equal positions apart, so that their marks are side by side."""
+    """Return positions in which equal ones are moved apart, so that marks are side by side."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
     if not size.gt(1).any():

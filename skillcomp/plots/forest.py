@@ -1,4 +1,4 @@
-"""Points with intervals: forests of estimates, and near against far transfer."""
+"""Plots of points with intervals: forests of estimates, and near and far transfer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
 
-_LINE = 0.17  # height of a row at 7 pt, inches
-_MARGIN = 0.85  # height of axis, axis label and legend, inches
-# estimators of skillcomp.correction; those that may be recommended have strong colours
+_LINE = 0.17  # height in inches of a row with text of 7 pt
+_MARGIN = 0.85  # height in inches of axis, axis label and legend
+# a look for each estimator of skillcomp.correction, the same in every figure
 _ESTIMATORS: Mapping[Any, Look] = {
     "naive": CATEGORIES[4],
     "gold_only": CATEGORIES[1],
@@ -38,7 +38,7 @@ _PLACES = {
 }
 
 
-# columns that hold results; the other columns identify a row
+# columns with results; all other columns of a frame identify its rows
 _RESULTS = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
 
 
@@ -57,8 +57,8 @@ def estimates(
 ) -> Axes:
     """Draw an estimates frame as a forest: a point with its interval for every row.
 
-    Rows are drawn from top to bottom in the order of the frame; conditions, C1 to C9 and near/far
-    have their natural order. A row without an estimate is kept: its note is written in place of
+    Rows are drawn from top to bottom in the order of the frame, but conditions, C1 to C9 and
+    near/far are in their natural order. If a row has no estimate, its note is written in place of
     the point. A point without an interval is hollow.
 
     Parameters
@@ -72,14 +72,14 @@ def estimates(
         Column shown by colour and marker, at most six levels. By default ``condition`` if the
         frame has this column and `y` does not name it.
     group : str, optional
-        Column of headings: rows of one level are drawn together below it.
+        Column of headings: each level is a heading, and its rows are drawn together below it.
     null : float or "auto", optional
-        Position of the line of no effect; with 0 the axis shows signs, None draws no line. The
-        default follows ``unit``: none for rates, coefficients, counts and variances, 1 for ratios,
-        0 for all others.
+        Position of the line of no effect. With 0, the axis shows signs; with None, no line is
+        drawn. With "auto", the position depends on the column ``unit``: no line for rates,
+        coefficients, counts and variances, 1 for ratios, and 0 for all others.
     percent : bool, optional
-        Whether the estimates are proportions, to be shown in percent or percentage points. By
-        default true for the units rate and points, and for rows without a unit.
+        Whether the estimates are proportions, which are shown in percent or percentage points. The
+        default is true for the units rate and points, and for rows without a unit.
     label : str, optional
         Label of the axis of estimates.
     legend : {"below", "right", False}
@@ -96,8 +96,8 @@ def estimates(
     Raises
     ------
     FrameError
-        If a column is missing, the hue has more than six levels, two rows would be drawn in one
-        place, or the rows have several units; rates and coefficients may be combined with
+        If a column is missing, if the hue has more than six levels, if two rows would be drawn in
+        one place, or if the rows have several units. Rates and coefficients may be combined if
         ``percent=False``.
 
     See Also
@@ -118,7 +118,7 @@ def estimates(
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    # raw and chance-corrected agreement share a scale unless it is percent
+    # raw and chance-corrected agreement may share an axis that does not show percent
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
@@ -139,7 +139,7 @@ def estimates(
 
 
 def _no_effect(null: float | str | None, unit: str | None) -> float | None:
-    """Return the position of the line of no effect: the argument, or the default of the unit."""
+    """Return the position of the line of no effect; "auto" is replaced by that of the unit."""
     if null == "auto":
         none = unit in ("rate", "coefficient", "count", "variance")
         return None if none else 1.0 if unit == "ratio" else 0.0
@@ -149,7 +149,7 @@ def _no_effect(null: float | str | None, unit: str | None) -> float | None:
 
 
 def _without_level(text: str) -> str:
-    """Remove the interval level from an axis label: the caption takes it from the frames."""
+    """Remove the interval level from an axis label, because captions state it themselves."""
     return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
 
 
@@ -162,13 +162,13 @@ def severity(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw shifts in severity between graders on the logit scale; 0 is no shift.
+    """Draw shifts in severity between graders on the logit scale, where 0 is no shift.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        As for `estimates`, with estimates in logits: above 0 (right) the grader is harsher than
-        the reference, below 0 more lenient.
+        As for `estimates`, with estimates in logits. Above 0 (right), the grader is harsher than
+        the reference; below 0, it is more lenient.
     y, hue, legend, ax
         As for `estimates`.
     label : str, optional
@@ -201,14 +201,15 @@ def corrected(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the naive next to the corrected estimates; recommended estimates are filled.
+    """Draw naive next to corrected estimates; points of recommended estimates are filled.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         As for `estimates`, with a column that names the estimator. If the frame has a column
-        ``recommended`` (bool), recommended rows are filled with a thick interval, all others
-        hollow with a thin one, and the legend explains this; without it every point is filled.
+        ``recommended`` (bool), recommended rows have a filled point and a thick interval, and all
+        others have a hollow point and a thin interval; the legend explains this. Without this
+        column, points without an interval are hollow, as in `estimates`.
     y, null, label, legend, ax
         As for `estimates`.
     hue : str, default "estimator"
@@ -222,7 +223,7 @@ def corrected(
     Raises
     ------
     FrameError
-        As `estimates`, or if ``recommended`` holds something other than truth values.
+        As in `estimates`, or if ``recommended`` contains something other than truth values.
 
     See Also
     --------
@@ -267,7 +268,8 @@ def _draw_forest(
 ) -> tuple[Axes, str, draw.Bools]:
     """Draw points, intervals and notes; return axes, label, and which estimates lack an interval.
 
-    Points outside `filled` are hollow; without `filled`, points without an interval are.
+    If `filled` is given, all points that it does not mark are hollow; otherwise the points without
+    an interval are hollow.
     """
     null = _no_effect(null, unit)
     hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
@@ -309,9 +311,10 @@ def _draw_forest(
 def _places_of_rows(
     frame: pd.DataFrame, names: list[str], group: str | None
 ) -> tuple[list[tuple[Any, ...]], draw.Floats]:
-    """Return the categories of the forest and the position of each row among them.
+    """Return the categories of the forest, and the index of the category of each row.
 
-    With groups, a category starts with its group; a category of the group alone is its heading.
+    A category is a tuple of the levels of `names`. With a `group`, its level comes first; the
+    heading of a group is a tuple with this level alone.
     """
     of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
     categories = list(dict.fromkeys(of_row))
@@ -331,7 +334,7 @@ def _places_of_rows(
 def _refuse_alike(
     frame: pd.DataFrame, spots: Sequence[Any], where: str, collision: str, advice: str
 ) -> None:
-    """Raise FrameError if rows would be drawn in one place; name the columns that differ."""
+    """Raise FrameError if two rows have the same spot; name the columns in which they differ."""
     if len(set(spots)) == len(spots):
         return
     first = next(spot for spot in spots if spots.count(spot) > 1)
@@ -348,7 +351,7 @@ def _refuse_alike(
 def _end_at_edge(
     ax: Axes, at: draw.Floats, estimates: draw.Estimates, null: float | None
 ) -> draw.Estimates:
-    """Clip infinite limits to the edge of the axes and mark them with an arrow."""
+    """Move infinite limits to the edge of the axes and draw arrows there; return the estimates."""
     finite = np.isfinite(estimates[0])
     value, low, high = (np.where(finite, column, np.nan) for column in estimates)
     if not np.isinf([low, high]).any():
@@ -369,7 +372,7 @@ def _end_at_edge(
 def _write_notes(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, value: draw.Floats, look: list[Look], space: int
 ) -> None:
-    """Write the reason for a missing estimate in place of its point."""
+    """Write the reason for each missing estimate in place of its point."""
     across = ax.get_yaxis_transform()
     notes = draw.optional(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
@@ -379,7 +382,7 @@ def _write_notes(
         text = plain(draw.why_unknown(notes[row]), width=max(space, len("undefined")))
         written = ax.text(0.05, at[row], text, transform=across, fontsize=TICK_SIZE, zorder=1.5)
         box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5}
-        # a long note must not squeeze the axes
+        # not part of the layout: a long note would make the axes narrower
         written.set(va="center_baseline", bbox=box, in_layout=False, gid="note")
 
 
@@ -393,7 +396,7 @@ def _name_rows(
     *,
     headed: bool,
 ) -> int:
-    """Label the rows with name and n; return the length of the longest label."""
+    """Label the rows with name and n; return the characters of the longest line of a label."""
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     rank = [order.index(level) for level in hues]
     lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
@@ -413,7 +416,7 @@ def _name_rows(
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=len(order) > 1)
     for i in heads:
-        # inside the axes: a heading may be longer than the row labels
+        # a heading is inside the axes, because it may be longer than the row labels
         head = ax.text(0.005, i + 0.1, texts[i], transform=ax.get_yaxis_transform())
         head.set(fontsize=TICK_SIZE, fontweight="bold", va="center", gid="group")
         head.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
@@ -421,7 +424,7 @@ def _name_rows(
 
 
 def _size_text(n: float, clusters: float) -> str:
-    """Format n, with the number of clusters if that is below half of n."""
+    """Format n; if there are fewer than n / 2 clusters, add their number."""
     text = draw.number_text(n, percent=False)
     few = np.isfinite(clusters) and clusters < 0.5 * n
     return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
@@ -436,17 +439,17 @@ def transfer(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw near and far transfer for each condition, and the gap between them.
+    """Draw the estimates of near and far cases for each condition, and the gap between them.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         One row per place and `hue` with ``estimate``, ``ci_low`` and ``ci_high``: the result of
-        ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. The place is the value
-        of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing, of ``measure``
-        (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (at most two; points of the
-        second scope are hollow), ``n`` (shown under its place) and ``note`` (the reason for a
-        missing estimate).
+        ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. A place is a position on
+        the x axis: the value of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing,
+        of ``measure`` (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (at most two
+        levels; points of the second are hollow), ``n`` (shown under its place) and ``note`` (the
+        reason for a missing estimate).
     hue : str, default "condition"
         Column shown by colour and marker, at most six levels.
     percent : bool, default True
@@ -465,8 +468,8 @@ def transfer(
     Raises
     ------
     FrameError
-        If a column is missing, a place has an unknown name, or two rows share a place (for several
-        skills, use `facet`).
+        If a column is missing, if a place has an unknown name, or if two rows with the same `hue`
+        and scope share a place (for several skills, use `facet`).
 
     See Also
     --------
@@ -474,9 +477,10 @@ def transfer(
 
     Notes
     -----
-    A thin line joins near and far of one condition. A row without an estimate is a cross at the
-    bottom of its place, with its note in the legend. Differences are right of a vertical line and
-    have a line at 0. The gap is a row of the frame; nothing is subtracted here.
+    A thin line joins the near and far points of a condition. A row without an estimate is drawn as
+    a cross at the bottom of its place, with its note in the legend. A vertical line separates rates
+    from differences, which have a horizontal line at 0. The gap is a row of the frame; this
+    function does not compute it.
     """
     draw.require(frame, [hue, "estimate", "ci_low", "ci_high"], _WHERE)
     draw.unit(frame, _WHERE, together=("rate", "points"))
@@ -515,7 +519,7 @@ def transfer(
 
 
 def _place_of(frame: pd.DataFrame) -> list[Any]:
-    """Return the place of each row: its transfer, or its measure if that is missing."""
+    """Return the place of each row: its ``transfer`` or, if that is missing, its ``measure``."""
     both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
     of_row = [distance if distance is not None else measure for distance, measure in both]
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
@@ -529,7 +533,7 @@ def _place_of(frame: pd.DataFrame) -> list[Any]:
 
 
 def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
-    """Return the scopes, and the scope of each row; rows without a scope get the first."""
+    """Return the scopes, and the scope of each row; rows without a scope get the first scope."""
     of_row = draw.optional(frame, "scope")
     scopes = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
     if len(scopes) > 2:
@@ -543,7 +547,7 @@ def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
 def _name_places(
     ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
 ) -> None:
-    """Label the places with name and n; separate rates from differences, which get a zero line."""
+    """Label the places with name and n; draw separating lines and a zero line for differences."""
     counts = draw.numbers(frame, "n", _WHERE)
     texts = []
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
@@ -566,10 +570,10 @@ def _name_places(
 def _mark_unknown(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, look: list[Look]
 ) -> list[draw.Entry]:
-    """Mark missing estimates at the bottom of their place; return the reasons for the legend."""
+    """Draw a cross for each missing estimate; return legend entries with the reasons."""
     value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
-    space = max(draw.characters(ax) // 2 - 6, 22)  # leaves room for a second column of the legend
+    space = max(draw.characters(ax) // 2 - 6, 22)  # the legend may have two columns
     for row in np.flatnonzero(~np.isfinite(value)):
         why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")
         reasons.append(why)

@@ -1,4 +1,4 @@
-"""Grids: the heat map of dimensions, the flips of verdicts, small multiples."""
+"""Plots in grids: heat maps of dimensions, tables of flipped verdicts, and facets."""
 
 from __future__ import annotations
 
@@ -35,23 +35,24 @@ def dimensions(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a value per dimension and condition (or skill) as a heat map with numbers.
+    """Draw a heat map with the value of each dimension and condition (or skill) as a number.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per `x` and `y`, with `value`. Optional: ``ci_low`` and ``ci_high`` (shown below the
-        value) and ``n`` (shown in the row label).
+        Columns `x`, `y` and `value`, with one row per cell. Optional: ``ci_low`` and ``ci_high``
+        (shown below the value if that is ``estimate``) and ``n`` (shown in the row label).
     value : str, default "estimate"
         Column of rates or differences.
     x, y : str
         Columns of the two axes; dimensions are in the order C1 to C9.
     null : float or "auto", optional
-        Value of no effect, from which colours diverge. With None, rates in `percent` are coloured
-        from 0 to 1. By default 0 for the unit points, else None.
+        Value of no effect, from which colours diverge. With None, colours run from the smallest to
+        the largest value, or from 0 to 1 for proportions. With "auto", it is 0 for the unit points
+        and None for all others.
     percent : bool, optional
-        Whether the values are proportions. By default true for the units rate and points, and for
-        rows without a unit.
+        Whether the values are proportions. The default is true for the units rate and points, and
+        for rows without a unit.
     label : str, optional
         Label of the colour bar.
     legend : {"below", "right", False}
@@ -66,7 +67,7 @@ def dimensions(
     Raises
     ------
     FrameError
-        If a column is missing or two rows share a cell: nothing is averaged here.
+        If a column is missing, or if two rows share a cell; they are not averaged.
 
     Notes
     -----
@@ -119,17 +120,18 @@ def flips(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the numbers of verdicts that stayed and that flipped between two graders.
+    """Draw how many verdicts are the same and how many differ (flip) between two graders.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per pair of verdicts: `y` (of the reference), `x` (of the other grader) and `value`
-        (number of checks with this pair). Truth values are shown as PASS and FAIL. For several
-        panels (gold PASS and gold FAIL), use `facet`.
+        One row per pair of verdicts: `y` (verdict of the reference), `x` (verdict of the other
+        grader) and `value` (number of checks with this pair). Truth values are shown as PASS and
+        FAIL. To draw several panels, such as gold PASS and gold FAIL, use `facet`.
     x, y : str
-        Columns of the two verdicts. The axes are labelled with the names in ``grader`` and
-        ``reference`` if these columns hold one name each, else with the column names.
+        Columns of the two verdicts. The x axis is labelled with the name in the column ``grader``
+        and the y axis with the name in ``reference``. An axis without exactly one such name is
+        labelled with the name of its own column.
     value : str, default "count"
         Column of counts.
     legend : {"below", "right", False}
@@ -148,7 +150,7 @@ def flips(
 
     Notes
     -----
-    Flips (cells off the diagonal) are framed. Pairs without a row are white.
+    Flips (cells off the diagonal) are framed. A pair without a row in the frame is white.
     """
     where = "plots.flips"
     draw.require(frame, [x, y, value], where)
@@ -202,19 +204,19 @@ def facet(
     Parameters
     ----------
     frame : pandas.DataFrame
-        The columns that `plot` needs, and `by`.
+        Frame with the column `by` and the columns that `plot` needs.
     plot : callable
-        A function of this package.
+        A plot function of this package.
     by : str
-        Column of the panels; its levels become the titles.
+        Column with one level per panel; the levels become the titles.
     ncols : int, default 3
         Panels per row.
     width, height
         As for `skillcomp.style.figure`.
     sharex, sharey : bool, default True
-        Whether the panels share their limits.
+        Whether all panels have the same limits on this axis.
     title : str, default "{}"
-        Title of a panel, with braces in place of the level: ``"gold {}"``.
+        Title of a panel, in which braces are replaced by the level, such as ``"gold {}"``.
     **options
         Keyword arguments of `plot` except ``ax``.
 
@@ -222,17 +224,17 @@ def facet(
     -------
     fig : matplotlib.figure.Figure
     axes : numpy.ndarray of Axes
-        One per level, in order, one-dimensional.
+        One-dimensional array with the axes of each level, in order.
 
     Raises
     ------
     FrameError
-        If `by` is missing, has no level, or has more than 24.
+        If the column `by` is missing, has no level, or has more than 24 levels.
 
     Notes
     -----
-    Text columns first get the levels of the whole frame, so that a level has the same colour and
-    position in every panel.
+    Text columns are first made categorical with the levels of the whole frame, so that a level has
+    the same colour and position in every panel.
     """
     draw.require(frame, [by], "plots.facet")
     panels = draw.levels(frame[by])
@@ -258,7 +260,7 @@ def facet(
 def _heat_map(
     ax: Axes, cells: draw.Floats, texts: list[list[str]], norm: Normalize, size: float, **how: Any
 ) -> None:
-    """Draw non-missing cells in colour, with texts in black or white for contrast."""
+    """Draw the cells that are not missing in colour, with texts in black or white for contrast."""
     if not cells.size:
         return
     sns.heatmap(
@@ -273,7 +275,7 @@ def _heat_map(
 
 
 def _ink_on(background: tuple[float, float, float, float]) -> str:
-    """Return the text colour with the higher contrast (WCAG 2 relative luminance)."""
+    """Return the colour, black or white, with the higher contrast to a background (WCAG 2)."""
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
     )
@@ -293,7 +295,7 @@ def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Norma
 def _grid_of_cells(
     frame: pd.DataFrame, value: str, x: str, y: str, where: str
 ) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
-    """Arrange values by row and column; also return which cells have a row, and both orders."""
+    """Return a grid of values, which of its cells have a row, and the levels of `x` and of `y`."""
     columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
     double = frame.duplicated([x, y])
     if double.any():
@@ -310,7 +312,7 @@ def _grid_of_cells(
 
 
 def _size_texts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[str]:
-    """Format the n of each row; empty if unknown."""
+    """Return text such as "(n = 14)" for each row of the grid; empty if n is unknown."""
     n, of_row = draw.numbers(frame, "n", where), draw.values(frame[y])
     texts = []
     for level in rows:
@@ -323,7 +325,7 @@ def _size_texts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> lis
 def _name_grid(
     ax: Axes, columns: list[Any], rows: list[Any], counts: list[str] | None = None
 ) -> None:
-    """Label columns and rows; column labels that are too long are slanted."""
+    """Label the columns and rows of a grid; column labels are slanted if one is too long."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
     texts = [
         textwrap.fill(draw.level_name(level, width=28), max(wide, 6), break_long_words=False)
@@ -346,7 +348,7 @@ def _name_grid(
 
 
 def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
-    """Return the only name in a column, or the fallback."""
+    """Return the name in a column if there is exactly one, and `otherwise` if not."""
     names = list(frame[column].dropna().unique()) if column in frame.columns else []
     return plain(names[0]) if len(names) == 1 else otherwise
 
@@ -359,7 +361,7 @@ def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: b
 
 
 def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Convert text columns to categories of the whole frame, so that the panels agree."""
+    """Make text columns categorical, so that each panel has the levels of the whole frame."""
     whole = frame.copy()
     for name in whole.columns:
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
@@ -369,7 +371,7 @@ def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def _share_legend(fig: Figure, panels: Any) -> None:
-    """Replace the legends of the panels with one legend of the figure."""
+    """Replace the legends of the panels with one legend of the figure that has all entries."""
     entries: dict[str, Any] = {}
     for ax in panels:
         box = ax.get_legend()
