@@ -156,9 +156,10 @@ def gold_needed(
     reference : str, default "baseline"
         Condition that the others are compared with.
     sensitivity, specificity : float or mapping of str to float, optional
-        Assumed sensitivity and specificity of the grader on single checks: one number, or a mapping
-        with the keys ``baseline`` and ``skill``. Without a pilot, both are required, and so are
-        ``n_cases``, ``baseline_rate``, ``delta`` and ``gold_variance``.
+        Assumed sensitivity and specificity of the grader on single checks, or on whole attempts if
+        `value` is ``passed``: one number, or a mapping with the keys ``baseline`` and ``skill``.
+        Without a pilot, both are required, and so are ``n_cases``, ``baseline_rate``, ``delta`` and
+        ``gold_variance``.
     baseline_rate, delta : float, optional
         Assumed rate of the baseline, and difference of the skill from it, by gold.
     gold_variance : float, optional
