@@ -1,9 +1,9 @@
 """Tidy frames: read from a store or a table, checked, and reduced to outcomes.
 
-Functions load on first use. Headings are the files.
+Functions load on first use. Each heading below is a file of this package.
 
 case_table: cases and their clusters
-    ``clusters_of``: the cluster of each row, a case with the cases it is paired with.
+    ``clusters_of``: the cluster of each row: its case and the cases linked to that case.
 
 check: the contract of a frame
     ``check``: convert and check a frame of a kind.
@@ -15,10 +15,10 @@ estimates: what every analysis shares
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
 from_frame: a researcher's own table
-    ``from_frame``, ``Frames``, ``FrameWarning``: its frames and what was mapped.
+    ``from_frame``, ``Frames``, ``FrameWarning``: the function, its result and its warning.
 
 from_store: a store
-    ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: a table each.
+    ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.
     ``invocations``, ``events``, ``commands``, ``runs``: what agents did, and changes between runs.
     ``passages``: labelled texts of a file.
 

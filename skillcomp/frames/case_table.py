@@ -28,7 +28,7 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 
 def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
-    """Assign each row to a cluster: its case and all cases linked to it by ``contrast_of``.
+    """Assign each row to a cluster: all cases that ``contrast_of`` links to its case.
 
     Clusters are connected components, so it does not matter which of two twins names the other.
     Cases of different skills are never in one cluster; cases that name the same absent twin are.
@@ -40,7 +40,7 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
         Cases, attempts, verdicts or outcomes; columns ``skill``, ``case_id`` and, if cases have
         twins, ``contrast_of``.
     cases : pandas.DataFrame, optional
-        A cases frame with further twins.
+        A cases frame; its links between cases are used, too.
 
     Returns
     -------
@@ -67,14 +67,14 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
     edges = (np.ones(int(has_twin.sum())), (node[: len(rows)][has_twin], node[len(rows) :]))
     graph = coo_array(edges, shape=(len(places), len(places)))
     label = connected_components(graph, directed=False)[1] if len(places) else node
-    # a component has the number of its first case; components without a row of the frame drop out
+    # number components by their first case; leave out components without a row in `frame`
     first = np.unique(label, return_index=True)[1][label] if len(places) else node
     numbers = np.unique(first[node[:n]], return_inverse=True)[1]
     return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
 
 
 def _contrast_links(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the key of each row's case and its ``contrast_of``, NA if there is no such column."""
+    """Return skill, case_id and contrast_of of each row; contrast_of is NA if there is no such column."""
     if "contrast_of" in frame.columns:
         return frame[[*CASE, "contrast_of"]].astype("str")
     return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
@@ -90,8 +90,8 @@ def compared_outcomes(
 ) -> pd.DataFrame:
     """Check outcomes for a comparison of conditions.
 
-    FrameError if ``value`` is not a rate, ``by`` names the condition, graders or agents would be
-    pooled, or the reference has no rows.
+    Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, ``by`` names the
+    condition, graders or agents would be pooled, or the reference has no rows.
     """
     require_known("value: found", value, get_args(Value))
     checked = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
@@ -126,7 +126,7 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
 
 
 def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
-    """Count the repeats that a row lacks and other cases of its skill and condition have."""
+    """Count the repeats that each row lacks but other cases of its skill and condition have."""
     group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
     number, numbers = pd.factorize(repeat)
     numbered, k = number >= 0, max(len(numbers), 1)
@@ -141,7 +141,7 @@ WEIGHT = "case_weight"  # the column of a case table that holds the weights of c
 
 
 def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add the case weights, a column of the outcomes, to a case table."""
+    """Add to a case table the weights of its cases, from the column ``weight`` of the outcomes."""
     if weight is None:
         return table
     require_columns(outcomes, [weight], "weight=")
@@ -161,7 +161,7 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
 
 
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:
-    """Return the pass rate of each row of a case table: share of attempts, or of checks, passed."""
+    """Return each row's share of attempts passed or, for ``share_passed``, of checks passed."""
     if value == "passed":
         return table["n_passed"] / table["n"].where(table["n"] > 0)
     return table["share"]
@@ -180,10 +180,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CasePairs:
-    """Values of a case table for the condition (1) and the reference (0), one entry per case.
+    """Arrays with one entry per case, for the condition (suffix 1) and the reference (suffix 0).
 
-    ``level`` is the pass rate of attempts, or of checks, NaN if unknown; ``n`` counts the attempts
-    that have one, ``met`` those that passed (or the sum of their shares), ``size`` all attempts.
+    ``level`` is the share of attempts that passed or, for shares, the mean share of checks passed;
+    it is NaN without outcomes. ``n`` counts the attempts with an outcome, ``met`` is the number of
+    those that passed (for shares, the sum of the shares), and ``size`` counts all attempts.
     ``n_dropped`` counts the cases left out because they lack one of the two conditions. Without
     ``weight`` all cases have the same weight.
     """
@@ -289,10 +290,11 @@ def delta_rows(
 
 
 def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
-    """Count attempts without an outcome, bound the delta, and return a warning of unequal loss.
+    """Count the attempts without an outcome, bound the delta, and warn if their shares differ.
 
-    The bounds are the delta over the cases asked under both conditions if every missing attempt
-    of one condition failed and of the other passed, and the reverse.
+    The lower bound is the delta if every missing attempt of the condition failed and every missing
+    attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are
+    over the cases that were attempted under both conditions.
     """
     lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
     counts = {"n_missing": int(lost.sum()), "n_missing_reference": int(lost_base.sum())}
@@ -313,7 +315,7 @@ def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
 
 
 def few_skills(n_skills: int) -> str:
-    """Return the reason why these are too few skills for a general claim, or an empty string."""
+    """Return why ``n_skills`` are too few for a claim about skills in general; empty if they suffice."""
     if n_skills == 1:
         return ONE_SKILL
     if n_skills < MIN_SKILLS:
@@ -326,11 +328,12 @@ def few_skills(n_skills: int) -> str:
 def claim(
     skill: Any, clusters: Any, cluster: Cluster, *, delta: bool = False
 ) -> tuple[NDArray[Any], str]:
-    """Return the cluster of each case at the level of the claim, and the note on that claim.
+    """Return the cluster of each case, and a note on what an estimate over the clusters can claim.
 
-    With fewer than five skills the claim falls back to clusters of cases; with one skill the note
-    is ``ONE_SKILL`` and no claim is possible. ``delta`` marks a difference of bounded means, which
-    can hardly exclude 0 with few skills.
+    The clusters are the skills if ``cluster`` is ``"skill"`` and there are at least five of them,
+    otherwise the clusters of cases. With ``"skill"`` and a single skill the note is ``ONE_SKILL``:
+    no claim is possible. With ``delta`` the note warns if the skills are so few that hardly any
+    delta can exclude 0.
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     n_skills = len(pd.unique(skills))
@@ -339,7 +342,7 @@ def claim(
     if few := few_skills(n_skills):
         return cases, few if n_skills == 1 else f"these cases only: {few}"
     if delta and n_skills <= HARDLY_ENOUGH:
-        # the mean of equal deltas d has the lower limit -1 + (1 + d) Beta(n, c)
+        # if every skill has the delta d, the lower limit is -1 + (1 + d) q, q a quantile of Beta(n, c)
         least = 1.0 / float(beta.ppf(0.025, n_skills, DELTAS.c)) - 1.0
         return skills, (
             f"{n_skills} skills: hardly any delta can exclude 0 (the same delta in all of them "
@@ -349,9 +352,10 @@ def claim(
 
 
 def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
-    """Add the note of :func:`claim` to an interval; NaN if the claim is not possible.
+    """Add the note of :func:`claim` to an interval; make it NaN if that note is ``ONE_SKILL``.
 
-    ``nothing`` is the note of an interval without cases, ``more`` of one with an estimate.
+    An interval without cases gets the note ``nothing`` instead. The notes ``more`` are added only
+    to an interval with an estimate.
     """
     if not interval.n:
         return replace(interval, note=nothing)
@@ -367,7 +371,7 @@ def _delta_row(
     note: str,
     missing: tuple[dict[str, Any], str],
 ) -> dict[str, Any]:
-    """Return the row of one set of pairs; ``missing`` as from :func:`_missing_counts`."""
+    """Return the row of one set of pairs; ``missing`` is the result of :func:`_missing_counts`."""
     (lost, warning), n_dropped = missing, pairs.n_dropped
     rate, base = (
         float(np.average(level, weights=pairs.weight)) if interval.n else np.nan

@@ -20,7 +20,7 @@ from skillcomp.frames.contracts import ABOVE_ZERO, CONTRACTS, TEXT, TIME, Contra
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # distinct bad values named in a message
-_NUMBERS = (int, float, Decimal, np.number, np.bool_)  # a Decimal is no numbers.Real
+_NUMBERS = (int, float, Decimal, np.number, np.bool_)  # listed because a Decimal is not a numbers.Real
 _TIMES = "times (ISO 8601)"
 _EXPECTED = {
     "str": "text",
@@ -35,7 +35,7 @@ class ConversionError(Exception):
 
 
 def show(values: pd.Series) -> str:
-    """Format the distinct values, and the number of rows, for an error message."""
+    """Format the distinct values and the number of rows for an error message."""
     plain = (v.item() if isinstance(v, np.generic) else v for v in values.tolist())
     distinct = list(dict.fromkeys(map(literal, plain)))
     listing = ", ".join(distinct[:_MAX_SHOWN])
@@ -83,7 +83,7 @@ def as_list(names: Any) -> list[Any]:
 
 
 def require_frame(frame: Any, what: str) -> None:
-    """Raise FrameError unless this is a DataFrame with unique, flat column names."""
+    """Raise FrameError unless ``frame`` is a DataFrame with unique column names of one level."""
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"{what}: expected a pandas DataFrame, found {type(frame).__name__}.")
     if frame.columns.nlevels > 1:
@@ -94,16 +94,16 @@ def require_frame(frame: Any, what: str) -> None:
 
 
 def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.DataFrame:
-    """Convert the named columns that a frame has to their dtypes.
+    """Convert columns to the dtypes in ``dtypes``; names that the frame lacks are ignored.
 
-    For frames without a contract, such as the result of one analysis that another one takes.
+    Used for frames without a contract, such as a result that is passed on to another analysis.
     """
     require_frame(frame, what)
     changed, problems = {}, []
     for name, dtype in dtypes.items():
         if name in frame.columns and not _has_dtype(frame[name].dtype, dtype):
             try:
-                # an index may hold duplicates: assign an array, which has no index
+                # assign an array: a Series would be aligned by index, which fails if the index has duplicates
                 changed[name] = convert(frame[name].reset_index(drop=True), dtype).array
             except ConversionError as error:
                 problems.append(f"column '{name}': {error}")
@@ -168,7 +168,7 @@ def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
 def missing_values(dtype: Any, n: int) -> Any:
     """Return an array of ``n`` missing values of a contract's dtype."""
     if dtype == "str":
-        # through Arrow: pandas would create n Python objects first
+        # made by Arrow, because pandas would create n Python objects first
         return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
     storage = {"boolean": "bool", "float64": "float64"}
     values = pd.array(np.zeros(n, storage.get(dtype, "int64")), dtype=dtype)
@@ -305,7 +305,7 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
 
 
 def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
-    """Yield a problem if rows share a key, or rows without an id share the replacement key."""
+    """Yield a problem if rows share a key, or rows without an id share the key `otherwise`."""
     if not contract.unique or not set(contract.unique) <= set(frame.columns):
         return
     keys, otherwise = list(contract.unique), list(contract.otherwise)

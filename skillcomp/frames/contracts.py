@@ -26,7 +26,7 @@ from skillcomp.records import (
 )
 
 TIME: Any = "datetime64[us, UTC]"
-# the dtype "str", stored by Arrow and not as Python objects
+# the pandas dtype "str", with texts stored by Arrow and not as Python objects
 TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 
 
@@ -57,7 +57,7 @@ _TYPED: Mapping[str, str] = {
     TIME: "started_at graded_at",
 }
 _DTYPES = {name: dtype for dtype, names in _TYPED.items() for name in names.split()}
-# closed ranges of numbers; `unranged` of a contract lifts the range of a column
+# closed ranges of numbers; they do not apply to the columns that a contract lists as `unranged`
 _RANGED: Mapping[tuple[float, float], str] = {
     (1, math.inf): "repeat round order ordinal turn",
     (0.0, math.inf): "n_checks n_passed n_missing n_words n_commands schema_weight input_tokens"
@@ -66,7 +66,7 @@ _RANGED: Mapping[tuple[float, float], str] = {
     (ABOVE_ZERO, 1.0): "inclusion_probability",
 }
 _RANGES = {name: limits for limits, names in _RANGED.items() for name in names.split()}
-# closed vocabularies; that of the column `status` differs between frames
+# closed vocabularies; the words of the column `status` depend on the frame and are not here
 _WORDS: Mapping[str, tuple[Any, ...]] = {
     "comprehension_dimension": DIMENSIONS,
     "concept_field": CONCEPT_FIELDS,
@@ -88,7 +88,7 @@ def _contract_of(
     status: tuple[str, ...] = (),
     unranged: tuple[str, ...] = (),
 ) -> Contract:
-    """Return the contract of some columns; dtypes, words and ranges follow from the names."""
+    """Make a contract from column names, which determine the dtypes, allowed words and ranges."""
     names = " ".join(columns).split()
     words = {**_WORDS, **({"status": status} if status else {})}
     return Contract(
@@ -102,7 +102,7 @@ def _contract_of(
     )
 
 
-# the keys of an attempt and of a grading, the same in every frame
+# columns that identify an attempt and a grading of it, the same in every frame
 ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
 GRADER_KEYS = [
     *("grader", "grader_kind", "grader_model", "grader_family", "grader_version", "round"),

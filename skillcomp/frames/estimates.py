@@ -1,4 +1,4 @@
-"""What every analysis shares: one grader at a time, groups of ``by``, rows of estimates."""
+"""What every analysis shares: checks against pooling, groups of rows, and rows of estimates."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from skillcomp.stats.results import Interval, check_level
 
 Ints = NDArray[np.int64]
 
-# columns that analyses add themselves: in by= they would be overwritten
+# columns that analyses add to their result; a column of that name in by= would be overwritten
 RESERVED = frozenset(
     (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
 )
 GRADER = ("grader", "grader_version", "round")
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
-# unit of a measure by the first pattern that matches its whole name; other measures have none. A
-# rate is a proportion; points are a difference of two rates (0.1 is ten points); percentage points
-# are multiplied by 100.
+# The unit of a measure is given by the first pattern that matches its whole name; a measure without
+# a match has no unit. A rate is a proportion; points are a difference of two rates (0.1 is ten
+# points); percentage points are such a difference multiplied by 100.
 UNITS = (
     (r".*_points", "percentage points"),
     (r"(.*_)?(tau2|omega2|sigma2)(_.*)?", "variance"),
@@ -82,10 +82,10 @@ def refuse_pooling(
 ) -> None:
     """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
-    ``graders`` refuses several graders, versions or rounds, and names in ``by`` that the result
-    needs; ``agents`` refuses several agents; ``copies`` refuses altered copies next to the original
-    answers (``perturbation`` missing, ``none`` or empty). A column in ``by``, or one that is not
-    in the frame, is not checked.
+    ``graders`` refuses several graders, versions or rounds, and columns in ``by`` whose names the
+    result uses for its own columns. ``agents`` refuses several agents. ``copies`` refuses altered
+    copies together with original answers (whose ``perturbation`` is missing, ``none`` or empty).
+    Columns that are in ``by``, or absent from the frame, may have several values.
     """
     if graders:
         _refuse_graders(frame, by, what)
@@ -153,15 +153,15 @@ def prepared(
     compared : sequence of str, optional
         Columns that hold what is compared, such as the condition; ``by`` cannot contain them.
     **pooled : bool
-        ``graders`` (default True): refuse several graders, grader versions or rounds, and names in
-        ``by`` that the result needs. ``agents`` (False): refuse several agents. ``copies``
-        (True): refuse altered copies next to the original answers. A column in ``by`` is not
-        pooled.
+        ``graders`` (default True): refuse several graders, grader versions or rounds, and columns
+        in ``by`` with the name of a column of the result. ``agents`` (default False): refuse
+        several agents. ``copies`` (default True): refuse altered copies together with original
+        answers. Columns in ``by`` may have several values.
 
     Returns
     -------
     pandas.DataFrame
-        The frame under its contract.
+        The frame, converted to its contract.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
 def ordered(
     names: Iterable[Any], reference: str | None = None, order: Sequence[str] = CONDITIONS
 ) -> list[Any]:
-    """Return the distinct names without the reference: those of ``order``, then the others."""
+    """Return the distinct names except the reference: first those in ``order``, then the others."""
     distinct = names.unique() if isinstance(names, pd.Series) else dict.fromkeys(names)
     others = [name for name in distinct if reference is None or name != reference]
     first = [name for name in order if name in others]
@@ -200,7 +200,7 @@ def ordered(
 
 
 def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int = 0) -> None:
-    """Raise FrameError for an invalid level, number of resamples or seed."""
+    """Raise FrameError if ``ci_level``, ``n_resamples`` or ``seed`` is invalid."""
     try:
         check_level(ci_level)
     except (TypeError, ValueError):
@@ -247,21 +247,22 @@ def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
 
 
 def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return the number of each row's combination of columns, and each number's first row.
+    """Number the distinct combinations of values in the columns ``names``.
 
-    Numbers start at 0, in order of first appearance; a missing value is a value of its own.
+    Returns the code of each row, and the position of the first row with each code. Codes start at
+    0, in order of first appearance; a missing value counts as a value of its own.
     """
     if not names:
         return np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
-    # pandas gives combinations with missing values the last numbers
+    # ngroup() numbers combinations with missing values last; factorize() restores the order
     code, numbers = pd.factorize(grouped(frame, names).ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]  # reversed: the last of several writes stays
+    first[code[::-1]] = np.arange(len(code))[::-1]  # backwards, so that the first row of a code is written last
     return code, first
 
 
 def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows with these values; a missing value matches missing values."""
+    """Return the rows with the given value in each column; a missing value matches missing values."""
     for name, value in values.items():
         same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
         frame = frame[same.fillna(False).astype(bool)]
@@ -269,7 +270,7 @@ def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFram
 
 
 def unit_of(measure: str) -> str | None:
-    """Return the unit of a measure by its name, None if no pattern matches."""
+    """Return the unit that the name of a measure implies, or None if no pattern matches."""
     return next((unit for pattern, unit in UNITS if re.fullmatch(pattern, measure)), None)
 
 
