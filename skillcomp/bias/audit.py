@@ -1,4 +1,4 @@
-"""Audit of a grader for known biases, one or several rows for each."""
+"""Audit of a grader for known biases, with one or several result rows for each bias."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from skillcomp.frames.reference_labels import (
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-# bias -> (feature column, what one unit of it means)
+# bias -> (feature column, meaning of one unit of the feature)
 _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
@@ -81,18 +81,18 @@ def audit(
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame. If it has verdicts on perturbed copies (``perturbation="all"``), the
-        result has paired tests of them.
+        result has paired tests of copies against originals.
     attempts : pandas.DataFrame
         The attempts of the verdicts, including copies.
     gold : pandas.DataFrame
-        A gold frame. The adjudicated label counts, without one the label on which the labellers
-        agree; the note of an estimate has the number of each kind in its group. If it is empty,
-        only the perturbation and position rows have estimates.
+        A gold frame. The adjudicated label is used or, if there is none, the label on which all
+        labellers agree; the note of an estimate has the number of each kind in its group. If it is
+        empty, only the perturbation and position rows have estimates.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``; ``perturbation`` is always one of them.
     pairwise : pandas.DataFrame, optional
         A pairwise frame, or one of another layout as in :func:`position`, for the position bias.
-        Its graders have rows of their own.
+        Its graders have separate rows.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id, such as checks that the grader could
         not decide.
@@ -100,7 +100,7 @@ def audit(
         Condition that leniency is measured against.
     cases : pandas.DataFrame, optional
         A cases frame: the members of a contrast pair then form one cluster. For position bias
-        this needs case_id in ``pairwise``; without it, they count as independent, with a note.
+        this needs case_id in ``pairwise``; without it, cases count as independent, with a note.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -119,7 +119,7 @@ def audit(
           rate given gold), ``perturbation_points`` (copy minus original) or ``position_points``;
           estimate in percentage points, positive if the grader is more lenient; n (verdicts; for
           paired tests cases), p_adjusted by Holm over the ``effect_points`` of stratum ``all``,
-          including those that are not identified;
+          including effects that are not identified;
         - per: the meaning of one unit of the feature; n_empty_strata (leniency: strata of skill
           and gold label without answers under one of the two conditions); n_to_pass, n_to_fail,
           p_mcnemar, n_dropped for copies.
@@ -143,9 +143,9 @@ def audit(
     ``effect_points`` is the slope of a linear probability model of the verdict with an intercept
     for each combination of skill, condition and gold label, adjusted for the other features, CR2
     by case. For leniency the intercepts are those of skill and gold label, without adjustment,
-    because every difference between the conditions distorts a delta. These are associations in
-    answers that differ in several ways: if copies exist, prefer the perturbation test. Errors of
-    gold that depend on a feature look like a bias of the grader.
+    because every difference between the conditions distorts a delta. The effects are associations
+    among answers that differ in several ways: if copies exist, prefer the perturbation test. If
+    errors of gold depend on a feature, they look like a bias of the grader.
 
     References
     ----------
@@ -194,7 +194,7 @@ def audit(
 
 
 def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add Holm's p-values over the biases of a group in stratum ``all``."""
+    """Add p-values adjusted by Holm over the effects in stratum ``all``."""
     family = [effect for effect in rows if effect["stratum"] == "all"]
     adjusted = holm([effect["p_value"] for effect in family])
     for effect, p_value in zip(family, adjusted, strict=True):
@@ -262,7 +262,7 @@ def _leniency_rows(
 
 @dataclass(frozen=True)
 class _PairwiseJudgements:
-    """Winners of pairwise judgements in each order, and a note for their rows."""
+    """Winners of pairwise judgements in each order, and a note for the position rows."""
 
     pairs: pd.DataFrame | None
     by: list[str]
@@ -277,7 +277,7 @@ class _PairwiseJudgements:
         cases: pd.DataFrame | None,
         ci_level: float,
     ) -> _PairwiseJudgements:
-        """Reshape judgements; the note says if contrast pairs cannot be recognised."""
+        """Reshape judgements; add a note if contrast pairs cannot be recognised."""
         if pairwise is None:
             return cls(None, by, "", ci_level)
         require_frame(pairwise, "pairwise")

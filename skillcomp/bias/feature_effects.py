@@ -26,7 +26,7 @@ from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
-# words that express uncertainty; "may" only in lower case: May is a month
+# words that express uncertainty; "may" only in lower case, because May is a month
 _WORDS = (
     "perhaps|possibly|probably|maybe|might|seems?|seemed|seemingly|appears?|apparently|arguably|"
     "presumably|likely|unlikely|conceivably|supposedly|could be|not sure|not certain|unsure|"
@@ -40,7 +40,7 @@ Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 FENCE = re.compile(r"\s*(```|~~~)")
 _BULLET = re.compile(r"(?P<indent>\s*)[-*+•]\s+\S")
 _NUMBER = re.compile(r"\s*\d+[.)]\s+\S")
-# table, quotation, heading, rule
+# lines that are never changed: tables, quotations, headings and rules
 _FIXED = re.compile(r"\s*(\||>|#{1,6}\s|([-*_]\s*){3,}$)")
 
 
@@ -110,7 +110,7 @@ class Part:
         ``blank``; ``fixed`` (code, table, quotation, heading: never changed); ``paragraph``;
         ``bullet`` or ``number`` (one list item with the lines indented under it).
     lines : tuple of str
-        The lines unchanged, without line ends.
+        The lines as in the answer, without line ends.
     indent : int
         Number of blanks before the marker of a list item.
     """
@@ -121,12 +121,12 @@ class Part:
 
     @property
     def text(self) -> str:
-        """The lines joined."""
+        """The lines, joined by line ends."""
         return "\n".join(self.lines)
 
 
 def parts(answer: str) -> list[Part]:
-    """Split an answer into parts; their texts joined by line ends are the answer."""
+    """Split an answer into parts; joining their texts by line ends gives the answer again."""
     split: list[Part] = []
     fence = ""
     for line in answer.split("\n"):
@@ -164,7 +164,7 @@ def _line_kind(line: str) -> Kind:
 
 
 def _continues_part(last: Part, line: str, indent: int, kind: Kind) -> bool:
-    """Whether a line belongs to the part before it."""
+    """Return whether a line belongs to the part before it."""
     if last.kind in ("bullet", "number"):
         return kind != "blank" and (indent > last.indent or kind == "paragraph")
     return last.kind == "paragraph" and kind == "paragraph"
@@ -183,9 +183,10 @@ POINTS = 100.0  # percentage points of a rate
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
 _FEWEST_CLUSTERS = 5  # with fewer, CR2 has one or two degrees of freedom
-_REACH = 0.9  # share of a unit that the feature must span; labels may miss the ends of a batch
-_LARGEST = 1_000_000  # elements in a matrix of intercepts
-_FLAT = 1e-10  # share of a feature's variance below which it is collinear with the others
+# share of a unit that a feature must span; below 1, because labels may miss the ends of a batch
+_REACH = 0.9
+_LARGEST = 1_000_000  # most elements in a matrix of intercepts
+_FLAT = 1e-10  # a feature is collinear if the others leave no more than this share unexplained
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
@@ -197,7 +198,7 @@ def checked_verdicts(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check the verdicts, drop excluded checks and add clusters."""
+    """Check the verdicts, leave out excluded checks and add the cluster of each verdict."""
     checked = prepared(verdicts, "verdicts", by, what, copies=False)
     if len(checked):
         checked = without_checks(checked, exclude_checks, what).reset_index(drop=True)
@@ -209,7 +210,7 @@ def checked_verdicts(
 def known_attempts(
     frame: pd.DataFrame, attempts: pd.DataFrame, what: str, rows: str = "verdicts"
 ) -> pd.DataFrame:
-    """Check the attempts; FrameError if a row of the frame belongs to none of them."""
+    """Check the attempts; FrameError if a row of ``frame`` belongs to none of them."""
     checked = check(attempts, "attempts")
     unknown = frame.loc[~frame["attempt_id"].isin(checked["attempt_id"]), "attempt_id"]
     if len(unknown):
@@ -281,7 +282,7 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
 
     Linear probability model with one intercept for every combination of skill, condition and gold
     label; CR2 by case. The slope is the average marginal effect if the effect is equal in every
-    cell, and its precision-weighted mean otherwise.
+    combination, and otherwise the precision-weighted mean of the effects.
     """
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
@@ -318,13 +319,13 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
 
 
 def _too_few_cases(clusters: NDArray[Any]) -> str:
-    """Explain that the cases are too few for a slope; empty if they suffice."""
+    """Explain that the cases are too few for a slope; return an empty text if they suffice."""
     n_clusters = len(pd.unique(clusters))
     return f"{n_clusters} cases, fewer than {_FEWEST_CLUSTERS}" * (n_clusters < _FEWEST_CLUSTERS)
 
 
 def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls: list[str]) -> str:
-    """Note the rows and the features that the model leaves out for missing values."""
+    """Note the rows and features that the model leaves out because values are missing."""
     notes = []
     if n_lost:
         notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
@@ -338,7 +339,7 @@ def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls
 def _independent_features(
     rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
 ) -> tuple[list[str], list[Floats]]:
-    """Select the controls that are not collinear with the preceding ones, and centre them."""
+    """Select the controls that are not collinear with preceding controls, and centre them."""
     names: list[str] = []
     columns: list[Floats] = []
     for other in controls:
@@ -370,19 +371,20 @@ def _first_slope(
     if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
         design, how = np.column_stack([columns, _stratum_dummies(codes)]), ""
     else:
-        # in large studies the leverage of the intercepts is negligible: centre instead
+        # in large studies the leverage of the intercepts is negligible, so centring suffices
         verdict, design = _centred_by_stratum(verdict, codes), columns
         how = ", intercepts swept out"
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
     slope = fit.interval(0)
     method = f"{_METHOD}{how}, {slope.method} over {n_clusters} cases"
-    # if the slope has limits, the note is only about intercepts of strata without variation
+    # if the slope has limits, the note concerns only intercepts of strata without variation: drop
+    # it
     note = slope.note if math.isnan(slope.low) else ""
     return in_points(replace(slope, method=method, note=note))
 
 
 def _cut_to_range(interval: Interval) -> Interval:
-    """Clip limits in points to the range of a difference of rates."""
+    """Clip limits in percentage points to the range of a difference of rates, -100 to 100."""
     most = (-POINTS, POINTS)
     if math.isnan(interval.low) or (interval.low >= most[0] and interval.high <= most[1]):
         return interval
@@ -394,10 +396,10 @@ def _cut_to_range(interval: Interval) -> Interval:
 def leniency(
     frame: pd.DataFrame, condition: str, reference: str, gold: float | None, ci_level: float
 ) -> tuple[Interval, int]:
-    """Estimate how much more often a condition's answers pass, given gold, in points.
+    """Estimate how many points more often answers pass than under the reference, given gold.
 
     The second result is the number of strata (skill and gold label) without answers under one of
-    the two conditions, which do not contribute.
+    the two conditions; such strata do not contribute.
     """
     compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
     rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)
@@ -440,15 +442,15 @@ def _leniency_difference(
 
 
 def _by_condition(labelled: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
-    """Estimate the difference of two conditions from the bounded interval of each.
+    """Estimate the difference between two conditions from a bounded interval for each.
 
     Used for a single stratum, in which least squares would depend on few cases with a failing
     behaviour, and for verdicts that do not vary within a stratum.
     """
     values = labelled["verdict"].to_numpy(dtype=float)
     if flat:
-        # Every verdict equals that of its stratum, so each condition has 0 deviations in n.
-        # The rates of the verdicts would compare how often gold passes.
+        # All verdicts of a stratum are equal, so no verdict of a condition deviates from its
+        # stratum. The pass rates would only show how often gold passes under each condition.
         values = np.zeros(len(labelled))
     cluster, compared = labelled["cluster"].to_numpy(), labelled["compared"].to_numpy(dtype=bool)
     parts = [(values[at], cluster[at], None) for at in (~compared, compared)]

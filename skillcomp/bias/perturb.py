@@ -22,7 +22,7 @@ from skillcomp.stats.significance import mcnemar_midp
 
 Kind = Literal["pad", "hedge", "reorder", "confident"]
 
-# filler without content and without hedges
+# filler sentences, without content and without hedges
 _OPENINGS = (
     "This question touches on something that comes up in a great many projects, and it rewards a "
     "calm and thorough look. Before turning to the substance, it helps to keep the wider picture "
@@ -41,7 +41,7 @@ _CLOSINGS = (
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
 
-# "**Cost.** It is ..." and "Cost: it is ...", with text after the label
+# labels that begin a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
 _LABELS = (
     ("bold", re.compile(r"\*\*[^*\n]{1,60}\*\*\W*\w")),
     ("colon", re.compile(r"(?:[\w'-]+ )?[\w'-]+: \w")),
@@ -70,7 +70,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     Parameters
     ----------
     attempts : pandas.DataFrame
-        An attempts frame. Copies in it and attempts without an answer are ignored.
+        An attempts frame. Attempts that are copies, or have no answer, are ignored.
     kind : {"pad", "hedge", "reorder", "confident"}
         - ``pad``: four sentences of filler around the answer.
         - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every other
@@ -98,9 +98,9 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
 
     Notes
     -----
-    Deterministic: the words depend only on the attempt_id. Code (fenced, indented, within
-    backticks), tables, quotations and headings are never changed. Whether items may be reordered
-    is inferred from their first words; read some copies before you grade many.
+    The result is deterministic: the inserted words depend only on the attempt_id. Code (fenced,
+    indented, within backticks), tables, quotations and headings are never changed. Whether items
+    may be reordered is inferred from their first words; read some copies before you grade many.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def _refers_back(part: Part) -> bool:
 
 
 def _turned_lists(original: list[Part]) -> list[Part]:
-    """Reverse every bulleted list without an item that refers back."""
+    """Reverse the items of every bulleted list, unless an item refers to preceding text."""
     turned: list[Part] = []
     for is_list, run in groupby(original, key=lambda part: part.kind == "bullet"):
         items = list(run)
@@ -202,7 +202,7 @@ def _turned_lists(original: list[Part]) -> list[Part]:
 
 
 def _turned_paragraphs(original: list[Part]) -> list[Part]:
-    """Reverse every run of labelled paragraphs without one that refers back."""
+    """Reverse every run of labelled paragraphs, unless one of them refers to preceding text."""
     turned = list(original)
     places = [i for i, part in enumerate(original) if part.kind != "blank"]
     for label, run in groupby(places, key=lambda i: _paragraph_label(original[i])):
@@ -241,15 +241,15 @@ def perturbed(
 ) -> pd.DataFrame:
     """Estimate the change in verdicts when only the form of the answer changes.
 
-    Pairs the verdict on a copy with the verdict on its original by the same grader, version and
-    round on the same check. Needs no gold.
+    Each verdict on a copy is paired with the verdict that the same grader, version and round gave
+    on the same check of the original. No gold is needed.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
         A verdicts frame with originals and copies (``perturbation="all"``).
     attempts : pandas.DataFrame
-        Their attempts; source_attempt_id and perturbation identify the copies.
+        The attempts of the verdicts; source_attempt_id and perturbation identify the copies.
     by : str or sequence of str, default ()
         Columns to group by; ``perturbation`` is always one of them.
     exclude_checks : str or sequence of str, default ()
@@ -267,7 +267,7 @@ def perturbed(
         weighing equally; n counts cases; p_value by inverting the interval), n_pairs (verdicts
         compared), n_to_pass and n_to_fail (verdicts that changed), p_mcnemar (mid-p McNemar over
         verdicts, which assumes that the checks of an answer are independent), n_dropped (verdicts
-        on copies without a verdict on the original). Without copies no rows.
+        on copies without a verdict on the original). Without copies there are no rows.
 
     Raises
     ------
@@ -297,7 +297,7 @@ def perturbed(
 
 
 def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Join each verdict on a copy (``after``) with that on its original (``before``)."""
+    """Join each verdict on a copy (``after``) with the verdict on the original (``before``)."""
     about = attempts.set_index("attempt_id")[["source_attempt_id", "perturbation"]]
     copies = attempts["perturbation"].notna()
     lost = attempts[copies & attempts["source_attempt_id"].isna()]
@@ -319,7 +319,7 @@ def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -
 
 
 def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
-    """Estimate the effect of one perturbation."""
+    """Estimate the effect of one perturbation on the verdicts."""
     decided = pairs[pairs["before"].notna() & pairs["after"].notna()]
     n_dropped = len(pairs) - len(decided)
     to_pass = int((decided["after"] > decided["before"]).sum())

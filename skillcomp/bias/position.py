@@ -1,4 +1,4 @@
-"""Position bias in pairwise judgements: does the answer that is shown first win for that reason."""
+"""Position bias in pairwise judgements: whether an answer wins because it is shown first."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def position(
         The column that names the pair in another layout; by default the first column present of
         pair, pair_id, comparison, case_id, question_id, id.
     winner_names : {"answer", "position"}, default "answer"
-        In another layout, what a winner ``"A"`` means. ``answer``: always the same answer, the
-        one shown first in order AB (or 1) and second in BA (or 2), so a grader that prefers one
-        answer says A twice. ``position``: the answer shown first in either order, so a grader that
-        prefers one answer says A and then B.
+        In another layout, what a winner ``"A"`` means. With ``answer`` it is the same answer in
+        both orders, the one shown first in order AB (or 1) and second in BA (or 2): a grader that
+        always prefers that answer has A twice. With ``position`` it is whichever answer is shown
+        first: the same grader has A and then B.
     ties : sequence of str, default ("tie", "draw", "equal", "both", "neither", "c", ...)
         Words in ``winner`` that name neither answer, in any letter case. Such rows, and those
         with a missing winner, have no winner; any other word raises.
@@ -89,11 +89,11 @@ def position(
     -------
     pandas.DataFrame
         Three rows per ``by``: measure ``position_consistency`` (share of the pairs with the same
-        winner in both orders), ``first_wins_if_inconsistent`` (share of the other pairs in which
-        the first shown won twice; p_value against 1/2), and ``position_points`` (how many
-        percentage points more often an answer wins when it is shown first, paired, cases weighing
-        equally). Extra columns: n_consistent, n_first_twice, n_second_twice, n_dropped (pairs
-        without a winner in both orders).
+        winner in both orders), ``first_wins_if_inconsistent`` (among the other pairs, the share
+        in which the answer shown first won both times; p_value tests it against 1/2), and
+        ``position_points`` (how many percentage points more often an answer wins when it is shown
+        first, paired, cases weighing equally). Extra columns: n_consistent, n_first_twice,
+        n_second_twice, n_dropped (pairs without a winner in both orders).
 
     Raises
     ------
@@ -151,7 +151,7 @@ def position_intervals(
     )
     if not inconsistent.any():
         first_share = replace(first_share, note="every pair is consistent")
-    # the answer shown first in order 1 loses order 2 exactly if the one shown first there wins
+    # wins - 1 = first_1 - (1 - first_2): win of an answer shown first minus its win shown second
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
@@ -196,20 +196,20 @@ def position_change(
         shape: measure ``position_consistency_change`` (share of pairs with the same winner in both
         orders, minus that of the reference; from -1 to 1, above 0 if more consistent), n counts
         pairs. Extra columns: reference, rate and reference_rate, n_gained (consistent with this
-        grader only), n_lost (with the reference only), n_dropped (pairs without a winner in one
-        order by one grader), p_items (mid-p McNemar with pairs as independent). NaN with a note if
-        there is no common pair.
+        grader only), n_lost (with the reference only), n_dropped (pairs for which a grader
+        has no winner in an order), p_items (mid-p McNemar with pairs as independent). NaN with a
+        note if there is no common pair.
 
     Raises
     ------
     FrameError
-        As :func:`position`; or if the reference is missing or the only grader, or ``by`` names
-        the column ``grader``.
+        As in :func:`position`. Also if the reference is missing or is the only grader, or if
+        ``by`` names the column ``grader``.
 
     Notes
     -----
     p_value is the mid-p McNemar test on consistent and inconsistent pairs with the case as unit:
-    the changes of a case, or of cases that contrast, are exchanged together. The interval is that
+    the changes of a case, or of a contrast pair, are exchanged together. The interval is that
     of :func:`skillcomp.reliability.drift`. A grader may be consistent and wrong.
 
     References
@@ -259,7 +259,7 @@ def position_change(
 
 
 def _change_row(both: pd.DataFrame, ci_level: float) -> dict[str, Any]:
-    """Estimate the change in consistency of one grader against the reference."""
+    """Estimate the difference in consistency between one grader and the reference."""
     measure = "position_consistency_change"
     common = both.dropna(subset=["consistent", "consistent_old"])
     n_dropped = len(both) - len(common)
@@ -282,9 +282,10 @@ def first_wins(
     ties: Sequence[str] = TIES,
     cases: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Reshape judgements to one row per pair: whether the first shown won, in each order.
+    """Reshape judgements to one row per pair, with the result in each order.
 
-    Columns: ``by``, case, pair, cluster, first_1 and first_2 (1, 0 or NaN).
+    Columns: ``by``, case, pair, cluster, first_1 and first_2 (1 if the answer shown first won in
+    order 1 or 2, 0 if it lost, NaN without a winner).
     """
     require_frame(pairwise, "pairwise")
     words = [_normalised_word(word) for word in ([ties] if isinstance(ties, str) else ties)]
@@ -325,7 +326,7 @@ def _require_one_grader(long: pd.DataFrame, by: Sequence[str]) -> None:
 
 
 def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> pd.Series:
-    """Assign clusters: the judgements of a case and of the cases that it contrasts with."""
+    """Assign to one cluster the judgements of a case and of the cases linked to it."""
     if cases is None:
         return long.groupby("_case", sort=False, dropna=False).ngroup()
     if "case_id" not in long.columns:
@@ -336,7 +337,7 @@ def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> p
     cases = check(cases, "cases")
     case_id = long["case_id"].astype("str")
     skill = long["skill"] if "skill" in long.columns else pd.Series(pd.NA, index=long.index)
-    # a case id that only one skill has identifies that skill
+    # infer a missing skill from a case id that only one skill has
     unique = cases.drop_duplicates(CASE).drop_duplicates("case_id", keep=False)
     inferred = case_id.map(unique.set_index("case_id")["skill"])
     rows = pd.DataFrame({"skill": skill.fillna(inferred).astype("str"), "case_id": case_id})
@@ -344,7 +345,7 @@ def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> p
 
 
 def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.DataFrame:
-    """Add pair, order, case and whether the first shown won to a pairwise frame."""
+    """Convert a pairwise frame: add pair, order, case and whether the answer shown first won."""
     pairwise = check(pairwise, "pairwise")
     names = pairwise[["first", "second"]].to_numpy(dtype=object)
     sorted_names = np.sort(names, axis=1)
@@ -364,7 +365,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
         )
     return pairwise.assign(
         _pair=[" against ".join(answers) for answers in sorted_names],
-        # order 1 shows the alphabetically first answer first
+        # order 1 is the one that shows the alphabetically first answer first
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
         _case=pairwise.groupby(CASE, dropna=False).ngroup(),
         _first=by_id.fillna(by_place),
@@ -374,7 +375,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
 def _from_other_layout(
     pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
 ) -> pd.DataFrame:
-    """Add pair, order, case and whether the first shown won to a frame of another layout."""
+    """Convert a frame of another layout: add pair, order, case and whether the first won."""
     require_known("winner_names: found", winner_names, ["answer", "position"])
     columns = [str(name) for name in pairwise.columns]
     column = pair or next((name for name in _PAIR_COLUMNS if name in columns), None)

@@ -74,7 +74,7 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
 
 
 def _contrast_links(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return skill, case_id and contrast_of of each row; contrast_of is NA if there is no such column."""
+    """Return skill, case_id and contrast_of of each row, NA if there is no contrast_of."""
     if "contrast_of" in frame.columns:
         return frame[[*CASE, "contrast_of"]].astype("str")
     return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
@@ -315,7 +315,7 @@ def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
 
 
 def few_skills(n_skills: int) -> str:
-    """Return why ``n_skills`` are too few for a claim about skills in general; empty if they suffice."""
+    """Return why the skills are too few for a general claim; empty if they suffice."""
     if n_skills == 1:
         return ONE_SKILL
     if n_skills < MIN_SKILLS:
@@ -342,7 +342,7 @@ def claim(
     if few := few_skills(n_skills):
         return cases, few if n_skills == 1 else f"these cases only: {few}"
     if delta and n_skills <= HARDLY_ENOUGH:
-        # if every skill has the delta d, the lower limit is -1 + (1 + d) q, q a quantile of Beta(n, c)
+        # if all skills have delta d, the lower limit is -1 + (1 + d) q, q a quantile of Beta(n, c)
         least = 1.0 / float(beta.ppf(0.025, n_skills, DELTAS.c)) - 1.0
         return skills, (
             f"{n_skills} skills: hardly any delta can exclude 0 (the same delta in all of them "

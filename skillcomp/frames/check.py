@@ -20,7 +20,8 @@ from skillcomp.frames.contracts import ABOVE_ZERO, CONTRACTS, TEXT, TIME, Contra
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # distinct bad values named in a message
-_NUMBERS = (int, float, Decimal, np.number, np.bool_)  # listed because a Decimal is not a numbers.Real
+# Decimal is listed because it is not a numbers.Real
+_NUMBERS = (int, float, Decimal, np.number, np.bool_)
 _TIMES = "times (ISO 8601)"
 _EXPECTED = {
     "str": "text",
@@ -103,7 +104,7 @@ def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.Data
     for name, dtype in dtypes.items():
         if name in frame.columns and not _has_dtype(frame[name].dtype, dtype):
             try:
-                # assign an array: a Series would be aligned by index, which fails if the index has duplicates
+                # assign an array: a Series would be aligned by an index that may hold duplicates
                 changed[name] = convert(frame[name].reset_index(drop=True), dtype).array
             except ConversionError as error:
                 problems.append(f"column '{name}': {error}")
@@ -296,7 +297,7 @@ def _problems_of_values(frame: pd.DataFrame, contract: Contract) -> Iterator[str
 def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iterator[str]:
     allowed = contract.allowed[name]
     odd = values[~(values.isin(allowed) | values.isna())]
-    # a user's own dimensions are allowed if all of them are the user's own
+    # a user's own dimensions are allowed unless one of them looks like C1 to C9
     if odd.empty or (name in contract.own and dimension_family(values.unique()) is not DIMENSIONS):
         return
     hint = suggest(str(odd.iloc[0]), [str(word) for word in allowed])

@@ -247,7 +247,7 @@ def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
 
 
 def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
-    """Number the distinct combinations of values in the columns ``names``.
+    """Assign a code to each distinct combination of values in the columns ``names``.
 
     Returns the code of each row, and the position of the first row with each code. Codes start at
     0, in order of first appearance; a missing value counts as a value of its own.
@@ -257,12 +257,13 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     # ngroup() numbers combinations with missing values last; factorize() restores the order
     code, numbers = pd.factorize(grouped(frame, names).ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]  # backwards, so that the first row of a code is written last
+    # backwards, so that the first row with a code is written last and stays
+    first[code[::-1]] = np.arange(len(code))[::-1]
     return code, first
 
 
 def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows with the given value in each column; a missing value matches missing values."""
+    """Return the rows with the given value in each column; missing values match each other."""
     for name, value in values.items():
         same = frame[name].isna() if pd.isna(value) else frame[name].eq(value)
         frame = frame[same.fillna(False).astype(bool)]

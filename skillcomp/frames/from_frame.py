@@ -20,7 +20,7 @@ from skillcomp.frames.reference_labels import ITEM
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _WHAT = "from_frame"
-# Words that tables use for each condition; compared without case, blanks, "_" and "-".
+# Words that tables use for each condition; compared in lower case, with "_" and "-" as blanks.
 _CONDITIONS = {
     "baseline": "baseline|base|control|without|no|off|0|false|no skill|without skill"
     "|without the skill|without a skill|noskill|unassisted|w/o|w/o skill|w/o skill.md"
@@ -40,10 +40,10 @@ _TRUTHS: dict[str, bool | None] = {
 }
 _DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(_NO_VALUE)}
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
-_SHOWN = 5  # names of tries listed in a warning
+_SHOWN = 5  # number of names of repeats that a warning lists
 _FACTS = ("prompt", "transfer", "dimension", "contrast_of")
 _OF_ANSWERS = ("answer", "seconds", "cost_usd")
-# role, column, and the value if no column was named
+# argument, column of the frames, and the value of that column if the argument is not given
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
     ("case", "case_id", None),
@@ -54,7 +54,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader_version", "grader_version", None),
 )
 _CELL = [*CASE, "condition", "agent"]
-_FEW_VALUES = 12  # a column with more distinct values does not name graders or tries
+_FEW_VALUES = 12  # a column with more distinct values does not name graders or repeats
 _TRY = [*_CELL, "repeat"]
 _Columns = dict[str, pd.Series]
 
@@ -127,21 +127,25 @@ def from_frame(
         empty value ("n/a", "", NaN) is a missing verdict, never a fail. Scores are not accepted:
         apply a cut-off first.
     repeat : hashable, optional
-        Number of the try at the case, from 0 or from 1, or a name of the try. Without ``repeat``
-        and ``check``, rows that share case, condition, agent and grader are numbered in order.
+        Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
+        ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
+        repeats, numbered in the order of the rows.
     check, check_kind : hashable, optional
-        Id of the check, and its kind, ``positive`` or ``negative``. Without ``check`` a row is the
-        verdict on a whole answer.
+        Columns with the id of the check and with its kind, ``positive`` or ``negative``. Without
+        ``check`` a row is the verdict on a whole answer.
     grader, grader_version, agent : hashable, optional
-        Grader, its version, and the agent that answered. The default grader is "own".
+        Columns with the grader, its version, and the agent that answered. The default grader is
+        "own".
     attempt : hashable, optional
-        Ids of the answers. Default: made of skill, case, condition, agent and repeat.
+        Column with the ids of the answers. Default: ids made of skill, case,
+        condition, agent and repeat.
     dimension, transfer, contrast_of, prompt : hashable, optional
-        Columns about the case, the same in each of its rows: its dimension (C1 to C9, or only
-        other names, become ``comprehension_dimension``; a mixture stays in ``dimension``), near
-        or far, the id of its twin, its text.
+        Columns about the case, with one value in all rows of a case: its dimension, its transfer
+        distance (near or far), the id of its twin, and its prompt. If the dimensions are all C1
+        to C9, or all other names, they become ``comprehension_dimension``; a mixture stays in
+        ``dimension``.
     answer, seconds, cost_usd : hashable, optional
-        Columns about the answer, the same in each of its rows.
+        Columns about the answer, with one value in all rows of an answer.
     gold : hashable or pandas.DataFrame, optional
         Reference labels: a column of the table, or a frame of labels. Such a frame has the columns
         that identify an item in the table (``attempt``, or skill, case, condition, repeat and
@@ -163,14 +167,14 @@ def from_frame(
     ------
     FrameError
         With one sentence per problem: a missing column (and the most similar one), a missing key,
-        an unknown word, a value that differs between the rows of a case or an answer, two verdicts
-        on the same thing.
+        an unknown word, a value that differs between the rows of a case or an answer, or two
+        verdicts of a grader on the same check of an answer.
 
     Warns
     -----
     FrameWarning
-        Once, with all values that were converted or mapped, their numbers of rows, and labels that
-        match no row.
+        One warning that lists the values that were converted or mapped, with their numbers of rows,
+        and the labels that match no row.
 
     See Also
     --------
@@ -233,14 +237,14 @@ def from_frame(
 
 
 class _TableReader:
-    """Reader of one table; collects the problems and the changes made."""
+    """Reader of one table, which collects the problems found and the changes made."""
 
     def __init__(self, names: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
         self.problems: list[str] = []
         self.changes: list[str] = []
-        # how repeats were numbered; the gold frame uses the same numbers
+        # how the repeats were numbered, kept so that a gold frame gets the same numbers
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
@@ -252,7 +256,7 @@ class _TableReader:
             raise FrameError(problem_list(_WHAT, self.problems), self.problems)
 
     def warn(self) -> None:
-        """Warn once, with all the changes."""
+        """Give one warning that lists all changes."""
         if self.changes:
             lines = "".join(f"\n- {change}" for change in self.changes)
             warnings.warn(f"{_WHAT} read the table so:{lines}", FrameWarning, stacklevel=3)
@@ -268,7 +272,7 @@ class _TableReader:
         self.changes.append(f"{self.column_label(role)}: {change}")
 
     def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
-        """Return the named columns by argument; a column that is not there is a problem."""
+        """Return the columns that arguments name, by argument; report those that are not there."""
         for role in required:
             if role not in self.names:
                 self.problems.append(f"{role}= is needed: name the column of the table.")
@@ -311,7 +315,7 @@ class _TableReader:
     def mapped(
         self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str
     ) -> pd.Series:
-        """Map words to their meanings; an unknown word is a problem, a mapped word a change."""
+        """Map words to meanings; report unknown words as problems, mapped words as changes."""
         plain = {word: _plain_word(word) for word in pd.unique(values[values.notna()])}
         meanings = {word: words.get(key) for word, key in plain.items()}
         unknown = [word for word, key in plain.items() if key not in words]
@@ -331,7 +335,7 @@ class _TableReader:
         self.add_change(role, f"{', '.join(parts)}.")
 
     def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """Check a frame; problems name the column of the original table."""
+        """Check a frame; report problems with the names of the columns in the original table."""
         try:
             return check_frame(frame, kind)
         except FrameError as error:
@@ -366,7 +370,7 @@ class _TableReader:
         return rows
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
-        """Convert conditions to text; words with a known meaning become that condition."""
+        """Convert conditions to text; replace known words by the name of the condition."""
         meanings: dict[Any, str] = {}
         meant: dict[str, Any] = {}
         plainly = True
@@ -402,7 +406,7 @@ class _TableReader:
         return values.map(meanings, na_action="ignore").astype("str")
 
     def repeats(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
-        """Return the number of each row's try at its case, from 1."""
+        """Return each row's repeat, numbered from 1 within its case, condition and agent."""
         if "repeat" in columns:
             return self.as_tries(columns["repeat"])
         if "attempt" in columns:
@@ -423,7 +427,7 @@ class _TableReader:
         return numbers.astype("Int64")
 
     def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
-        """Return a hint at the ignored columns in which rows numbered as repeats differ."""
+        """Return a hint that names the ignored columns in which supposed repeats differ."""
         place = rows.groupby(_CELL, dropna=False).ngroup()
         names = [
             f"'{name}'"
@@ -456,7 +460,7 @@ class _TableReader:
         return names.map(self.tries).astype("Int64")
 
     def attempt_ids(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
-        """Return the ids of answers: the named column, or ids made of skill, case, condition ..."""
+        """Return the id of each answer: the given one, or one made of skill, case and so on."""
         if "attempt" not in columns:
             return _made_ids(rows)
         ids = self.as_texts(columns["attempt"], "attempt")
@@ -503,7 +507,7 @@ def _cases_frame(rows: pd.DataFrame, facts: _Columns, reader: _TableReader) -> p
 def _one_each(
     table: pd.DataFrame, unit: list[str], roles: Iterable[str], reader: _TableReader, what: str
 ) -> pd.DataFrame:
-    """Return one row per unit; a value that differs within a unit is a problem."""
+    """Return one row per unit; report values that differ between the rows of a unit."""
     for role in roles:
         several = table.groupby(unit)[role].nunique().gt(1)
         if several.any():
@@ -511,7 +515,7 @@ def _one_each(
             name = "/".join(first) if isinstance(first, tuple) else first
             count = f"{plural(int(several.sum()), what)}; the first: '{name}'"
             reader.add_problem(role, f"differs between the rows of one {what} ({count}).")
-    # the first value that is not missing, which need not be in the first row
+    # first() takes the first value that is not missing, which need not be in the first row
     return table.groupby(unit, sort=False, as_index=False).first()[list(table.columns)]
 
 
@@ -528,7 +532,7 @@ def _verdicts_frame(rows: pd.DataFrame, columns: _Columns, reader: _TableReader)
         words = {word: word for word in ("positive", "negative")}
         allowed = "'positive', 'negative' or missing"
         verdicts["check_kind"] = reader.mapped(kinds, "check_kind", words, allowed)
-    # the reason for a missing verdict is unknown: its status is missing, too
+    # a missing verdict gets no status, because the reason why it is missing is unknown
     return verdicts.assign(status=rows["passed"].notna().map({True: "ok", False: None}))
 
 
@@ -549,7 +553,7 @@ def _labels_inside(columns: _Columns, rows: pd.DataFrame, reader: _TableReader) 
 def _labels_beside(
     gold: pd.DataFrame, labeller: Hashable | None, rows: pd.DataFrame, reader: _TableReader
 ) -> pd.DataFrame:
-    """Return the labels of a separate frame, joined by the columns that identify an item."""
+    """Return the labels of a separate frame, matched by the columns that identify an item."""
     require_frame(gold, f"{_WHAT}: gold")
     keys: tuple[str, ...] = ("skill", "case", "condition", "agent", "repeat")
     if "attempt" in reader.names:
@@ -582,7 +586,7 @@ def _labels_beside(
         if name in gold.columns:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
-    # a gold frame may contain one condition only
+    # leave out the warning about a missing baseline: gold may cover a single condition
     changes = [change for change in other.changes if "none is 'baseline'" not in change]
     reader.changes += [f"gold: {change}" for change in changes]
     matches = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
@@ -607,7 +611,7 @@ def _made_ids(rows: pd.DataFrame) -> pd.Series:
 
 
 def _row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
-    """Return the rows of some columns as tuples, None for a missing value."""
+    """Return the columns ``names`` as one tuple per row, with None for a missing value."""
     columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
     return list(zip(*columns, strict=True))
 
@@ -625,10 +629,10 @@ def _as_name(value: Any) -> str | None:
 
 
 def _plain_word(value: Any) -> str:
-    """Return a word in lower case, with single blanks for blanks, ``_`` and ``-``."""
+    """Return a word in lower case, with one blank for each run of blanks, ``_`` and ``-``."""
     text = str(value) if isinstance(value, bool | np.bool_) else _as_name(value)
     if text is None:
-        return "\0"  # equals no word
+        return "\0"  # matches no known word
     return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
 
 

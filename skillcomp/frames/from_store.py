@@ -2,7 +2,7 @@
 
 By default a reader returns the plain study: unperturbed attempts, first gradings, and one gold
 label per item if labels were adjudicated. Arguments add perturbed copies, later rounds of grading
-and single labellers.
+and the labels of single labellers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
 PLAIN = "none"
-_DIGITS = 12  # of a sha256: enough to distinguish two texts
+_DIGITS = 12  # digits of a sha256 that are shown; enough to distinguish two texts
 
 
 def cases(store: RunStore) -> pd.DataFrame:
@@ -115,9 +115,9 @@ def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None
     store : RunStore
         The recorded study.
     perturbation : str or sequence of str, optional
-        None (default) selects the unperturbed attempts; ``"all"`` all attempts; one or several
-        names (such as ``"pad"``) those perturbed copies; ``"none"`` in a sequence the unperturbed
-        attempts.
+        None (default) selects the unperturbed attempts, ``"all"`` selects all attempts, and one or
+        several names (such as ``"pad"``) select the copies with these perturbations. In a
+        sequence, ``"none"`` means the unperturbed attempts.
 
     Returns
     -------
@@ -129,8 +129,8 @@ def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None
     Raises
     ------
     FrameError
-        If the store has no such perturbation, or holds only a trial of the wiring
-        (``skillcomp evaluate --mock``).
+        If the store has no such perturbation, or holds only a trial run with
+        mock answers (``skillcomp evaluate --mock``).
     """
     _require_measured(store)
     frame = _stored_frame(store.table("attempts"), "attempts")
@@ -219,7 +219,7 @@ def verdicts(
 
 
 def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out malformed verdicts that a later request replaced."""
+    """Leave out malformed verdicts for which a later request gave another verdict."""
     malformed = frame["status"].eq("malformed")
     if not malformed.any():
         return frame
@@ -256,7 +256,7 @@ def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray)
         answer = texts[at]
         if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
             continue
-        if quote in answer:  # then the normalised answer contains it, too
+        if quote in answer:  # an exact match remains one after normalisation, so skip that
             flags[row] = True
             continue
         if at not in plain:
@@ -370,8 +370,8 @@ def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) 
     Parameters
     ----------
     store : RunStore
-        The recorded study; the traces of all its attempts are read, also of those without an
-        answer.
+        The recorded study; the traces of all its attempts are read, including those without
+        an answer.
     perturbation : str or sequence of str, optional
         As in :func:`skillcomp.frames.attempts`.
 
@@ -383,8 +383,8 @@ def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) 
         retry, error, other), tool (its name; for kind other, the type of the event), text (the
         text or name; for a command, the command), status (completed, failed, declined,
         in_progress), exit_code (of a command; NA if not reported), read_only (NA if unknown),
-        in_subagent, input_tokens, cached_tokens and output_tokens. One event of each token report
-        has its tokens and all others have NA, so the tokens can be summed. An attempt without a
+        in_subagent, input_tokens, cached_tokens and output_tokens. The tokens of a
+        report are in one event and NA in all others, so they can be summed. An attempt without a
         trace has no row.
 
     Notes
@@ -416,8 +416,8 @@ def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None
     Returns
     -------
     pandas.DataFrame
-        The rows of :func:`events` of kind command, without declined ones, with their ordinal there
-        and the command in ``text``.
+        The rows of :func:`events` with kind ``command``, except declined commands. ``text`` is the
+        command and ``ordinal`` its place among all events of the attempt.
     """
     frame = events(store, perturbation=perturbation)
     ran = frame["kind"].eq("command") & frame["status"].ne("declined").fillna(True)
@@ -425,7 +425,7 @@ def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None
 
 
 def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
-    """Return what each run was made with, and what changed since the run before.
+    """Return the skills, prompts, agent and settings of each run, and what changed since the last.
 
     Parameters
     ----------
@@ -516,14 +516,14 @@ _TYPES = {
 def _attempt_rows(
     store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
 ) -> pd.DataFrame:
-    """Return the keys of the selected attempts and further columns, unchecked."""
+    """Return the keys and the given columns of the selected attempts, without a check."""
     table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
     frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
     return frame[_has_perturbation(frame["perturbation"], perturbation)]
 
 
 def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
-    """Convert a stored table to the columns and dtypes of its contract, unchecked."""
+    """Convert a stored table to the columns and dtypes of its contract, without a check."""
     columns = CONTRACTS[kind].columns
     selected = table.select([name for name in columns if name in table.column_names])
     frame: pd.DataFrame = selected.to_pandas(types_mapper=_TYPES.get)
@@ -532,7 +532,7 @@ def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
 
 
 def _stored_names(argument: str | Sequence[str], present: Iterable[str], what: str) -> list[str]:
-    """Return an argument as a list of names; raise FrameError if one is not in the store."""
+    """Return an argument as a list of names; FrameError if the store lacks one of them."""
     names = as_list(argument)
     if not all(isinstance(name, str) for name in names):
         raise FrameError(f"{what}: found {argument!r}; allowed: a name, several names or 'all'.")

@@ -89,7 +89,7 @@ def outcomes(
     n_passed = np.bincount(code, weights=decided & passed)
     total = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))
     n_scores = np.bincount(code, weights=scored)
-    # the suite may have lost checks since the grading: count at least those with a verdict
+    # a check may have been removed from the suite after grading: count at least the graded ones
     n_checks = np.maximum(table["n_checks"].to_numpy(dtype=float), np.bincount(code))
     table = table.assign(
         n_checks=n_checks,
@@ -109,7 +109,7 @@ def outcomes(
 def _graders_present(
     graders_argument: str | Sequence[str] | None, graders: pd.Series
 ) -> list[str] | None:
-    """Return the names of the chosen graders, None for all; raise if one has no verdict."""
+    """Return the names of the chosen graders, None for all; FrameError if one has no verdict."""
     if graders_argument is None:
         return None
     names = as_list(graders_argument)
@@ -124,7 +124,7 @@ def _graders_present(
 def _case_facts(
     names: pd.DataFrame, cases: pd.DataFrame | None, n_checks_seen: NDArray[np.int64]
 ) -> pd.DataFrame:
-    """Return n_checks and the columns about each named case, in the order of the names."""
+    """Return n_checks and the facts about each case in ``names``, in the order of ``names``."""
     if cases is None:
         return pd.DataFrame({"n_checks": n_checks_seen}).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)

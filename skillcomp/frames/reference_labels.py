@@ -1,4 +1,4 @@
-"""One reference label per item and its join to verdicts; usable verdicts; excluded checks."""
+"""Reference labels (one per item) and their join to verdicts; usable verdicts and checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.check import as_list, check
 
 ITEM = ["attempt_id", "check_id"]
-# labeller of a label that several people had a part in
+# values of `labeller` for a label to which several people contributed
 ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
 # with more labellers than this a note gives their number instead of their names
 _NAMED = 4
@@ -25,17 +25,18 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
 
     - ``adjudicated``: the adjudicator's label. An adjudicator's row without a label decides
       nothing, since adjudicating a whole sheet leaves undisputed items blank;
-    - ``agreed``: no adjudicated label; all labellers with a label gave the same;
+    - ``agreed``: no adjudicated label; all labellers with a label gave the same one;
     - ``disputed``: the labellers differ and nobody adjudicated; ``passed`` is NA;
     - a name: the only labeller with a label or, if ``passed`` is NA, one of those without.
 
-    ``inclusion_probability`` comes from the row, else from another row of the item. ``borderline``
-    of an agreed or disputed label is True if one labeller set it. Labels of a single labeller are
-    returned unchanged. FrameError if labellers differ and nothing was adjudicated: the analysis
-    cannot choose between them. Keeping only adjudicated labels would be wrong: usually only
-    disputed items are adjudicated, so every error rate would rest on doubtful items.
+    ``inclusion_probability`` is that of the chosen row or, if missing, of another row of the item.
+    ``borderline`` of an agreed or disputed label is True if one labeller set it. Labels of a
+    single labeller are returned unchanged. Raise FrameError if labellers differ and nothing was
+    adjudicated, because the analysis cannot choose between the labels. Keeping only adjudicated
+    labels would be wrong: usually only disputed items are adjudicated, so every error rate would
+    rest on doubtful items.
     """
-    # unique() counts a missing name: those labels belong to a further labeller
+    # unique() also counts the missing name: labels without a name count as one more labeller
     names = list(gold["labeller"].unique())
     if len(names) <= 1:
         return gold
@@ -87,7 +88,7 @@ def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
 
 
 def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
-    """Join the columns of :func:`reference_labels` to verdicts, or to other items.
+    """Join the columns of :func:`reference_labels` to verdicts, or to other rows with item keys.
 
     All rows stay, in their order; ``settled_by`` is NA if gold has no row of the item.
     """
@@ -102,7 +103,7 @@ def usable(rows: pd.DataFrame) -> pd.Series:
 
 
 def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
-    """Return each verdict as 1 or 0, NaN if the grader failed (which is never a FAIL)."""
+    """Return each verdict as 1 or 0; NaN if the grader gave none, which never counts as FAIL."""
     return verdicts["passed"].where(usable(verdicts)).astype("float64")
 
 
@@ -119,7 +120,7 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Return a note on reference labels of attempts without a verdict, "" if there are none."""
+    """Return a note on labels of attempts without a verdict, or "" if there are none."""
     matched = labels["attempt_id"].isin(verdicts["attempt_id"])
     if matched.all():
         return ""
@@ -127,7 +128,7 @@ def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
 
 
 def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
-    """Return a note on how labels were settled, "" if all in the same way and none disputed.
+    """Return a note on how labels were settled; "" if all in the same way and none is disputed.
 
     Examples: ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out``, or ``gold: 100
     labels by anna, 95 by bob`` if people labelled different items.
@@ -153,7 +154,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
 def without_checks(
     frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
 ) -> pd.DataFrame:
-    """Leave out the rows of checks with an id that contains one of the texts (case-sensitive).
+    """Leave out checks with one of the texts ``exclude`` in their id; letter case matters.
 
     Examples
     --------

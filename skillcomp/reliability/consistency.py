@@ -54,7 +54,7 @@ def consistency(
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Bootstrap of cases for the chance-corrected coefficients.
+        Number of bootstrap resamples of cases for the chance-corrected coefficients, and seed.
 
     Returns
     -------
@@ -66,8 +66,8 @@ def consistency(
           ``krippendorff_alpha`` between rounds;
         - ``flip_rate``: share of items with different verdicts in different rounds;
         - ``case_flip_rate``: the same share within each case, averaged over cases;
-        - ``attempt_flip_rate``: share of attempts with a different outcome (every check passed),
-          among attempts with the same checks decided in all rounds;
+        - ``attempt_flip_rate``: share of attempts with an outcome (whether every check passed)
+          that differs between rounds, among attempts with every check decided in every round;
         - ``pass_rate_change``: pass rate of the last round minus that of the first.
 
         Extra column: n_rounds. NaN with a note if nothing was graded twice.
@@ -134,7 +134,7 @@ def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:
 
 
 def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
-    # without a verdict on every check an attempt has no outcome in that round
+    # an attempt without a verdict on every check has no outcome in that round
     full = wide.notna().all(axis=1).groupby(level=["cluster", "attempt_id"], sort=False).all()
     passed = wide.groupby(level=["cluster", "attempt_id"], sort=False).min()[full]
     if passed.empty:
@@ -173,8 +173,8 @@ def flip_rates(
     -------
     pandas.DataFrame
         One row per ``by``, skill and case that was graded twice: the estimates columns (measure
-        ``flip_rate``, n counts items graded twice) and n_flipped. The interval is the bounded one
-        and treats the checks of the case as independent, as the note says.
+        ``flip_rate``, n counts items graded twice) and n_flipped. The interval is that
+        of ``bounded_mean`` with the checks of the case as independent, as the note says.
 
     Raises
     ------

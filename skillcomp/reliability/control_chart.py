@@ -13,7 +13,7 @@ from skillcomp.frames.estimates import By, groups, listed, refuse_pooling, requi
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
 _TIMES = ("time", "graded_at")
-# dtypes inferred by pandas that have an order in time; text has none
+# dtypes (as pandas infers them) with an order in time; text is not among them
 _MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]
@@ -40,7 +40,7 @@ def chart(
     p0, p1 : float
         Tolerated error rate, and the higher one that should be detected quickly.
     arl : float
-        Desired mean number of checks to a false alarm at ``p0``; it determines the limit.
+        Desired mean number of checks until a false alarm at ``p0``; it determines the limit.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``: one chart per group.
     time : str, optional
@@ -113,7 +113,7 @@ def chart(
 
 
 def _chart_limit(p0: float, p1: float, arl: float) -> int:
-    """Compute the limit of the chart; FrameError if the settings allow none."""
+    """Compute the limit of the chart; FrameError if no limit fits the settings."""
     try:
         up, down = cusum_steps(p0, p1)
         return cusum_limit(p0, up=up, down=down, arl=arl)
@@ -134,7 +134,7 @@ def _error_flags(frame: pd.DataFrame) -> pd.Series:
 
 
 def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
-    """Select the times that give the order; None if there are none."""
+    """Select the times that give the order of the rows; None if there are no times."""
     if name is not None:
         require_columns(frame, [name], "reliability.chart: time")
     # a verdicts frame has the column even if no time was recorded
@@ -162,7 +162,7 @@ def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
 
 
 def _as_boolean(values: pd.Series, name: str) -> pd.Series:
-    odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]  # a list too
+    odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]  # a list is odd, too
     if odd:
         raise FrameError(
             f"gold_checks: column '{name}': found {odd[0]!r}; allowed: True, False or missing."

@@ -66,8 +66,8 @@ def drift(
     """Estimate how the verdicts on the same checks change with the grader version.
 
     Every other grader version is compared with the reference over the items (attempt x check)
-    that both decided. Items weigh alike; the case is the unit of evidence in every interval and
-    test, because checks of a case are not independent.
+    that both decided. Items have equal weight; the case is the unit of evidence in every
+    interval and test, because checks of a case are not independent.
 
     Parameters
     ----------
@@ -87,18 +87,19 @@ def drift(
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Permutations of versions within cases, for the p-value of Cochran's Q.
+        Number of permutations of versions within cases for the p-value of Cochran's Q, and seed.
 
     Returns
     -------
     pandas.DataFrame
         Rows per ``by`` and compared grader and grader_version, in the estimates shape:
 
-        - ``pass_rate_change``: its pass rate minus that of the reference; p by inverting the
-          interval;
-        - ``sensitivity_change``: the same among gold passes, and ``specificity_change``: change in
-          the share failed among gold fails; both are below 0 if the version is worse. p is
-          McNemar's mid-p with the flips of a case exchanged together, p_adjusted Holm over the two;
+        - ``pass_rate_change``: pass rate of the compared version minus that of the reference; its
+          p-value inverts the interval;
+        - ``sensitivity_change``: the same change among gold passes, and ``specificity_change``: the
+          change in the share failed among gold fails. Both are below 0 if the version is worse.
+          p_value is McNemar's mid-p with the flips of a case exchanged together; p_adjusted is
+          Holm's over these two measures;
         - ``severity_shift``: logits, above 0 if more severe (passes fewer of the same items),
           below 0 if more lenient; conditional logit (Rasch);
         - ``cochran_q``: one row per ``by`` with three or more versions, grader NA: the statistic
@@ -124,7 +125,7 @@ def drift(
     Notes
     -----
     The interval of a change is :func:`skillcomp.stats.bounded.bounded_mean` of the changes of the
-    items, cases as clusters. It and the mid-p test approximate the same question in different ways
+    items, cases as clusters. This interval and the mid-p test are different approximations
     and may disagree near the level, so the row has both p-values. The severity shift is
     log(lost / gained) with a cluster-robust standard error; if one of the two is 0, half an item is
     added to both. Holm's family is sensitivity and specificity of one comparison. A missing or
@@ -188,7 +189,7 @@ def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[
 def _change_row(
     measure: str, pair: Pair, label: float | None, level: float, why: str
 ) -> dict[str, Any]:
-    """Estimate one paired change; specificity counts FAILs, so its verdicts are inverted."""
+    """Estimate one paired change; for specificity, which counts FAILs, invert the verdicts."""
     items, n_dropped = pair.decided_items(label)
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
     if label == 0.0:
@@ -206,7 +207,8 @@ def paired_change(
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change in the rate over the same items, with both rates and p-values.
 
-    The p-value is that of versions exchanged within clusters, or of the interval itself.
+    The p-value is from exchanging the versions within clusters or, without ``exchanged``, from
+    inverting the interval.
     """
     clusters = cluster.to_numpy()
     change = bounded_mean(new - old, clusters, quantity=DELTAS, null=0.0, ci_level=level)
@@ -280,7 +282,7 @@ def flipped(
 
     See Also
     --------
-    flip_counts : How many flipped and how many did not.
+    flip_counts : The numbers of verdicts that flipped and that did not.
     """
     what = "reliability.flipped"
     reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
@@ -350,14 +352,14 @@ def _reference_pairs(
 
 @dataclass(frozen=True)
 class Pair:
-    """Items that a version or the reference decided; column ``both``: whether both did."""
+    """Items that a version or the reference decided; ``both`` marks those decided by both."""
 
     grader: str
     version: str
     items: pd.DataFrame
 
     def decided_items(self, label: float | None = None) -> tuple[pd.DataFrame, int]:
-        """Select the items that both decided, and count the others; one gold label, or all."""
+        """Select the items that both decided and count the others; all, or one gold ``label``."""
         items = self.items if label is None else self.items[self.items["gold"].eq(label)]
         return items[items["both"]].reset_index(drop=True), int((~items["both"]).sum())
 
@@ -389,7 +391,7 @@ def graded_versions(
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Version:
-    """Find name and version of the reference grader; raise FrameError if it cannot be one."""
+    """Find name and version of the reference grader; FrameError if none or several match."""
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]
@@ -430,7 +432,7 @@ def _name_and_version(reference_grader: Reference) -> tuple[str, str | None]:
 def pairs_with_reference(
     part: pd.DataFrame, reference: Version, labels: pd.DataFrame | None
 ) -> Iterator[Pair]:
-    """Yield the items of each other version next to those of the reference, with gold labels."""
+    """Yield each other version paired item by item with the reference, with gold labels."""
     old = part[part["grader"].eq(reference[0]) & part["grader_version"].eq(reference[1])]
     names = {"verdict": "old", "rationale": "old_rationale"}
     old = old[[*ITEM, *names]].rename(columns=names)

@@ -1,4 +1,4 @@
-"""Failure modes: the six of the source report as labels of failed behaviours."""
+"""The six failure modes of the source report, as labels of failed behaviours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
-# In order of precedence, each with the data that decide it: without them the mode is unknown.
+# Modes in order of precedence, with the data that decide each; without the data it is unknown.
 _NEEDS: Mapping[str, str] = {
     "verbatim_copying": "check_kind, and the overlap of the answer",
     "leading_prompt_capitulation": "check_kind and comprehension_dimension",
@@ -67,18 +67,18 @@ def failure_modes(
         A verdicts frame. Only FAILs are labelled; a verdict that the grader failed to give is
         not a FAIL.
     attempts : pandas.DataFrame
-        An attempts frame: which skill was loaded.
+        An attempts frame, which shows the skill that was loaded.
     shared : pandas.DataFrame
         Result of :func:`skillcomp.overlap.score` on these attempts, with the lengths ``ngram``
         and ``short``.
     cases : pandas.DataFrame
-        A cases frame: comprehension_dimension, transfer, bloom, contrast_of.
+        A cases frame; reads comprehension_dimension, transfer, bloom and contrast_of.
     ngram : int, default 6
         Length in tokens of the n-grams that count as copying.
     short : int, default 3
         Length in tokens of the n-grams that distinguish a close paraphrase from coincidence.
     verbatim : str, default "verbatim"
-        Negative checks that forbid copying contain this text in their id.
+        Text in the ids of the negative checks that forbid copying.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def failure_modes(
     - verbatim_copying: a check against copying failed and the answer shares an n-gram of ``ngram``
       tokens with the loaded skill;
     - leading_prompt_capitulation: a negative check failed in C7, where prompts state a
-      misconception; not in the contrast member, whose prompt is right;
+      misconception; the twin with the correct prompt is excepted;
     - scope_reduction_softening: a negative check, which forbids partial compliance, failed in C4
       or C9;
     - near_far_failure: the skill was loaded and the case is far, while the same agent passes more
@@ -115,12 +115,12 @@ def failure_modes(
     - body_only_retrieval: the skill was loaded, the answer shares an n-gram of ``ngram`` tokens
       with it, and a positive check failed in a case that asks for more than understanding;
     - paraphrastic_regurgitation: the skill was loaded, a positive check failed, no n-gram of
-      ``ngram`` tokens is shared, and the share of ``short`` n-grams is above that of every answer
-      about the skill without it.
+      ``ngram`` tokens is shared, and the share of shared ``short`` n-grams is larger than in every
+      answer about the skill that was given without the skill.
 
     Failures without a mode failed in another way, most often by not knowing. The source report
-    names the modes without defining them; these rules are this library's reading. Read the
-    labelled rows before you count them.
+    names the modes without defining them; these rules are how this library interprets the
+    names. Read the labelled rows before you count them.
     """
     facts = _verdicts_with_facts(verdicts, attempts, shared, cases, ngram, short)
     failed = facts[facts["verdict"].eq(0.0)].reset_index(drop=True)
@@ -175,7 +175,7 @@ def _require_rows(
 
 
 def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
-    """Whether the agent had loaded the skill that it is judged on, by attempt."""
+    """Return whether the agent had loaded the skill that it is judged on, by attempt."""
     own = attempts["condition"].isin(["skill", "previous"]) & attempts["loaded_skill"].isna()
     return (own | attempts["loaded_skill"].eq(attempts["skill"])).astype(bool)
 
@@ -183,20 +183,20 @@ def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
 def _closeness_to_skill(
     shared: pd.DataFrame, loaded: pd.Series, ngram: int, short: int
 ) -> tuple[pd.Series, pd.Series]:
-    """By attempt: whether a long n-gram is shared; whether it is closer than without the skill."""
+    """Return by attempt whether it shares a long n-gram, and whether coincidence is exceeded."""
     columns = ["skill", "any_shared", "share"]
     copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
     brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()
     without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
     largest = brief["skill"].map(without.groupby("skill")["share"].max())
-    # coincidence is only known from answers that lacked the skill
+    # only answers without the skill show how much is shared by coincidence
     recorded = largest.notna() & brief["share"].notna()
     close = brief["share"].gt(largest).astype("boolean").where(recorded)
     return copied, close.set_axis(pd.Index(brief["attempt_id"]))
 
 
 def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
-    """Whether the same agent passes more than half of the behaviours on comparable near cases."""
+    """Return whether the agent passes over half of the behaviours on comparable near cases."""
     near = facts[facts["transfer"].eq("near") & facts["verdict"].notna()]
     same = ["agent", "skill", "condition", *GRADER]
     shares = []
@@ -208,7 +208,7 @@ def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
 
 
 def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
-    """Whether each mode applies to each failure, NA if the data it needs are not recorded."""
+    """Return whether each mode applies to each failure; NA if data it needs are not recorded."""
     kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
     against_copying = failed["check_id"].str.contains(verbatim, regex=False)
@@ -231,7 +231,7 @@ def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: st
     for mode in MODES:
         applies, needed = rules[mode]
         recorded = failed[needed].notna().all(axis=1)
-        # an answer without the skill cannot have failed in a way that needs it
+        # a mode that needs the skill never applies without it, so no data are needed to decide
         decided = recorded | ~loaded if mode in _NEEDS_SKILL else recorded
         columns[mode] = applies.astype("boolean").where(decided)
     return pd.DataFrame(columns)
@@ -267,7 +267,8 @@ def failure_mode_rates(
         mode is unknown; for ``none_of_these``, unlabelled failures for which some mode is
         unknown). A mode that is unknown for every failure is NaN with a note. If it is unknown for
         some, the share is a lower bound (for ``none_of_these`` an upper bound); if a preceding
-        mode is unknown for some of its labels, it is an upper bound. The note says which.
+        mode is unknown for some failures with this label, the share is an upper bound. The note
+        says which.
 
     Raises
     ------
@@ -289,7 +290,7 @@ def failure_mode_rates(
 def _mode_share(
     part: pd.DataFrame, mode: str | None, ci_level: float
 ) -> tuple[Interval, dict[str, int]]:
-    """Share and counts of a mode among failures, or of failures without any."""
+    """Return share and counts of a mode among the failures; None means failures without a mode."""
     unlabelled = part["mode"].isna()
     hit = unlabelled if mode is None else part["mode"].eq(mode)
     may_gain, may_lose = _possible_changes(part, mode, hit)
@@ -307,7 +308,7 @@ def _mode_share(
 def _possible_changes(
     part: pd.DataFrame, mode: str | None, hit: pd.Series
 ) -> tuple[pd.Series, pd.Series]:
-    """Failures that complete data might add to this mode, and those that they might take away."""
+    """Return the failures that complete data might add to this mode, and might take from it."""
     unknown = part[list(MODES)].isna()
     if mode is None:
         return hit & unknown.any(axis=1), hit & False
@@ -319,7 +320,7 @@ def _possible_changes(
 def _bound_notes(
     part: pd.DataFrame, mode: str | None, undecided: int, may_lose: pd.Series
 ) -> list[str]:
-    """Note how many failures are undecided, and which bound the share then is."""
+    """Note how many failures are undecided, and whether the share is a lower or upper bound."""
     lost, notes = int(may_lose.sum()), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:

@@ -67,9 +67,9 @@ def agreement(
         A verdicts frame with one version and round per grader, unless they are in ``by``.
     gold : pandas.DataFrame
         A gold frame. The reference is the adjudicated label, otherwise the label on which all
-        labellers agree or the only one. If these mix, the note has the number of each and of
-        disputed items, which are left out. The ceiling needs the labels of every labeller
-        (``frames.gold(store, labeller="all")``).
+        labellers agree or the only one. If labels of several of these kinds occur, the note
+        has the number of each kind and of disputed items, which are left out. The ceiling needs the
+        labels of every labeller (``frames.gold(store, labeller="all")``).
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
     cases : pandas.DataFrame, optional
@@ -77,7 +77,7 @@ def agreement(
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Bootstrap of cases for the intervals of the chance-corrected coefficients.
+        Number of bootstrap resamples of cases for the chance-corrected coefficients, and seed.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def agreement(
           gold, at most 1; n counts items;
         - ``sensitivity``, share of the gold passes that the grader passes, and ``specificity``,
           share of the gold fails that it fails;
-        - ``failure_share``, share of its gradings (labelled or not) without a verdict: malformed,
-          refused or an error;
+        - ``failure_share``, share of the grader's gradings, labelled or not, that gave no verdict
+          (malformed, refused or an error);
         - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the same items.
 
         Extra columns: ceiling (the same coefficient between labellers), prevalence (share of the
@@ -109,14 +109,14 @@ def agreement(
 
     Notes
     -----
-    Rates, including raw agreement: :func:`skillcomp.stats.bounded.bounded_mean` with cases as
-    clusters. Coefficients: bootstrap of whole cases, or the rescaled limits of the raw agreement
-    if the bootstrap can collapse. Report raw agreement and AC1 together with kappa, which falls
-    towards 0 if nearly all items pass. If labels were drawn with unequal probabilities, the rates
-    are those of the labelled items, with a note. Adjudication resolves disputes, so agreement with
-    adjudicated labels may exceed the agreement between labellers. For a fair comparison with the
-    ceiling, compare the grader with each labeller:
-    ``agreement(verdicts, gold[gold["labeller"] == name])``.
+    Intervals of rates and raw agreement are :func:`skillcomp.stats.bounded.bounded_mean` with cases
+    as clusters. Those of coefficients are from a bootstrap of whole cases or, if the bootstrap can
+    collapse, from rescaling the limits of the raw agreement. Report raw agreement and AC1 together
+    with kappa, which falls towards 0 if nearly all items pass. If labels were drawn with unequal
+    probabilities, the rates are those of the labelled items, with a note. Adjudication resolves
+    disputes, so agreement with adjudicated labels may exceed the agreement between labellers. For a
+    fair comparison with the ceiling, compare the grader with each labeller: ``agreement(verdicts,
+    gold[gold["labeller"] == name])``.
 
     References
     ----------
@@ -141,7 +141,7 @@ def agreement(
     checked = prepared(verdicts, "verdicts", names, "reliability.agreement")
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
     decided = checked.assign(verdict=known_verdict(checked), cluster=clusters_of(checked, cases))
-    # a label without a verdict has no skill or condition, so it is counted by grader only
+    # labels without a verdict have no skill or condition: count them only if groups are graders
     whole = set(names) <= set(GRADER)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
@@ -211,7 +211,7 @@ def coefficients(
 def _labeller_agreement(
     items: pd.DataFrame, raters: pd.DataFrame, lone: str, settings: dict[str, Any]
 ) -> dict[str, Interval]:
-    """Estimate the agreement between labellers on the items of this grader."""
+    """Estimate the agreement between labellers on ``items``."""
     if raters.shape[1] < 2:
         note, level = _FEW_LABELLERS.format(lone), settings["ci_level"]
         return {name: undefined(name, note, ci_level=level, n=0.0) for name in COEFFICIENTS}
@@ -235,7 +235,7 @@ def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
 
 
 def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
-    """Estimate the share of gradings without a verdict; the note has the kinds of failure."""
+    """Estimate the share of gradings without a verdict; the note lists the kinds of failure."""
     failed = part["verdict"].isna()
     share = bounded_mean(
         failed.to_numpy(), part["cluster"].to_numpy(), quantity=RATES, ci_level=ci_level

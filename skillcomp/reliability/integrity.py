@@ -87,8 +87,8 @@ def integrity(
     verbatim : str, default "verbatim"
         The overlap check decides negative checks with this text in their id.
     asks_evidence : mapping of str to bool, optional
-        By grader name, whether it was asked for evidence. By default a version is taken as asked
-        if it ever gave a quote or a rationale.
+        Whether each grader was asked for evidence, by grader name. By default a grader version
+        counts as asked if it ever gave a quote or a rationale.
 
     Returns
     -------
@@ -98,13 +98,13 @@ def integrity(
         grader_version, round, passed, then booleans, true if a rule is broken:
 
         - ``count_differs`` (RULE-1): the reply has more or fewer verdicts than behaviours;
-        - ``ids_differ`` (RULE-9): its ids are not those of the behaviours;
+        - ``ids_differ`` (RULE-9): the ids in the reply are not those of the behaviours;
         - ``quote_empty`` (RULE-2): no evidence quote;
         - ``quote_not_found``: the quote is not part of the answer, with white space and quotation
           marks normalised;
         - ``hedged_fail`` (RULE-6): a FAIL with a hedge in its rationale;
-        - ``softened_pass``: a PASS with a hedge in its rationale, possibly a softened FAIL: read
-          it;
+        - ``softened_pass``: a PASS with a hedge in its rationale; it may be a softened FAIL, so
+          read the rationale;
         - ``overlap_contradicted``: a verdict on a verbatim check that contradicts the n-gram
           overlap;
         - ``dimension_inconsistent``: the reply's verdict on all behaviours together
@@ -114,12 +114,11 @@ def integrity(
         - ``undecided_fail``: a FAIL because the grader could not decide. RULE-9 asks for that, so
           its rate is information, not an error.
 
-        The first two and the dimension rule concern a whole reply and repeat in all its rows.
-        NA where a rule does not apply: evidence rules for a grader that was not asked for any,
-        rules on rationales without one, a missing or empty answer, a failed verdict, no
-        ``shared``, no dimension verdict. Last, ``closest_spot`` (boolean): the verdict is a FAIL
-        or the behaviour a negative one, so the quote shows only the closest spot of the answer,
-        not the behaviour.
+        The first two rules and the dimension rule concern a whole reply; all its rows have the
+        same value. A value is NA if the rule does not apply: the grader was not asked for evidence,
+        there is no rationale, answer, dimension verdict or ``shared``, or the verdict failed. Last,
+        ``closest_spot`` (boolean): the verdict is a FAIL or the behaviour a negative one, so the
+        quote shows only the closest spot of the answer, not the behaviour.
 
     Raises
     ------
@@ -195,7 +194,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Whether number and ids of a reply's verdicts differ from the expected behaviours."""
+    """Return whether number and ids of a reply's verdicts differ from the expected behaviours."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
@@ -217,14 +216,14 @@ def _has_text(values: pd.Series) -> pd.Series:
 def _quote_marks(
     replies: pd.DataFrame, attempts: pd.DataFrame, asks_evidence: Mapping[str, bool]
 ) -> pd.DataFrame:
-    """Whether the quote is empty, and whether it is missing from the answer."""
+    """Return whether the quote is empty, and whether it is missing from the answer."""
     has_quote = _has_text(replies["evidence_quote"])
     gives_evidence = has_quote | _has_text(replies["rationale"])
     version = [replies["grader"], replies["grader_version"]]
     inferred = gives_evidence.groupby(version, dropna=False).transform("any")
     asked_for = replies["grader"].map(dict(asks_evidence)).astype("boolean").fillna(inferred)
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # mapping no rows loses the dtype
+    answer = answer.astype("str")  # mapping an empty column loses the dtype
     # an empty answer has nothing to quote
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
@@ -241,7 +240,7 @@ def _quote_marks(
 def _wording_marks(
     rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None
 ) -> pd.Series:
-    """Whether a rationale contains one of the words or, without words, says it cannot decide."""
+    """Return whether a rationale has one of the words or, without words, is undecided."""
     rows = applies.fillna(False).to_numpy(dtype=bool)
     marks = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
     marks[rows] = [
@@ -254,7 +253,7 @@ def _wording_marks(
 def _contradicts_overlap(
     replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int, verbatim: str
 ) -> pd.Series:
-    """Whether the verdict of a verbatim check differs from what the overlap implies."""
+    """Return whether the verdict of a verbatim check differs from what the overlap implies."""
     if shared is None:
         return pd.Series(pd.NA, index=replies.index, dtype="boolean")
     any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
@@ -281,14 +280,14 @@ def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: st
 
 
 def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
-    """Whether a reply's dimension verdict differs from "every behaviour passed"."""
+    """Return whether a reply's dimension verdict differs from "every behaviour passed"."""
     reply = [replies[name] for name in _REPLY]
     passed = replies["passed"].astype("boolean")
     failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")
     unknown = passed.isna().groupby(reply, dropna=False).transform("any")
     every_passed = (~failed).astype("boolean").where(failed | ~unknown)
     differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
-    # the maximum ignores NA: true if any row of the reply differs, NA if none is known
+    # the maximum ignores NA, so it is NA only if every row of the reply is NA
     return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
 
 
@@ -356,7 +355,7 @@ def verdicts_with(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check a frame of labelled verdicts and add the cluster of each.
+    """Check a frame of labelled verdicts and add the cluster of each verdict.
 
     ``made`` maps the columns that an analysis added to the verdicts to their dtypes.
     """

@@ -26,8 +26,8 @@ KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
 _LABELS = {"pass": True, "p": True, "fail": False, "f": False, "": None}
 _BORDERLINE = {"yes": True, "y": True, "x": True, "no": False, "n": False, "": None}
 # A spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV injection);
-# the last four are full-width forms. Apostrophes before it are matched so that the escape is
-# reversible.
+# the last four are full-width forms. Apostrophes before such a character are matched, too, so that
+# the escape is reversible.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
 _CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
 
@@ -47,8 +47,9 @@ def label_sheet(
 ) -> pd.DataFrame:
     """Draw cases to label and write them as a blinded csv to fill in by hand.
 
-    Cases are drawn at random within each skill, in proportion to its cases. Of each drawn case, one
-    repeat per condition is labelled: prediction-powered estimates need the case in all conditions.
+    Cases are drawn at random within each skill, in proportion to its number of cases. Of each drawn
+    case, one repeat per condition is labelled: prediction-powered estimates need the case in all
+    conditions.
 
     Parameters
     ----------
@@ -86,8 +87,8 @@ def label_sheet(
     ------
     FrameError
         If a frame breaks its contract, there are answers of several agents, a file exists already,
-        ``n_cases`` is no usable number, ``plan`` is met, or there are fewer cases to draw from
-        than needed.
+        ``n_cases`` is not a positive whole number, existing labels already meet ``plan``, or there
+        are fewer cases to draw from than needed.
 
     See Also
     --------
@@ -99,10 +100,11 @@ def label_sheet(
     ``inclusion_probability`` in the key is the chance of being labelled by now: labelled cases
     (those of ``gold`` included) over the cases of the skill that could be drawn, times one over
     the number of repeats with an answer. Labels of earlier sheets carry a smaller value in their
-    own key until :func:`join_labels` joins them with these. Valid if the earlier cases were drawn
-    at random within skill too. A cell that a spreadsheet would take for a formula is written with
-    a leading apostrophe; control characters are removed. An answer about an invented skill may
-    reveal its condition by not knowing the term; no sheet can hide that.
+    own key until :func:`join_labels` joins them with these. The probability is valid if
+    the earlier cases were also drawn at random within skill. A cell that a spreadsheet would take
+    for a formula is written with a leading apostrophe; control characters are removed. An answer
+    about an invented skill may reveal its condition by not knowing the term; no sheet can hide
+    that.
     """
     attempts, cases = check(attempts, "attempts"), check(cases, "cases")
     checks = check(checks, "checks")
@@ -186,7 +188,10 @@ def _further_cases(
 def draw_cases(
     pool: pd.DataFrame, labelled: set[tuple[str, str]], n_cases: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Draw one attempt per case and condition, with its inclusion probability."""
+    """Draw ``n_cases`` unlabelled cases, and one attempt of each per condition.
+
+    The column ``inclusion_probability`` is added.
+    """
     unique = pool.drop_duplicates(CASE).groupby("skill", sort=False)["case_id"]
     every = {str(skill): list(ids) for skill, ids in unique}
     free = {
@@ -221,7 +226,7 @@ def draw_cases(
 def _inclusion_probability(
     pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
 ) -> pd.Series:
-    """Chance of each attempt to be labelled: that of its case, divided by its repeats."""
+    """Chance that each attempt is labelled: the chance of its case over the number of repeats."""
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
     return (pool["skill"].map(share) / repeats).astype("float64")
@@ -230,10 +235,10 @@ def _inclusion_probability(
 def _proportional_shares(
     total: int, sizes: Mapping[Any, int], unlabelled: Collection[Any], rng: np.random.Generator
 ) -> dict[Any, int]:
-    """Divide a number in proportion to sizes by largest remainders, at least 1 if unlabelled."""
+    """Divide ``total`` in proportion to ``sizes``; each unlabelled name gets at least 1."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
     shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
-    while sum(shares.values()) > total:  # the minimum of one exceeded the total
+    while sum(shares.values()) > total:  # the minimum of 1 can make the sum too large
         spare = (name for name in shares if shares[name] > int(name in unlabelled))
         largest = max(spare, key=lambda name: shares[name] - exact[name])
         shares[largest] -= 1
@@ -377,14 +382,15 @@ def read_labels(
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a csv of any separator as text; FrameError if one of ``columns`` is missing."""
+    """Read a csv as text, detecting its separator; FrameError if one of ``columns`` is missing."""
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace")  # a spreadsheet on Windows may save this
+        # some spreadsheets on Windows use this encoding
+        text = data.decode("cp1252", errors="replace")
     header = text.split("\n", 1)[0]
     separator = max(",;\t", key=header.count)
     try:
@@ -452,15 +458,15 @@ def join_labels(
 ) -> pd.DataFrame:
     """Join the labels of several sheets and update their inclusion probabilities.
 
-    A sheet that was drawn from the cases that earlier ones left over has a different inclusion
-    probability in its key. Together the sheets are one random sample of cases, and weighing the
-    labels by the probabilities of their own keys would be wrong.
+    If a sheet was drawn from the cases that earlier sheets left over, the probabilities in its key
+    differ from those in the earlier keys. Together the sheets are one random sample of cases, and
+    weighing the labels by the probabilities of their own keys would be wrong.
 
     Parameters
     ----------
     batches : sequence of pandas.DataFrame
-        Gold frames from :func:`read_labels`, each drawn with ``label_sheet(..., gold=)`` from what
-        the earlier ones left over.
+        Gold frames from :func:`read_labels`, each drawn with ``label_sheet(..., gold=)`` from the
+        cases that the earlier sheets left over.
     attempts, cases : pandas.DataFrame
         The frames that the sheets were drawn from: the attempts of one agent.
     conditions : sequence of str, default ("baseline", "skill")
