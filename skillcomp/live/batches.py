@@ -1,7 +1,8 @@
-"""Batches as the store records them, for any service behind `agent.batches`.
+"""Send batches to any service behind `agent.batches`, record them, and collect their results.
 
-A batch is recorded before it is sent and again when the service has named it. If the process dies
-in between, the next start finds the batch by the names of its requests, and nothing is paid twice.
+A batch is recorded before it is sent, and again when the service has given it a name. If the
+process dies in between, the next start finds the batch by the names of its requests, so that
+nothing is paid twice.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from skillcomp.live.concurrency import Stop, StoppedError
 from skillcomp.live.ledger import Budget, Ledger, upper_cost, with_upper_cost
 
 _log = logging.getLogger("skillcomp.live")
-_SERVICE_SLACK = timedelta(minutes=10)  # between two clocks of the service
-_CLOCK_SLACK = timedelta(days=1)  # between the clock of this machine and the service's
-_SENDING = timedelta(hours=6)  # all tries of one batch, with their waits
+_SERVICE_SLACK = timedelta(minutes=10)  # largest difference between two clocks of the service
+_CLOCK_SLACK = timedelta(
+    days=1
+)  # largest difference between this machine's clock and the service's
+_SENDING = timedelta(hours=6)  # longest duration of all tries to send one batch, with their waits
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
 
 _T = TypeVar("_T")
@@ -45,20 +48,22 @@ class BatchLimits:
     Attributes
     ----------
     max_requests : int, default 10000
-        The service takes 100,000.
+        Requests in one batch. The service accepts up to 100,000.
     max_bytes : int, default 64 million
-        The service takes 256 MB; a batch of this size is held in memory while it is sent.
+        Size of one batch. The service accepts up to 256 MB. A batch is held in memory while it is
+        sent.
     first_wait, longest_wait : float
-        Seconds between two looks at a batch; the wait doubles from the first to the longest. A
-        failed call is repeated after a tenth of `first_wait`, then twice that, and so on.
+        Seconds between two checks of whether a batch has ended. The wait doubles from the first to
+        the longest. A failed call is repeated after a tenth of `first_wait`; that wait doubles
+        too.
     longest_silence : float, default 86400
-        If the service cannot be reached for so many seconds, the call ends. The batch stays with
-        the service, and the next call resumes it.
+        Seconds without contact to the service after which the waiting ends with an error. The
+        batch stays with the service, and the next call of the stage collects it.
     n_rounds : int, default 4
-        How often a request is sent in all if it comes back with an error or expires.
+        Largest number of times that a request is sent if it fails or expires.
     resend : bool, default False
-        Send the requests of a batch again if the service does not know it, although they may have
-        been paid for: a service knows only the batches of the key's own workspace.
+        Whether the requests of a batch that the service does not know are sent again. They may then
+        be paid for twice, since the service knows only batches of the workspace of the key.
     """
 
     max_requests: int = 10_000
@@ -75,7 +80,7 @@ class MissingBatchError(AgentError):
 
 
 def batch_service(agent: Agent) -> BatchService:
-    """Return the service for an agent's batches, or raise if it has none."""
+    """Return the service for the batches of an agent; raise if the agent has none."""
     service: BatchService | None = attribute_of(agent, "batches")
     if service is None:
         raise AgentError(
@@ -86,35 +91,35 @@ def batch_service(agent: Agent) -> BatchService:
 
 
 def batch_cost(agent: Agent, body: Mapping[str, Any]) -> float:
-    """Return the highest cost of a request in a batch, in dollars; NaN if unknown."""
+    """Return the highest possible cost of a request in a batch, in dollars; NaN if unknown."""
     return upper_cost(agent, *batch_service(agent).texts(body), batch=True)
 
 
 def custom_id(nonce: str, key: str) -> str:
-    """Return the name of a request in its batch."""
+    """Return the name that the request for a job has in a batch."""
     return whole_hash(nonce, key)[:48]
 
 
 @dataclass
 class Sent:
-    """A batch that is recorded in the store, sent or about to be sent.
+    """A batch that is recorded in the store and that was sent or is about to be sent.
 
     Attributes
     ----------
     nonce : str
-        Its name in the store.
+        Name of the batch in the store.
     keys : list of str
-        The jobs that it asks about.
+        Keys of the jobs that its requests are for.
     at : datetime
-        When it was recorded, by this machine's clock.
+        When the batch was recorded, by the clock of this machine.
     batch_id : str or None
-        Its name at the service, once known.
+        Name of the batch at the service; None until the service has given one.
     before : Before or None
-        None if the list of the service could not be read.
+        State of the service's list before the batch was sent; None if the list could not be read.
     usd : float
-        Its highest cost; NaN if unknown.
+        Highest possible cost of the batch, in dollars; NaN if unknown.
     reserved : dict of str to float
-        Dollars that the budget reserves for each key.
+        Dollars that the budget still reserves for each key.
     """
 
     nonce: str
@@ -127,21 +132,21 @@ class Sent:
 
     @property
     def usd_per_request(self) -> float:
-        """Highest cost of one request, on average; NaN if unknown."""
+        """Highest possible cost of the batch per request, in dollars; NaN if unknown."""
         return self.usd / len(self.keys)
 
     @property
     def key_by_name(self) -> dict[str, str]:
-        """The keys by custom_id."""
+        """Keys of the jobs, by the names (custom_id) of their requests."""
         return {custom_id(self.nonce, key): key for key in self.keys}
 
     @property
     def is_expired(self) -> bool:
-        """Whether the service no longer keeps its results."""
+        """Whether the batch is so old that the service no longer keeps its results."""
         return datetime.now(UTC) - self.at > timedelta(days=29)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the fields that are stored before it is sent, enough to find it again."""
+        """Return the fields stored before the batch is sent; they suffice to find it again."""
         record: dict[str, Any] = {"keys": self.keys}
         if not math.isnan(self.usd):
             record["usd"] = self.usd
@@ -151,18 +156,18 @@ class Sent:
         return record
 
     def __str__(self) -> str:
-        """Name, date and size."""
+        """Describe the batch by its name, date and number of requests."""
         name = f"batch {self.batch_id}" if self.batch_id else "a batch"
         return f"{name} of {self.at:%Y-%m-%d %H:%M} UTC with {plural(len(self.keys), 'request')}"
 
 
 def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
-    """Yield purpose and batch for every batch that is neither collected nor given up."""
+    """Yield the purpose and the batch for every batch that is neither collected nor given up."""
     yield from _open_and_lost(store)[0].values()
 
 
 def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return open batches by nonce, and purpose and dollars of those given up with a cost."""
+    """Return purpose and batch of open batches; purpose and cost of those given up at a cost."""
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
     for row in store.records("batches"):
@@ -188,9 +193,9 @@ def _sent_from_row(row: Mapping[str, Any]) -> Sent:
 
 
 def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float:
-    """Return the highest cost of batches without results, in dollars.
+    """Return the highest possible cost of the batches without results in a stage, in dollars.
 
-    Purposes in `but` are left out, unless their batches were given up.
+    Open batches with a purpose in `but` are left out; batches that were given up always count.
     """
     still_open, lost = _open_and_lost(store)
     costs = [(purpose, sent.usd) for purpose, sent in still_open.values() if purpose not in but]
@@ -199,12 +204,14 @@ def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float
 
 
 def under_way(store: RunStore, stage: str) -> dict[str, str]:
-    """Return the number of open batches and of their requests as text, by agent or grader."""
+    """Describe the open batches of each agent or grader by their number and their requests."""
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
         if purpose_stage == stage:
-            name = name.rsplit("/", 1)[0] if stage == "grade" else name  # without the table
+            name = (
+                name.rsplit("/", 1)[0] if stage == "grade" else name
+            )  # cut off the last part, which is the name of a table
             sizes[name].append(len(sent.keys))
     return {
         name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {plural(sum(n), 'request')}"
@@ -213,7 +220,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
 
 
 def log_waiting(who: str, n: int) -> None:
-    """Log that open batches are collected first, although this call sends none."""
+    """Log that batches of an earlier call are collected first, although this call sends none."""
     what = "a batch under way; it is" if n == 1 else f"{n} batches under way; they are"
     _log.warning(
         "%s has %s collected before anything else is asked, which may take a day (Ctrl-C leaves "
@@ -225,16 +232,16 @@ def log_waiting(who: str, n: int) -> None:
 
 @dataclass
 class Batches:
-    """The batches of one purpose in one store: sent, found again, collected.
+    """The batches of one purpose in one store: send them, find them again, collect them.
 
     Attributes
     ----------
     purpose : str
-        Stage and name under which they are stored.
+        Stage and name under which the batches are stored.
     record : callable
-        Stores one reply, by key.
+        Function that stores the reply to the job with a key.
     recorded : set of str
-        Names of the results that the store has already.
+        Names (request_id) of the results that are already in the store.
     """
 
     store: RunStore
@@ -272,7 +279,7 @@ class Batches:
             return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(6),  # the first included
+            stop=tenacity.stop_after_attempt(6),  # the first try included
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
@@ -281,7 +288,7 @@ class Batches:
         return await retrying(one_try)
 
     async def _call_or_raise(self, call: Callable[[], Awaitable[_T]], failure: str) -> _T:
-        """Make a call with retries; `failure` begins the message of its error."""
+        """Make a call with retries; if it fails, raise an error that begins with `failure`."""
         try:
             return await self._with_retries(call)
         except BatchError as error:
@@ -294,17 +301,17 @@ class Batches:
         return kind(f"agent '{self.agent.name}': {failure} ({error}). {_NOTHING_LOST}")
 
     async def _newest_or_none(self) -> Before | None:
-        """Return the newest batch and the service's time, or None if it has no list."""
+        """Return the newest batch and the time of the service, or None if the call fails."""
         try:
             return await self._call_or_raise(self._service.before, "batches cannot be listed")
         except StoppedError:
             raise
         except AgentError as error:
             _log.info("%s", error)
-            return None  # sending will show the fault, if there is one
+            return None  # if the service is at fault, sending the batch will fail too
 
     async def await_end(self, batch_id: str) -> BatchState:
-        """Wait for the end of a batch, also while the service cannot be reached."""
+        """Wait until a batch has ended, even while the service cannot be reached for a time."""
         last_contact, level = time.monotonic(), logging.WARNING
 
         async def look() -> BatchState | None:
@@ -316,7 +323,7 @@ class Batches:
                 if is_silent or not error.is_transient:
                     raise
                 _log.log(level, "batch %s: no word (%s); asking on", batch_id, error)
-                level = logging.DEBUG  # one warning for each silence
+                level = logging.DEBUG  # warn once each time the service becomes unreachable
                 return None
             last_contact, level = time.monotonic(), logging.WARNING
             return state
@@ -347,7 +354,7 @@ class Batches:
         return await self._call_or_raise(first, f"results of batch {batch_id} cannot be read")
 
     def _unknown_error(self, sent: Sent, what: str) -> AgentError:
-        """Return the error about a batch that is unknown in the workspace of the key."""
+        """Return the error for a batch that is unknown in the workspace of the key."""
         return AgentError(
             f"agent '{self.agent.name}': {what}: {sent}. The key is likely of another workspace "
             "than the one it was sent from: start again with a key of that one, and nothing is "
@@ -358,12 +365,12 @@ class Batches:
     # -- sending ------------------------------------------------------------------------------
 
     async def send(self, bodies: AsyncIterator[tuple[str, dict[str, Any]]]) -> int:
-        """Send bodies in as many batches as needed and record what comes back.
+        """Send requests in as many batches as needed, wait for the results and record them.
 
         Returns
         -------
         int
-            How many requests were sent.
+            Number of requests that were sent.
         """
         sent: list[Sent] = []
         async for batch, requests in self._chunked_requests(bodies):
@@ -382,7 +389,7 @@ class Batches:
             usd = batch_cost(self.agent, body)
             if self.stop.reason or (reserved := self.budget.reserve_now(usd)) is None:
                 break
-            length = len(json.dumps(body)) + 100  # its name and brackets
+            length = len(json.dumps(body)) + 100  # 100 for the name of the request and brackets
             is_full = len(requests) >= self.limits.max_requests
             if sent is not None and (is_full or size + length > self.limits.max_bytes):
                 yield sent, requests
@@ -397,7 +404,7 @@ class Batches:
             yield sent, requests
 
     async def _send_batch(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
-        """Send one batch; return whether the service confirmed it before an interruption."""
+        """Send one batch; return False if an interruption came before the service confirmed it."""
         try:
             sent.before = await self._newest_or_none()
             await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
@@ -413,7 +420,7 @@ class Batches:
 
         async def create() -> str:
             nonlocal may_exist
-            # after a lost answer the batch may exist: sending it again would pay twice
+            # if the answer to an earlier try was lost, a second batch would be paid too
             if may_exist and (batch_id := await self._find_batch(sent)):
                 return batch_id
             try:
@@ -461,7 +468,7 @@ class Batches:
         await self._collect_all(ready, earlier=True)
 
     async def _find_batch(self, sent: Sent) -> str | None:
-        """Return the name of a recorded batch at the service; None if it never arrived."""
+        """Return the name that the service gave a recorded batch; None if it never arrived."""
         newest = sent.before.newest if sent.before else None
         listed, has_newest = await self._call_or_raise(
             lambda: self._service.newer_than(newest), "batches cannot be listed"
@@ -470,7 +477,7 @@ class Batches:
         names = sent.key_by_name
         unclaimed = [state for state in listed if state.batch_id not in of_others]
         candidates = [s for s in unclaimed if s.size == len(names) and not s.is_archived]
-        # names are readable only in the results
+        # the names of requests, which identify a batch, are readable only in its results
         for state in candidates:
             if state.has_ended and await self._has_result_named(state.batch_id, names):
                 return state.batch_id
@@ -487,7 +494,7 @@ class Batches:
     # -- collecting ---------------------------------------------------------------------------
 
     async def _collect_all(self, batches: list[Sent], *, earlier: bool = False) -> None:
-        """Collect all, then raise the first error; a batch stays open until it is collected."""
+        """Collect all batches, then raise the first error; a batch that failed stays open."""
         await _await_all(self._collect_batch(sent, earlier) for sent in batches)
 
     async def _collect_batch(self, sent: Sent, earlier: bool) -> None:
@@ -500,7 +507,7 @@ class Batches:
             await self._call_or_raise(lambda: self._take_in(state, sent), failure)
             await self._store_event(sent, "collected", batch_id=state.batch_id)
         except StoppedError:
-            pass  # it stays with the service
+            pass  # the batch stays with the service, and a later call collects it
         except MissingBatchError:
             if not (earlier and (self.limits.resend or sent.is_expired)):
                 raise self._unknown_error(sent, "the service does not know it") from None
@@ -518,13 +525,13 @@ class Batches:
         usd = sent.usd_per_request * len(sent.reserved)
         more = {} if math.isnan(usd) else {"usd": usd}
         await self._store_event(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
-        for reserved in sent.reserved.values():  # it may have been paid for
+        for reserved in sent.reserved.values():  # book it: the batch may have been paid for
             lost = Reply(status="error", error=why, cost_usd=reserved) if reserved else None
             await self.budget.settle(reserved, lost)
         sent.reserved.clear()
 
     async def _take_in(self, state: BatchState, sent: Sent) -> None:
-        """Record every result that the store does not have."""
+        """Record every result of a batch that is not yet in the store."""
         waiting: list[tuple[str, Reply]] = []
         missing, n_results = sent.key_by_name, 0
         async with aclosing(self._service.results(state.batch_id)) as results:
@@ -534,7 +541,7 @@ class Batches:
                 if key is None or request_id in self.recorded:
                     continue
                 waiting.append((key, reply.model_copy(update={"request_id": request_id})))
-                if len(waiting) >= 256:  # they share one write to the disk
+                if len(waiting) >= 256:  # these results share one write to the disk
                     await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
                     waiting = []
         is_whole = n_results >= state.size
@@ -553,24 +560,24 @@ class Batches:
         await self.budget.settle(sent.reserved.pop(key), reply)
 
     async def _release_reserved(self, sent: Sent) -> None:
-        """Free the money that the budget reserves for a batch."""
+        """Free the money that the budget still reserves for a batch."""
         for reserved in sent.reserved.values():
             await self.budget.settle(reserved, None)
         sent.reserved.clear()
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
-    """Return whether a batch was created at a time that fits an intent."""
-    if sent.before is None:  # an earlier release stored only this machine's clock
+    """Return whether the time at which a batch was created fits the record of `sent`."""
+    if sent.before is None:  # only the time of this machine is known
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
     at = sent.before.at
     return at is None or at - _SERVICE_SLACK <= state.created_at <= at + _SENDING
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the list can come from a workspace that had no earlier batches."""
+    """Return whether the listed batches may be all of a workspace that was empty before `sent`."""
     if sent.before is None:
-        return True  # nothing is known about it
+        return True  # nothing is known about earlier batches
     if sent.before.newest is not None:
         return False
     since = sent.before.at - _SERVICE_SLACK if sent.before.at else sent.at - _CLOCK_SLACK
@@ -578,7 +585,7 @@ def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
 
 
 async def _await_all(work: Iterator[Awaitable[None]]) -> None:
-    """Await all, then raise the first error."""
+    """Wait until all work has ended, then raise the first error, if any."""
     for error in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error

@@ -1,4 +1,4 @@
-"""The engine of all stages: ask and record each open job, alone or in batches."""
+"""The engine of all stages: send a prompt for each open job, alone or in a batch, and record."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from skillcomp.live.ledger import (
 )
 from skillcomp.live.status import most_frequent
 
-# Messages of programs and proxies about a missing login, whatever status they answer with.
+# Matches messages of programs and proxies about a missing login; their status codes vary.
 _NO_ACCESS = re.compile(
     r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
     r"(invalid|incorrect|missing|no|wrong|expired)[^.:;]{0,30}(api.?key|(access|auth|bearer|api|"
@@ -62,11 +62,13 @@ _NO_ACCESS = re.compile(
     r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
     re.IGNORECASE,
 )
-KEPT = PAID - {"paused"}  # a paused reply of a grader has no judgement, so it is asked again
+KEPT = PAID - {
+    "paused"
+}  # a paused reply of a grader holds no judgement, so the grader is asked again
 
 
 class ReplyNeededError(Exception):
-    """A prompt has to be sent in a batch; ``parts`` holds the arguments of `Agent.ask`."""
+    """A prompt has to be sent in a batch; ``parts`` holds the arguments for `Agent.ask`."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
         super().__init__("to be asked in a batch")
@@ -81,10 +83,10 @@ Book = Callable[[Reply, datetime], Awaitable[None]]
 
 
 class Recorder(BaseAgent):
-    """An agent that replays stored replies, then asks another agent and stores its replies.
+    """An agent that first returns stored replies, then asks another agent and stores its replies.
 
-    It sends no prompt that exceeds the budget, and returns no reply before it is on the disk.
-    Without `book` it sends nothing and raises `ReplyNeededError`.
+    No prompt is sent that exceeds the budget, and no new reply is returned before it is on the
+    disk. If `book` is None, nothing is sent: `ReplyNeededError` is raised instead.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Recorder(BaseAgent):
         self._budget, self._stop = budget, stop
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the next stored reply, or ask; see `Agent.ask`."""
+        """Return the next stored reply or, if none is left, ask the agent; see `Agent.ask`."""
         if self._replies:
             return self._replies.pop(0)
         if self._book is None:
@@ -125,7 +127,7 @@ class Recorder(BaseAgent):
         paid_reply = None
         try:
             if self._stop is not None:
-                self._stop.check()  # time has passed if the budget was waited for
+                self._stop.check()  # Ctrl-C may have come while the call waited for the budget
             started = datetime.now(UTC)
             paid_reply = with_upper_cost(await self._agent.ask(prompt, **about), estimate)
             await self._book(paid_reply, started)
@@ -135,11 +137,11 @@ class Recorder(BaseAgent):
 
 
 class Job(Protocol):
-    """A unit of work that is done once: an answer to get, to grade or to compare."""
+    """A piece of work that is done once: an answer to get or to grade, or a pair to compare."""
 
     @property
     def key(self) -> str:
-        """Its name, such as an attempt_id."""
+        """Unique name of the job, such as an attempt_id."""
         ...
 
 
@@ -148,14 +150,14 @@ J = TypeVar("J", bound=Job)
 
 @dataclass(frozen=True)
 class Options:
-    """How the work is done.
+    """How the jobs of a stage are done.
 
     Attributes
     ----------
     width : int
-        Prompts that are sent at the same time.
+        Largest number of prompts under way at the same time.
     limits : BatchLimits or None
-        Limits of batches; None to send every prompt alone.
+        Limits on batches; None if every prompt is sent alone.
     progress : bool
         Whether to show a progress bar.
     """
@@ -168,7 +170,7 @@ class Options:
     def of(
         cls, width: int, batch: bool | BatchLimits, progress: bool, agents: Iterable[Agent]
     ) -> Options:
-        """Make options from the arguments of a stage; raise if an agent has no batches."""
+        """Make options from the arguments of a stage; raise if an agent cannot send batches."""
         limits = BatchLimits() if batch is True else batch or None
         for agent in agents if limits else ():
             batch_service(agent)
@@ -176,31 +178,31 @@ class Options:
 
 
 class Engine(ABC, Generic[J]):
-    """The jobs of one stage, the agents or graders that do them, and the store of their replies.
+    """The jobs of one stage, the agents or graders that do them, and the store for the replies.
 
-    A subclass defines how a job is done (`work_on`), when it is done (`is_done`), the agents of
-    its batches and its receipts. Stopping, batches and the writing of receipts are shared.
+    A subclass defines how a job is done (`work_on`), when it is done (`is_done`), which agents
+    send batches, and the receipts. This class stops the work, runs batches and writes receipts.
     """
 
-    stop_note = "What was done is kept; start again later."  # ends the message of an early stop
-    unit = "job"  # what a job is called in messages
+    stop_note = "What was done is kept; start again later."  # ends the error after an early stop
+    unit = "job"  # noun for a job in messages
 
     def __init__(self, store: RunStore, options: Options, participants: Sequence[Any]) -> None:
         self.store, self.options, self.participants = store, options, participants
         self.failures_in_a_row = 0
-        self.login_failures: Counter[str] = Counter()  # by name of the agent or grader
-        self.answered: set[str] = set()  # names of agents or graders with a success
+        self.login_failures: Counter[str] = Counter()  # failures, by name of the agent or grader
+        self.answered: set[str] = set()  # names of agents or graders that have succeeded once
         self.progress_bar: Any = None
         self.stopped: str | None = None
-        self.batch_failures: Counter[str] = Counter()  # by key
-        self.given_up: set[str] = set()  # keys that failed in too many batches
+        self.batch_failures: Counter[str] = Counter()  # failures, by key of the job
+        self.given_up: set[str] = set()  # keys of jobs that failed in too many batches
 
     # -- what a stage defines -----------------------------------------------------------------
 
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
-        """Agents by the purpose under which the store lists their batches."""
+        """Agents that send batches, by the purpose under which the store lists the batches."""
 
     @abstractmethod
     def transport(self, purpose: str) -> Batches:
@@ -212,11 +214,11 @@ class Engine(ABC, Generic[J]):
 
     @abstractmethod
     def first_receipts(self) -> list[RunRecord]:
-        """Return the first receipts of the agents or graders, before any prompt is sent."""
+        """Return a receipt per agent or grader, to be written before any prompt is sent."""
 
     @abstractmethod
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return the fields of the final receipt, such as n_open."""
+        """Return fields that the final receipt adds to the first one, such as n_open."""
 
     def is_done(self, job: J) -> bool:
         """Return whether the results of a batch have completed a job."""
@@ -230,7 +232,7 @@ class Engine(ABC, Generic[J]):
 
     @asynccontextmanager
     async def at_work(self, budget: Budget, stop: Stop) -> AsyncIterator[None]:
-        """Open the ledger and write a receipt at the beginning and at the end."""
+        """Open the ledger for a block of work; write receipts before and after the block."""
         self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
         receipts = self.first_receipts()
         self.tallies = {receipt.name: Tally() for receipt in receipts}
@@ -262,7 +264,7 @@ class Engine(ABC, Generic[J]):
             await self.transport(purpose).resume()
 
     def batches(self, purpose: str, record: RecordReply, recorded: Iterable[str | None]) -> Batches:
-        """Return the batches of one purpose; `record` stores their replies."""
+        """Return a `Batches` object for one purpose; `record` stores the replies."""
         return Batches(
             self.store,
             self.ledger,
@@ -276,7 +278,7 @@ class Engine(ABC, Generic[J]):
         )
 
     async def do_all(self, jobs: Sequence[J], purpose: str | None = None) -> set[str]:
-        """Do jobs, in batches if a purpose is given; return the keys that are still open."""
+        """Do jobs, in batches if a purpose is given; return the keys of jobs still open."""
         open_ = {job.key: job for job in jobs}
 
         async def do_job(job: J) -> None:
@@ -321,14 +323,14 @@ class Engine(ABC, Generic[J]):
             self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
 
     def failed_in_batch(self, key: str, reply: Reply) -> None:
-        """Count a failed request of a batch; give its job up after the allowed number of rounds."""
+        """Count a failed request of a batch; give its job up if it is not to be repeated."""
         self.batch_failures[key] += 1
         limits = self.options.limits or BatchLimits()
         if reply.fatal or self.batch_failures[key] >= limits.n_rounds:
             self.given_up.add(key)
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
-        """Stop the stage after fatal, repeated or long-delayed failures."""
+        """Stop the stage after a fatal failure, repeated failures, or a demand for a long wait."""
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         if ok:
             self.answered.add(who)
@@ -338,7 +340,7 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
         self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
-        # an agent without any answer is given up after three login failures
+        # an agent that has never answered is stopped after three login failures
         has_no_login = self.login_failures[who] >= 3 and who not in self.answered
         why = None
         if last.fatal or has_no_login:
@@ -349,7 +351,7 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.stop_note}"))
 
     def bar(self, title: str, total: int, done: int) -> Any:
-        """Return a progress bar, invisible if progress is off."""
+        """Return a progress bar; it is hidden if the options say so."""
         hidden = not self.options.progress
         return tqdm(total=total, initial=done, desc=title, unit="answer", disable=hidden)
 
@@ -357,36 +359,42 @@ class Engine(ABC, Generic[J]):
 class Judging(Engine[J]):
     """The work of one grader: every reply is stored before it is read, and nothing is paid twice.
 
-    A subclass defines the columns that name a job in the tables (`row_of`, `key_of`), the tables
-    and the wording of its messages.
+    A subclass defines which tables are used, which columns of them identify a job (`row_of`,
+    `key_of`), and the words of the messages.
     """
 
     stage: Literal["grade", "compare"]
     reply_table: str
-    result_columns: tuple[str, ...]  # name of the table of results, then the columns to read of it
-    units: str  # plural of `unit`
-    warning_parts: tuple[str, str, str]  # about open jobs, failures and condition names in answers
+    result_columns: tuple[
+        str, ...
+    ]  # name of the table of results, then the columns that are read from it
+    units: str  # plural of the noun `unit`
+    warning_parts: tuple[str, str, str]  # on open jobs, on failures, on condition names in answers
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
     ) -> None:
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
-        self.agent: Agent | None = getattr(grader, "agent", None)  # None for a recording
-        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)  # not yet used, by key
+        self.agent: Agent | None = getattr(
+            grader, "agent", None
+        )  # None if the grader is a recording
+        self.replies: defaultdict[str, list[Reply]] = defaultdict(
+            list
+        )  # replies not yet used, by key of their job
         self.n_open, self.n_given_away = n_wanted, 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
-        self.failed: set[str] = set()  # keys, in this run
-        self.malformed: set[str] = set()  # keys that count as open, in this run
-        self.n_unreadable = 0  # in a row
+        self.failed: set[str] = set()  # keys of jobs that failed in this run
+        self.malformed: set[str] = set()  # keys of jobs with unreadable replies in this run
+        self.n_unreadable = 0  # number of unreadable replies in a row
 
     @abstractmethod
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the columns that name a job in the table of replies."""
+        """Return the columns that identify a job in the table of replies, with their values."""
 
     @abstractmethod
     def key_of(self, row: Mapping[str, Any]) -> str:
-        """Return the key of the job of a table row."""
+        """Return the key of the job that a row of a table belongs to."""
 
     @abstractmethod
     async def judge(self) -> None:
@@ -396,7 +404,7 @@ class Judging(Engine[J]):
         """Return the rows of this grader in a table."""
         results, *columns = self.result_columns
         rows = self.store.records(table)
-        if table == results:  # a long table, so read only some columns
+        if table == results:  # this table can be long, so only some columns are read
             columns = [*self.grader_columns, *columns]
             rows = iter(self.store.table(results).select(columns).to_pylist())
         own = tuple(self.grader_columns.values())
@@ -414,7 +422,7 @@ class Judging(Engine[J]):
                 await self.collect_earlier()
 
     async def main(self, budget: Budget, stop: Stop) -> None:
-        """Do all open jobs, with a receipt before and after."""
+        """Do all open jobs; write a receipt before and after."""
         async with self.at_work(budget, stop):
             await self.judge()
 
@@ -427,11 +435,11 @@ class Judging(Engine[J]):
         return [receipt_at_start(self.store, self.stage, self.grader.name, **who, **more)]
 
     def final_fields(self, receipt: RunRecord) -> dict[str, Any]:
-        """Return the fields of the final receipt."""
+        """Return fields that the final receipt adds to the first one."""
         return {"n_open": self.n_open}
 
     def asking(self, key: str, *, batched: bool) -> Any:
-        """Return a copy of the grader that asks about a job through a `Recorder`."""
+        """Return a copy of the grader that asks its agent about a job through a `Recorder`."""
         if self.agent is None:
             return self.grader
 
@@ -463,8 +471,8 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read the unused replies from the store; `used` has the time up to which they are used."""
-        self.replies.clear()  # those collected in this run are in the store too
+        """Read from the store the replies to each key that are later than its time in `used`."""
+        self.replies.clear()  # nothing is lost, since all replies are in the store
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
@@ -473,8 +481,8 @@ class Judging(Engine[J]):
                 self.replies[key].append(Reply(**fields))
 
     async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
-        """Do the pending ones of `n` jobs; return how many are still open."""
-        # jobs with paid replies first, since the budget may end at any other
+        """Do the pending jobs out of `n` jobs; return how many are still open."""
+        # do jobs with stored replies first: they cost nothing more, while the budget may end later
         pending.sort(key=lambda job: not self.replies.get(job.key))
         with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:
             return len(await self.do_all(pending, purpose if self.options.limits else None))
@@ -496,8 +504,8 @@ class Judging(Engine[J]):
 
     @property
     def is_at_fault(self) -> bool:
-        """Whether unreadable replies stopped the grader; the next grader can still work."""
-        return self.n_unreadable >= 5  # in a row
+        """Whether this grader was stopped by five unreadable replies in a row; others can go on."""
+        return self.n_unreadable >= 5
 
     def warn(self) -> None:
         """Warn about open jobs, and about answers that reveal their condition."""
@@ -518,7 +526,7 @@ class Judging(Engine[J]):
 
 
 def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str) -> None:
-    """Collect the open batches of all graders, then run one grader after the other."""
+    """Collect the open batches of all graders, then let the graders work one after the other."""
     store, stage = works[0].store, works[0].stage
     own = [purpose for work in works for purpose in work.purposes]
     spent = float(sum(charged_usd(row) for row in store.records(works[0].reply_table)))
@@ -527,7 +535,7 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
         warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
         return
     for work in works:
-        # a budget belongs to one event loop; an exhausted one still lets paid replies be read
+        # each event loop needs its own budget; an exhausted one still lets stored replies be read
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following
@@ -538,7 +546,7 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
 
 
 async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
-    """Collect the open batches of all graders; return the reason if that was interrupted."""
+    """Collect the open batches of all graders; return why this was stopped, else None."""
     errors = []
     for work in works:
         try:
