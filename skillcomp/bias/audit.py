@@ -86,8 +86,8 @@ def audit(
         The attempts of the verdicts, including copies.
     gold : pandas.DataFrame
         A gold frame. The adjudicated label is used or, if there is none, the label on which all
-        labellers agree; the note of an estimate has the number of each kind in its group. If it is
-        empty, only the perturbation and position rows have estimates.
+        labellers agree; the note of an estimate has the number of each kind in its group. If gold
+        is empty, only the perturbation and position rows have estimates.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``; ``perturbation`` is always one of them.
     pairwise : pandas.DataFrame, optional

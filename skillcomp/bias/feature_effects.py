@@ -164,7 +164,7 @@ def _line_kind(line: str) -> Kind:
 
 
 def _continues_part(last: Part, line: str, indent: int, kind: Kind) -> bool:
-    """Return whether a line belongs to the part before it."""
+    """Return whether a line continues the part ``last``."""
     if last.kind in ("bullet", "number"):
         return kind != "blank" and (indent > last.indent or kind == "paragraph")
     return last.kind == "paragraph" and kind == "paragraph"
@@ -377,8 +377,7 @@ def _first_slope(
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
     slope = fit.interval(0)
     method = f"{_METHOD}{how}, {slope.method} over {n_clusters} cases"
-    # if the slope has limits, the note concerns only intercepts of strata without variation: drop
-    # it
+    # drop the note of a slope with limits: it concerns only intercepts of strata without variation
     note = slope.note if math.isnan(slope.low) else ""
     return in_points(replace(slope, method=method, note=note))
 

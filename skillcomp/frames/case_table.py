@@ -294,7 +294,7 @@ def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
 
     The lower bound is the delta if every missing attempt of the condition failed and every missing
     attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are
-    over the cases that were attempted under both conditions.
+    computed over the cases that were attempted under both conditions.
     """
     lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
     counts = {"n_missing": int(lost.sum()), "n_missing_reference": int(lost_base.sum())}

@@ -37,7 +37,7 @@ class Contract:
     columns: Mapping[str, str]  # pandas dtype by name, in order
     required: tuple[str, ...]  # must have a value in every row; absent others are added as NA
     unique: tuple[str, ...]  # the key of a row
-    otherwise: tuple[str, ...]  # the key of rows whose first `unique` column is missing
+    otherwise: tuple[str, ...]  # the key of rows without a value in the first `unique` column
     allowed: Mapping[str, tuple[Any, ...]]  # closed vocabularies; NA is allowed unless required
     ranges: Mapping[str, tuple[float, float]]  # closed intervals
     own: tuple[str, ...]  # columns of `allowed` that also accept a user's own vocabulary

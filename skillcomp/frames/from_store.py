@@ -425,7 +425,7 @@ def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None
 
 
 def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
-    """Return the skills, prompts, agent and settings of each run, and what changed since the last.
+    """Return the properties of each run, and which of them changed since the run before.
 
     Parameters
     ----------

@@ -55,8 +55,8 @@ def outcomes(
 
     Notes
     -----
-    An attempt whose verdicts are all errors has ``passed`` NA; ``groupby.all()`` of pandas, which
-    skips missing values, would call it True.
+    If all verdicts on an attempt are errors, ``passed`` is NA; ``groupby.all()`` of pandas, which
+    skips missing values, would return True.
 
     Examples
     --------

@@ -391,7 +391,7 @@ def graded_versions(
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Version:
-    """Find name and version of the reference grader; FrameError if none or several match."""
+    """Find name and version of the reference; FrameError if not unique or nothing else is there."""
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]

@@ -26,7 +26,7 @@ from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
-# Modes in order of precedence, with the data that decide each; without the data it is unknown.
+# Modes in order of precedence, each with the data without which the mode is unknown.
 _NEEDS: Mapping[str, str] = {
     "verbatim_copying": "check_kind, and the overlap of the answer",
     "leading_prompt_capitulation": "check_kind and comprehension_dimension",
@@ -183,7 +183,11 @@ def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
 def _closeness_to_skill(
     shared: pd.DataFrame, loaded: pd.Series, ngram: int, short: int
 ) -> tuple[pd.Series, pd.Series]:
-    """Return by attempt whether it shares a long n-gram, and whether coincidence is exceeded."""
+    """Return for each attempt two facts about its overlap with the skill.
+
+    The first is whether the answer shares an n-gram of length ``ngram`` with the skill. The second
+    is whether its share of ``short`` n-grams exceeds that of every answer without the skill.
+    """
     columns = ["skill", "any_shared", "share"]
     copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
     brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()

@@ -115,8 +115,8 @@ def agreement(
     with kappa, which falls towards 0 if nearly all items pass. If labels were drawn with unequal
     probabilities, the rates are those of the labelled items, with a note. Adjudication resolves
     disputes, so agreement with adjudicated labels may exceed the agreement between labellers. For a
-    fair comparison with the ceiling, compare the grader with each labeller: ``agreement(verdicts,
-    gold[gold["labeller"] == name])``.
+    fair comparison with the ceiling, compare the grader with each labeller:
+    ``agreement(verdicts, gold[gold["labeller"] == name])``.
 
     References
     ----------
