@@ -1,16 +1,17 @@
 """Ask agents, have graders judge their answers, and run whole studies.
 
 Agents and graders are objects that are passed in. `run`, `grade` and `compare` write to a store,
-and `status` reads it. Names load on first use, since an SDK takes a second. Headings are the files.
+and `status` reads it. A name is imported on first use, since an SDK takes a second. The headings
+below are the names of the files.
 
 run: answers
     ``run``: ask every open cell of a study.
 
 grade: verdicts
-    ``grade``: have every stored answer graded, once by each grader.
+    ``grade``: have every grader grade every stored answer once.
 
 compare: comparisons
-    ``compare``: have answers compared in pairs, in both orders.
+    ``compare``: have a grader compare answers in pairs, each pair in both orders.
 
 status: how far a study is
     ``status``: one row per agent or grader and condition, with counts and costs.
@@ -18,8 +19,8 @@ status: how far a study is
 study_file: a study as a file
     ``read_study``: read ``study.yaml``.
 
-batches: batches as the store records them
-    ``BatchLimits``: size of a batch, and how long to wait for it.
+batches: sending and collecting batches
+    ``BatchLimits``: limits on the size of a batch and on the time to wait for it.
 
 agents.agent: what every agent is
     ``Agent``, ``BaseAgent``: the protocol, and a base class with defaults.
@@ -27,16 +28,16 @@ agents.agent: what every agent is
     ``family_of``: family of a model.
 
 agents.anthropic: Claude through the Messages API
-    ``AnthropicAgent``: a model with its options.
+    ``AnthropicAgent``: a Claude model.
 
 agents.openai: OpenAI-compatible endpoints
-    ``OpenAIAgent``: a model with its options.
+    ``OpenAIAgent``: a model behind such an endpoint.
 
 agents.cli: programs
     ``CliAgent``: ``claude -p``, ``codex exec`` or another command.
 
 agents.replay: recorded answers
-    ``ReplayAgent``: an agent that answers from a store.
+    ``ReplayAgent``: an agent that returns the answers recorded in a store.
 
 graders.grader: what all graders share
     ``LiveGrader``, ``BaseGrader``: the protocol, and a base class with defaults.
@@ -54,7 +55,7 @@ graders.reply: replies of a grader
     ``read_reply``: read a reply and apply the rules.
 
 graders.replay: recorded verdicts
-    ``ReplayGrader``: a grader that judges from a store.
+    ``ReplayGrader``: a grader that returns the verdicts recorded in a store.
 
 graders.task_graders: graders of task suites
     ``SuiteGrader``: the judge that each task names.

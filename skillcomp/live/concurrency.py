@@ -1,4 +1,4 @@
-"""Run asynchronous work from plain functions, with bounded concurrency and Ctrl-C."""
+"""Run asynchronous work from plain functions, with limited concurrency and a stop on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _X = TypeVar("_X")
 
 
 class StoppedError(AgentError):
-    """Work was stopped before its first try: nothing was sent, and there is nothing to store."""
+    """Work on an item was stopped before it had a result, so there is nothing to store."""
 
 
 class Stop:
@@ -28,7 +28,7 @@ class Stop:
     Attributes
     ----------
     reason : str or None
-        Why no further item is begun; None as long as work goes on.
+        Why no further item is begun; None while work goes on.
     error : Exception or None
         The error to raise after all running items have ended.
     n_under_way : int
@@ -42,19 +42,19 @@ class Stop:
         self._event: asyncio.Event | None = None
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
-        """Begin no further item; later reasons and errors are ignored."""
+        """Request that no further item is begun; only the first reason and error are kept."""
         self.reason = self.reason or reason
         self.error = self.error or error
         if self._event is not None:
             self._event.set()
 
     def check(self) -> None:
-        """Raise `StoppedError` if work is to stop."""
+        """Raise `StoppedError` if a stop was requested."""
         if self.reason is not None:
             raise StoppedError(f"Not asked: {self.reason}.")
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep; wake early if work is to stop."""
+        """Sleep, but not after a stop was requested."""
         self._event = self._event or asyncio.Event()
         if self.reason is None:
             try:
@@ -72,7 +72,7 @@ _INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(
 def interruption() -> Stop | None:
     """Return the `Stop` that only Ctrl-C and SIGTERM trigger; None outside of `run_sync`.
 
-    The end of a budget does not trigger it, since running calls may still be retried.
+    The end of a budget does not trigger this `Stop`, since running calls may still be retried.
     """
     return _INTERRUPTION.get()
 
@@ -80,7 +80,7 @@ def interruption() -> Stop | None:
 def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
     """Run a coroutine to its end from a plain function, even inside a running event loop.
 
-    A notebook has such a loop; the coroutine then runs in another loop in a thread.
+    If a loop is running, as in a notebook, the coroutine runs in a loop of its own in a new thread.
     """
     try:
         asyncio.get_running_loop()
@@ -120,7 +120,7 @@ def _run_in_this_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
 
 
 async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
-    """Run `main`; after a first cancellation let its running items end, then raise."""
+    """Run `main`; after a first cancellation, let running items end and raise the cancellation."""
     stop, interrupted = Stop(), Stop()
     _INTERRUPTION.set(interrupted)
     task = asyncio.ensure_future(main(stop))
@@ -162,16 +162,16 @@ def _run_in_new_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
 async def fan_out(
     items: Iterable[_X], work: Callable[[_X], Awaitable[None]], *, width: int, stop: Stop
 ) -> None:
-    """Work on items in their order, at most `width` at a time, until done or stopped.
+    """Work on items in their order, at most `width` at a time, until all are done or work stops.
 
     If the work on an item raises, no further item is begun, and the error is raised after the
-    running items have ended. `StoppedError` is not such an error: the item stays open. Items are
+    running items have ended. `StoppedError` is not raised again: its item stays open. Items are
     drawn only when a worker is free, so memory does not grow with their number.
     """
     source = iter(items)
 
     async def worker() -> None:
-        # check before drawing: every drawn item is worked on
+        # check before an item is drawn, since every drawn item is worked on
         while stop.reason is None:
             try:
                 item = next(source)

@@ -1,4 +1,4 @@
-"""The ledger of a study: records on the disk before work goes on, receipts, and the budget."""
+"""Write the records of a study to the disk before work goes on; its receipts and its budget."""
 
 from __future__ import annotations
 
@@ -23,11 +23,18 @@ from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribut
 from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
-_LETTERS = 2.5  # letters per token; English has about four, so this overstates the tokens
+_LETTERS = (
+    2.5  # letters per token; English has about four, so this overestimates the number of tokens
+)
 _PLAIN = (string.ascii_letters + " \n").encode()
-_FRAME = 200  # tokens around the texts of a call: roles, delimiters, additions of the service
-_SAFETY = 2.0  # a call without a price is assumed to cost at most this times the dearest so far
-_LIMITS = ("max_tokens", "max_completion_tokens")  # settings with the limit of an answer
+_FRAME = 200  # tokens of a call besides its texts: roles, delimiters, additions of the service
+_SAFETY = (
+    2.0  # a call without a price is assumed to cost at most twice as much as the dearest so far
+)
+_LIMITS = (
+    "max_tokens",
+    "max_completion_tokens",
+)  # names of the setting that limits the tokens of an answer
 
 _Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None]]
 
@@ -35,9 +42,9 @@ _Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None
 class Ledger:
     """Appends records to a store without blocking the event loop.
 
-    Records that arrive during a write share the next one, with one ``fsync`` per table. `write`
-    returns when its records are on the disk. Records that cannot be stored raise in their own call
-    of `write`; all others are written.
+    Records that arrive while others are written are written together afterwards, with one
+    ``fsync`` per table. A call of `write` returns when its records are on the disk, and raises if
+    they cannot be stored; the records of other calls are written all the same.
     """
 
     def __init__(self, store: RunStore) -> None:
@@ -48,7 +55,7 @@ class Ledger:
     async def write(self, table: str, records: Sequence[BaseModel | Mapping[str, Any]]) -> None:
         """Append records to a table and wait until they are on the disk.
 
-        They are also written if the caller is cancelled while it waits.
+        The records are written even if the caller is cancelled while it waits.
         """
         if not records:
             return
@@ -68,7 +75,9 @@ class Ledger:
             entries, self._waiting = self._waiting, []
             try:
                 errors = await asyncio.to_thread(self._append_entries, entries)
-            except BaseException as raised:  # wake every waiter, whatever the exception
+            except (
+                BaseException
+            ) as raised:  # pass any exception on, since the callers would wait forever
                 errors = [raised] * len(entries)
             for (*_, done), error in zip(entries, errors, strict=True):
                 if done.cancelled():
@@ -77,10 +86,10 @@ class Ledger:
                     done.set_result(None)
                 else:
                     done.set_exception(error)
-                    done.exception()  # a cancelled caller does not retrieve it
+                    done.exception()  # mark it as seen: a cancelled caller never reads it
 
     def _append_entries(self, entries: list[_Entry]) -> list[BaseException | None]:
-        """Write entries table by table; return the error, if any, of each."""
+        """Write entries table by table; return for each entry its error, or None."""
         errors: dict[int, BaseException] = {}
         for table in dict.fromkeys(table for table, *_ in entries):
             mine = [i for i, entry in enumerate(entries) if entry[0] == table]
@@ -89,7 +98,7 @@ class Ledger:
                     self._store.append(table, [record for i in mine for record in entries[i][1]])
                     break
                 except Exception as error:
-                    # nothing was written: try again without the faulty entries
+                    # nothing was written, so try again without the faulty entries
                     faults = {i: fault for i in mine if (fault := _storage_error(entries[i]))}
                     errors |= faults or dict.fromkeys(mine, error)
                     mine = [i for i in mine if faults and i not in faults]
@@ -97,7 +106,7 @@ class Ledger:
 
 
 def _storage_error(entry: _Entry) -> Exception | None:
-    """Return the error of an entry that cannot be stored, else None."""
+    """Return the error if an entry cannot be stored, otherwise None."""
     table, records, _ = entry
     try:
         for index, record in enumerate(records):
@@ -108,50 +117,50 @@ def _storage_error(entry: _Entry) -> Exception | None:
 
 
 class RunRecord(Record):
-    """A receipt: one is stored when a run begins, and one when it ends.
+    """A receipt of a run: one is stored when the run begins, and one when it ends.
 
-    A run that was killed has only the first.
+    A run that was killed has only the first receipt.
 
     Attributes
     ----------
     receipt : str
-        Stage and a number, the same in both receipts.
+        Stage and number of the run; both receipts of a run have the same.
     event : str
         ``begun`` or ``ended``.
     stage : str
         ``run``, ``grade`` or ``compare``.
     name : str
-        The agent or the grader.
+        Name of the agent or grader.
     at : datetime
         When the run began or ended.
     skillcomp : str
         Version of this library.
     model : str or None
-        As requested.
+        The model that was requested.
     models : dict of str to int
-        Number of replies by model, as reported.
+        Number of replies by model, as the service names it.
     settings : str or None
         Settings of the agent.
     prompt_version : str or None
-        Hash of the template of the agent, or of the prompts of the grader.
+        Hash of the template that loads a skill for an agent, or the version of a grader.
     skills, suites : dict of str to str
-        sha256 by slug.
+        The sha256 of each skill and suite in the store, by slug.
     study : dict
-        Conditions, repeats, seed, round and other arguments.
+        Conditions, repeats, seed, round and other arguments of the run.
     n_wanted : int
-        Number of cells, attempts to grade or comparisons.
+        Number of cells to answer, attempts to grade or comparisons to make.
     n_open : int
-        Number of these that are still open.
+        Number of wanted cells, attempts or comparisons that are still open.
     statuses : dict of str to int
         Number of replies of this run by status.
     cost_usd : float or None
-        Total known cost of this run; None without replies.
+        Sum of the known costs of this run in dollars; None if there were no replies.
     n_unpriced : int
         Number of replies of unknown cost.
     gold : dict
         Agreement with the gold answers; empty if there are none.
     stopped : str or None
-        Why it ended early; None if it did not.
+        Why the run ended early; None if it did not.
     """
 
     receipt: str
@@ -204,7 +213,7 @@ class Tally:
 def receipt_at_start(
     store: RunStore, stage: Literal["run", "grade", "compare"], name: str, **more: Any
 ) -> RunRecord:
-    """Return the first receipt of a run, with the hashes of all skills and suites."""
+    """Return the first receipt of a run, with the hashes of all skills and suites in the store."""
     n_before = sum(row["event"] == "begun" for row in store.records("receipts"))
     return RunRecord(
         receipt=f"{stage}-{n_before + 1:04d}",
@@ -220,7 +229,7 @@ def receipt_at_start(
 
 
 def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
-    """Return the final receipt of a run, with its counts and further fields."""
+    """Return the final receipt of a run: the first one with the counts and further fields."""
     return receipt.model_copy(
         update={
             "event": "ended",
@@ -235,12 +244,13 @@ def receipt_at_end(receipt: RunRecord, tally: Tally, **more: Any) -> RunRecord:
 
 
 def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
-    """Return the highest cost of a call in dollars; NaN if it is unknown.
+    """Return the highest possible cost of a call in dollars; NaN if it is unknown.
 
     Notes
     -----
-    It covers one try at list prices. Not covered are earlier tries of the same call that were
-    charged for without a readable answer, and price changes since the price table was made.
+    The cost is that of one try at the prices of the agent or, without such, at list prices. It
+    does not cover earlier tries of the call that were charged for but gave no readable answer, nor
+    price changes since the price table was made.
     """
     settings = json.loads(agent.settings or "{}")
     limit = next((settings[name] for name in _LIMITS if name in settings), None)
@@ -255,7 +265,7 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
 
 
 def upper_tokens(text: str) -> float:
-    """Return the highest number of tokens of a text.
+    """Return an upper estimate of the number of tokens of a text.
 
     Examples
     --------
@@ -269,14 +279,14 @@ def upper_tokens(text: str) -> float:
 
 @cache
 def shape_text(schema: type[BaseModel]) -> str:
-    """Return the JSON Schema of an answer as the text that is sent with a call."""
+    """Return the JSON Schema of an answer as text, as it is sent with a call."""
     return json.dumps(schema.model_json_schema())
 
 
 def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
-    """Return an unreadable reply with its highest cost, and any other reply unchanged.
+    """Return an unreadable reply with its highest possible cost, or any other reply unchanged.
 
-    The highest cost is stored, so that later runs count it as spent.
+    The cost is stored with the reply, so that later runs count it as spent.
     """
     if reply.cost_note != UNREADABLE or reply.cost_usd is not None:
         return reply
@@ -285,22 +295,22 @@ def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
 
 
 def charged_usd(row: Mapping[str, Any]) -> float:
-    """Return the cost of a stored reply in dollars: known, else highest, else 0."""
+    """Return the cost of a stored reply in dollars: the known or else the highest one, or 0."""
     usd = row.get("cost_usd")
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
 
 
 class Budget:
-    """Dollars that may be spent; the highest cost of every running call is reserved.
+    """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
-    A call of unknown highest cost (a program, a model without a price) runs alone, so the limit is
-    exceeded by at most the cost of one such call.
+    A call for which that cost is unknown (a program, a model without a price) runs alone, so the
+    limit is exceeded by at most the cost of one such call.
 
     Notes
     -----
-    The reported cost is booked. A call that timed out or lost its connection reports none and is
-    booked at 0, although the service may charge for it. An unreadable reply is booked at its
-    highest cost, in this run and, from the store, in later ones.
+    A call is booked at its reported cost. A call that timed out or lost its connection reports no
+    cost and is booked at 0, although the service may charge for it. An unreadable reply is booked
+    at its highest possible cost. Later runs read this cost from the store and count it too.
     """
 
     def __init__(self, limit: float | None, *, spent: float = 0.0) -> None:
@@ -310,18 +320,20 @@ class Budget:
         self.exhausted: str | None = None  # why no further call fits
         self._reserved = 0.0
         self._n_running = 0
-        self._has_unknown_cost = False  # whether the running call has no highest cost
+        self._has_unknown_cost = (
+            False  # whether the highest possible cost of the running call is unknown
+        )
         self._dearest = math.nan
         self._changed = asyncio.Condition()
 
     def reserve_now(self, estimate: float) -> float | None:
-        """Reserve the estimate of one call and return it; None if it does not fit now."""
+        """Reserve the estimated cost of one call and return it; None if it does not fit now."""
         if self.limit is None:
             return 0.0
         free = self.limit - self.spent - self._reserved
         is_unknown = math.isnan(estimate)
         if is_unknown:
-            # the call reserves all there is, if another one as dear as the dearest would fit
+            # the call gets all that is left, but only if twice the dearest cost so far would fit
             if self._n_running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
@@ -341,7 +353,7 @@ class Budget:
         return usd
 
     async def reserve(self, estimate: float) -> float | None:
-        """Wait until an estimate fits and reserve it; None if it never will."""
+        """Wait until an estimated cost fits, reserve and return it; None if it will never fit."""
         async with self._changed:
             while (reserved := self.reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:
@@ -351,7 +363,7 @@ class Budget:
         return reserved
 
     async def settle(self, reserved: float, reply: Reply | None) -> None:
-        """Book the cost of a call and free its reserve."""
+        """Book the cost of a call that has ended, and free what was reserved for it."""
         if self.limit is None:
             self.spent += (reply.cost_usd or 0.0) if reply else 0.0
             return
@@ -361,7 +373,7 @@ class Budget:
             had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
             if reply is not None and reply.cost_usd is not None:
                 self.spent += reply.cost_usd
-                # in this order, max drops the NaN of the beginning
+                # this order of the arguments matters: max then drops the initial NaN
                 self._dearest = max(reply.cost_usd, self._dearest)
             elif reply is not None and reply.cost_note == UNREADABLE and not had_unknown_cost:
                 self.spent += reserved

@@ -1,4 +1,4 @@
-"""The plan of a study: its cells, their order, and the text that each condition loads."""
+"""The plan of a study: its cells, their order, and the text loaded under each condition."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
-_ALIKE = 1.25  # largest ratio of the lengths of placebo and skill without a note
+_ALIKE = 1.25  # a larger ratio of the lengths of placebo and skill gets a note
 
 
 class Key(NamedTuple):
-    """The key of a cell: agent, case, condition and repeat."""
+    """The key that identifies a cell: agent, case, condition and repeat."""
 
     agent: str
     case_id: str
@@ -34,21 +34,21 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Key:
-        """Return the key of a row of the plan or of the attempts."""
+        """Return the key of the cell that a row of the plan or of the attempts belongs to."""
         return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
 
 
 class PlannedCell(Record):
-    """A cell of a study; a row of the store's ``plan``.
+    """A cell of a study, stored as a row of the table ``plan``.
 
     Attributes
     ----------
     attempt_id : str
         ``case_id/condition/repeat``, followed by the agent if the study has several.
     agent, skill, case_id, condition, repeat : str, str, str, str, int
-        The key of the cell, and the skill of its case.
+        The key of the cell, and the skill that its case belongs to.
     loaded_skill : str or None
-        Name of the loaded text; None for a baseline.
+        Name of the text that is loaded; None for a baseline.
     """
 
     attempt_id: str
@@ -61,7 +61,7 @@ class PlannedCell(Record):
 
     @property
     def key(self) -> str:
-        """The attempt_id of its first answer."""
+        """The attempt_id of the first answer in the cell."""
         return self.attempt_id
 
     @property
@@ -71,17 +71,17 @@ class PlannedCell(Record):
 
 
 class PlannedAgent(Record):
-    """An agent at the beginning of a study; a row of the store's ``agents``.
+    """An agent as it was when the study began, stored as a row of the table ``agents``.
 
     Attributes
     ----------
     agent : str
-        Its name.
+        Name of the agent.
     model, family, settings, prompt_version : str or None
-        Attributes of the agent, and the hash of its template.
+        Attributes of the agent, and the hash of the template that loads a skill.
     tells_endpoint : bool
-        Whether settings without ``endpoint`` mean the default host. False in rows of an earlier
-        release, which did not record an endpoint that the environment named.
+        Whether settings without ``endpoint`` mean the default host. False in rows of earlier
+        releases, which did not record an endpoint set in the environment.
     """
 
     agent: str
@@ -92,7 +92,7 @@ class PlannedAgent(Record):
     tells_endpoint: bool = False
 
     def is_still(self, now: str | None) -> bool:
-        """Return whether the settings are unchanged, as far as they are recorded."""
+        """Return whether the settings `now` equal the recorded ones, apart from unrecorded parts."""
         if now == self.settings or self.tells_endpoint or not (now and self.settings):
             return now == self.settings
         try:
@@ -104,16 +104,16 @@ class PlannedAgent(Record):
 
 @dataclass(slots=True)
 class Tried:
-    """The attempts at one cell in the store.
+    """Summary of the attempts at one cell that are in the store.
 
     Attributes
     ----------
     paid : tuple of str
-        Statuses of the paid replies, in order.
+        Statuses of the paid replies, in order of time.
     n_errors : int
         Number of attempts without a paid reply.
     settled : bool
-        Whether a paid reply came in this run, after which the cell is not asked again.
+        Whether a paid reply came in this run; the cell is then not asked again.
     """
 
     paid: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class Tried:
     settled: bool = False
 
     def is_done(self, again: Collection[str] = ()) -> bool:
-        """Return whether the cell is done; a last status in `again` reopens it."""
+        """Return whether the cell is done; it is open if its last paid status is in `again`."""
         if "ok" in self.paid or self.settled:
             return True
         return bool(self.paid) and self.paid[-1] not in again
@@ -134,11 +134,11 @@ class Plan:
     Attributes
     ----------
     cells : tuple of PlannedCell
-        The cells, in the order of asking.
+        The cells, in the order in which they are asked.
     cases : dict of str to Case
-        By case_id.
+        The cases, by case_id.
     texts : dict of (str, str) to ConditionText
-        By skill and condition.
+        The texts that are loaded, by skill and condition.
     """
 
     cells: tuple[PlannedCell, ...]
@@ -159,8 +159,8 @@ def make_plan(
 ) -> Plan:
     """Make the plan of a study and write it into the store, before any prompt is sent.
 
-    A second call extends the study: planned cells keep their place and their name, and new ones
-    follow. The caller has the store open for writing (`RunStore.writer`).
+    A second call extends the study: planned cells keep their place and name, and new cells follow
+    after them. The caller must hold the lock of the store (`RunStore.writer`).
     """
     _require_complete(store, suites, agents, repeats)
     require_unedited(store, suites)
@@ -214,7 +214,7 @@ def _require_complete(
 
 
 def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], object]) -> None:
-    """Raise if there are no agents or graders, or if two of them have the same identity."""
+    """Raise if there are no agents or graders, or if `ident` is the same for two of them."""
     if not members:
         raise StudyError(f"{kind}s is empty; give at least one.")
     counts = Counter(map(ident, members))
@@ -229,7 +229,7 @@ def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], o
 def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
     """Return the agents that need a new row; raise if a known agent has changed.
 
-    A row of an earlier release gets a successor that records the endpoint and replaces it.
+    A row of an earlier release is replaced by a new row that records the endpoint.
     """
     rows = map(PlannedAgent.model_validate, store.records("agents"))
     recorded = {row.agent: row for row in rows}
@@ -258,7 +258,7 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
 def _cell_namer(
     planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore
 ) -> Callable[[Key], str]:
-    """Return the function that names a new cell; names contain the agent if there are several."""
+    """Return a function that names new cells; the names contain the agent if there are several."""
     taken = {cell.attempt_id for cell in planned}
     taken |= set(store.table("attempts").column("attempt_id").to_pylist())
     several = len(set(agents)) > 1
@@ -278,7 +278,7 @@ def interleaved(
     *,
     seed: int,
 ) -> Iterator[tuple[str, str, str, str, int]]:
-    """Yield the cells of a study in an order in which time does not confound the conditions.
+    """Yield the cells in random order, so that time of asking is not confounded with condition.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def interleaved(
 
 
 def tries(store: RunStore) -> dict[Key, Tried]:
-    """Return the attempts at each cell in the store, without perturbed copies."""
+    """Return a summary of the attempts at each cell in the store; perturbed copies are left out."""
     columns = [*Key._fields, "status", "perturbation", "source_attempt_id"]
     tried_by_key: defaultdict[Key, Tried] = defaultdict(Tried)
     for row in store.table("attempts").select(columns).to_pylist():
@@ -310,7 +310,7 @@ def tries(store: RunStore) -> dict[Key, Tried]:
 
 
 def changed_error(kind: str, who: str, name: str, was: str | None, now: str | None) -> StudyError:
-    """Return the error about an agent or grader that has changed but keeps its name."""
+    """Return the error for an agent or grader that has changed but still has its old name."""
     what = "Answers" if kind == "agent" else "Verdicts"
     return StudyError(
         f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of two "
@@ -319,7 +319,7 @@ def changed_error(kind: str, who: str, name: str, was: str | None, now: str | No
 
 
 def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
-    """Raise if a suite or its skill differs from the recorded text."""
+    """Raise if a suite, its skill or its files were edited since they were recorded."""
     manifest = store.manifest
     for suite in suites:
         skill = store.skills.get(suite.skill)
@@ -336,7 +336,7 @@ def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
 
 
 def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str, Any]) -> None:
-    """Raise if other files of the skill, or input files of cases, differ from the recorded ones."""
+    """Raise if a file in the skill folder or an input file differs from the recorded one."""
     tree = manifest["skills"].get(suite.skill, {}).get("tree")
     folder = store.path / "skills" / suite.skill
     if tree and tree_of(folder) != tree:
@@ -352,17 +352,19 @@ def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str
 
 
 def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
-    """Return name and path of the recorded files that a case lists as its input.
+    """Return the name and the path of each recorded file that a case lists as its input.
 
-    The folder of a fixture is dropped from the names, so its files are copied directly into the
-    working folder. A task has no input files: the files of its suite are for its judge only.
+    The folder of a fixture is dropped from the names, so that its files are copied directly into
+    the working folder. A task has no input files, since its files are only for its judge.
     """
     slug = case.case_id.partition("/")[0]
     is_task = any(check.judge for check in case.checks)
     recorded = {} if is_task else store.manifest["suites"].get(slug, {}).get("files", {})
     folder = (store.path / INPUTS / slug).resolve()
     fixture = str(case.extra.get("fixture", "")).rstrip("/")
-    above = fixture.rpartition("/")[0] if fixture in recorded else fixture  # a file or a folder
+    above = (
+        fixture.rpartition("/")[0] if fixture in recorded else fixture
+    )  # the fixture is a file or a folder
     names = (name for name in names_of_files(case.extra) if name in recorded)
     return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
 
@@ -373,19 +375,20 @@ class ConditionText(Record):
     Attributes
     ----------
     skill, condition : str
-        Skill of the cases, and condition.
+        The skill that the cases belong to, and the condition.
     loaded_skill : str or None
-        Name of the text; None for a baseline.
+        Name of the text that is loaded; None for a baseline.
     sha256 : str or None
-        Hash of the loaded text.
+        Hash of the loaded text; None for a baseline.
     n_tokens : int or None
-        Its length, estimated at four characters per token.
+        Estimated length of the text, at four characters per token.
     choice : str
-        ``none``, ``own``, ``given`` or ``nearest`` (another skill of about the same length).
+        How the text was chosen: ``none`` (baseline), ``own`` (the skill itself), ``given`` (passed
+        by the user) or ``nearest`` (the other skill of the most similar length).
     text : str or None
-        The text, unless it is a skill of the store.
+        The text itself; None if it is a skill in the store, or for a baseline.
     note : str or None
-        A caveat.
+        A caveat about the length of a placebo; None if there is none.
     """
 
     skill: str
@@ -398,12 +401,12 @@ class ConditionText(Record):
     note: str | None = None
 
     def loaded(self, store: RunStore) -> Skill | None:
-        """Return the skill that an agent gets; None for a baseline."""
+        """Return the skill that is loaded for an agent; None for a baseline."""
         if self.loaded_skill is None:
             return None
         if self.text is None:
             skill = store.skills[self.loaded_skill]
-            # studies of earlier releases recorded no folder, and their answers were made without
+            # earlier releases recorded no folder; agents answered without it, so it stays left out
             has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
             path = str((store.path / skill.path).resolve()) if has_tree else ""
             return skill.model_copy(update={"path": path})
@@ -412,7 +415,7 @@ class ConditionText(Record):
 
 
 def n_tokens(text: str) -> int:
-    """Estimate the length of a text in tokens, at four characters each."""
+    """Estimate the length of a text in tokens, at four characters per token."""
     return -(-len(text) // 4)
 
 
@@ -423,7 +426,7 @@ def _settled_texts(
     arguments: Mapping[str, Text | Mapping[str, Text] | None],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
-    """Return the text of every skill and condition; raise if it differs from the recorded one."""
+    """Return the text for every skill and condition; raise if it is not the recorded text."""
     if not conditions:
         raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
     for condition in conditions:
@@ -505,7 +508,7 @@ def _described(
 
 
 def _nearest_skill(store: RunStore, own: Skill) -> ConditionText:
-    """Return the other skill of the store with the most similar length, as a placebo."""
+    """Return as placebo the skill in the store whose length is nearest to that of `own`."""
     others = [skill for slug, skill in store.skills.items() if slug != own.slug]
     if not others:
         raise StudyError(
@@ -527,7 +530,7 @@ def _with_length_note(text: ConditionText, own: Skill) -> ConditionText:
 
 
 def _skill_from(store: RunStore, text: Text, condition: str) -> Skill:
-    """Return a skill from a skill, a slug of the store, a text of several words, or a file."""
+    """Make a skill of `text`: a skill, a slug in the store, a text of several words, or a file."""
     if isinstance(text, Skill):
         return text
     if isinstance(text, str) and text in store.skills:

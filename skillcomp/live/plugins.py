@@ -1,8 +1,9 @@
-"""Agents and graders from other packages, named in a study file.
+"""Make agents and graders from other packages that a study file names.
 
-``kind: python`` names a class or function by ``target: "my_module:MyAgent"``; any other unknown
-``kind`` is the name of an entry point in the group ``skillcomp.agents`` or ``skillcomp.graders`` of
-an installed package. Building an agent or grader imports its module; reading a file does not.
+With ``kind: python``, the key ``target: "my_module:MyAgent"`` names a class or function. Any other
+``kind`` that is not built in names an entry point of an installed package, in the group
+``skillcomp.agents`` or ``skillcomp.graders``. A module is imported when its agent or grader is
+made, not when the study file is read.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ _BASES = {"agents": "sc.live.BaseAgent", "graders": "sc.live.BaseGrader"}
 
 
 def installed_kinds(group: Group) -> dict[str, EntryPoint]:
-    """Return the entry points of installed packages, by kind."""
+    """Return the entry points for agents or graders in installed packages, by kind."""
     return {entry.name: entry for entry in entry_points(group=f"skillcomp.{group}")}
 
 
 def build_from_target(
     group: Group, target: str, arguments: Mapping[str, Any], *, place: str, folder: Path
 ) -> Any:
-    """Import the target of a ``kind: python`` entry and call it with the other keys.
+    """Import the target of a ``kind: python`` entry and call it with `arguments`, its other keys.
 
-    The module is searched in Python's path, then in the folder of the study file.
+    The module is searched on the import path of Python, then in the folder of the study file.
     """
     module_name, _, name = target.partition(":")
     where = f"{place}.target: found {literal(target)}"
     folder = folder.resolve()
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # last, so that installed modules come first
+        sys.path.append(str(folder))  # appended, so that installed modules are found first
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as cause:
@@ -76,7 +77,7 @@ def build_from_target(
 
 
 def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, place: str) -> Any:
-    """Load the entry point of an installed package and call it with the other keys."""
+    """Load the entry point for a kind and call it with `arguments`, the other keys of the entry."""
     entry = installed_kinds(group)[kind]
     try:
         maker = entry.load()
@@ -96,7 +97,7 @@ def _is_own_callable(value: Any, module: str) -> bool:
 def _checked_call(
     group: Group, maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> Any:
-    """Call a class or function with the keys of a study file and check its result."""
+    """Call a class or function with keys of a study file; check the object that it returns."""
     _require_arguments(maker, arguments, place, keys)
     name = getattr(maker, "__qualname__", repr(maker))
     try:
@@ -117,11 +118,11 @@ def _checked_call(
 def _require_arguments(
     maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> None:
-    """Raise StudyError for a key that is not an argument, or for a missing argument."""
+    """Raise StudyError if a key is not a parameter of `maker`, or if a required one is missing."""
     try:
         parameters = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):
-        return  # code in C has no signature: the call itself checks the arguments
+        return  # code in C may have no signature; the call itself then checks the arguments
     by_name = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for key in arguments:

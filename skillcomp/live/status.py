@@ -22,7 +22,9 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-_NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")  # ids, counts and times, which differ between tries
+_NUMBER = re.compile(
+    r"\b[\w-]*\d[\w.:-]*"
+)  # ids, counts and times in messages, which differ between tries
 _GraderVersion = tuple[str, str | None, int]  # name, version, round
 _COLUMNS = {
     "stage": "str",
@@ -42,12 +44,13 @@ _COLUMNS = {
 
 
 def status(store: RunStore) -> pd.DataFrame:
-    """Count what a study has answered, graded and compared, also while it runs.
+    """Count what a study has answered, graded and compared so far, even while it runs.
 
     Parameters
     ----------
     store : RunStore
-        The study. It is only read; opening a `RunStore` repairs a line that a crash has torn.
+        The study, which is only read. Opening a `RunStore`, however, repairs a line that a crash
+        left incomplete.
 
     Returns
     -------
@@ -56,17 +59,21 @@ def status(store: RunStore) -> pd.DataFrame:
         (grade), then one per comparator version and pair of conditions (compare; a pair of answers
         counts twice, once in each order). Columns:
 
-        - name, condition, round: agent or grader; NA if the stage has none.
+        - name: agent or grader.
+        - condition, round: NA if the stage has none.
         - n_wanted: planned cells, answers to grade or comparisons; NA if the store has no plan.
-        - n_ok: answers, or answers with all verdicts, or judgements.
-        - n_not_ok: paid for without a result (refused, truncated, paused).
-        - n_failed: cells with failed tries only, or malformed gradings; the next call asks again.
-          NA for a recorded grader; its malformed gradings are in n_not_ok.
-        - n_open: wanted, and neither ok nor not ok.
+        - n_ok: answers with status ok (run), answers with all verdicts (grade) or judgements
+          (compare).
+        - n_not_ok: those that were paid for but have no result (refused, truncated, paused).
+        - n_failed: cells with only failed tries, malformed gradings, or comparisons without a
+          judgement. The next call asks for them again. Malformed gradings of a recorded grader
+          count in n_not_ok instead.
+        - n_open: those that are wanted and counted neither in n_ok nor in n_not_ok.
         - cost_usd: dollars of all recorded replies; NaN if no cost is known.
-        - models: as the service reported them.
-        - gold_agreement: of the last grading run; NaN without gold answers.
-        - note: batches under way, empty answers.
+        - models: the models that answered, as the service names them.
+        - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
+          answers.
+        - note: text about batches under way and empty answers.
 
     Examples
     --------
@@ -81,32 +88,32 @@ def status(store: RunStore) -> pd.DataFrame:
 
 @dataclass
 class _RowTotals:
-    """The totals of one row: models, dollars and, for a grader, the verdicts."""
+    """What is summed for one row of `status`: models, dollars and, for a grader, verdicts."""
 
     verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     models: set[str] = field(default_factory=set)
     cost_usd: float = math.nan
 
     def add(self, cost_usd: float | None, model: str | None) -> None:
-        """Add a reply; the sum stays NaN until a cost is known."""
+        """Add cost and model of a reply; the total cost stays NaN until a cost is known."""
         if cost_usd is not None:
             self.cost_usd = cost_usd + (0.0 if math.isnan(self.cost_usd) else self.cost_usd)
         if model:
             self.models.add(model)
 
     def row(self, stage: str, name: str, **more: Any) -> dict[str, Any]:
-        """Make a row of `status`; columns that are not passed are missing."""
+        """Make a row of `status`; columns that are not passed are None."""
         totals = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
         return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **totals, **more}
 
     @property
     def malformed(self) -> set[str]:
-        """Answers with an unreadable verdict that no later verdict replaced."""
+        """Names of answers with a malformed verdict that no later verdict has replaced."""
         return {name for name, how in self.verdicts.items() if "malformed" in how.values()}
 
     @property
     def refused(self) -> set[str]:
-        """Answers with a verdict that is neither ok nor malformed."""
+        """Names of answers with a verdict that is neither ok nor malformed."""
         items = self.verdicts.items()
         return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 
@@ -157,16 +164,16 @@ def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
     to_grade = {name for name, n in needs.items() if n}
     totals = _verdict_totals(store)
-    # the last receipt of a run, written at its end, has the agreement and n_open
+    # keep the last receipt of each grader, which has the gold agreement and n_open
     rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
     receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
     batches = under_way(store, "grade")
     recorded = (row for row in store.records("graders") if row.get("round") is not None)
     recordings = {(row["grader"], row.get("version")) for row in recorded}
-    # includes graders that have started and have no verdict yet
+    # include graders that have started but have no verdict yet
     for key in [*totals, *(key for key in receipts if key not in totals)]:
         own, live = totals.get(key, _RowTotals()), receipts.get(key)
-        # only the receipt knows n_wanted of a grader that chooses its own checks
+        # if a grader chooses its own checks, only its receipt shows how many answers it grades
         chooses = bool(live and live["study"].get("own_checks"))
         least = {} if chooses else needs
         whole = {name for name, n in own.verdicts.items() if len(n) >= least.get(name, 1)}
@@ -233,7 +240,7 @@ def _pair_order(row: Mapping[str, Any]) -> _PairOrder:
 
 
 def _comparison_key(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return grader, version and the two conditions of a judgement or a reply."""
+    """Return grader, version and the two compared conditions of a judgement or a reply."""
     two = frozenset(condition.get(row[side], "") for side in ("first", "second"))
     return row["grader"], row.get("grader_version"), two
 
@@ -243,13 +250,15 @@ def _verdict_totals(store: RunStore) -> dict[_GraderVersion, _RowTotals]:
     columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
     for row in store.table("verdicts").select([*columns, "grader_model"]).to_pylist():
         own = totals[row["grader"], row["grader_version"], row["round"]]
-        own.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]  # the last verdict counts
+        own.verdicts[row["attempt_id"]][row["check_id"]] = row[
+            "status"
+        ]  # a later verdict replaces an earlier one
         own.add(row["cost_usd"], row["grader_model"])
     return dict(totals)
 
 
 def errors(store: RunStore) -> pd.DataFrame:
-    """Count the errors behind open cells, gradings and comparisons, most frequent first.
+    """Count the errors that left cells, gradings and comparisons open, most frequent first.
 
     Parameters
     ----------
@@ -260,9 +269,9 @@ def errors(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per reason: ``stage`` (run, grade or compare), ``name`` (agent or grader),
-        ``round`` (of a grader), ``reason`` (the first of the messages that differ in numbers only),
-        ``n`` (number of tries), ``first`` (attempt of the first try). Tries are left out if the
-        cell, grading or comparison succeeded later.
+        ``round`` (of a grader, otherwise NA), ``reason`` (the message; of messages that differ only
+        in numbers, the first), ``n`` (number of tries with it), ``first`` (attempt of the first
+        such try). Tries are left out if their cell, grading or comparison has a result.
     """
     counts: dict[tuple[str, str, int | None, str], list[Any]] = {}
     failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
@@ -325,7 +334,7 @@ def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
 
 
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
-    """Return the most frequent error of a stage as the end of a sentence."""
+    """Return the most frequent error of a stage as the end of a sentence; "" if there is none."""
     table = errors(store)
     mine = table[table["stage"].eq(stage) & (True if name is None else table["name"].eq(name))]
     if mine.empty:
@@ -335,7 +344,7 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 
 def writer(store: RunStore) -> str | None:
-    """Return the process that writes to a store, as its lock file names it; None if it is gone."""
+    """Describe the process that writes to a store, by its lock file; None if there is none."""
     who = json_or_none(store.path / journal.WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"
