@@ -324,7 +324,7 @@ def rates(
 def condition_groups(
     frame: pd.DataFrame, by: Sequence[str]
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield, for each group and condition, the values that identify it and its rows."""
+    """Yield a pair for each group and condition: the values that identify it, and its rows."""
     for values, group in groups(frame, by):
         for condition in ordered(group["condition"]):
             part = group[group["condition"].eq(condition)]

@@ -105,7 +105,7 @@ class Tokens:
 def _find_run(text: str, words: list[str], k: int) -> str:
     """Return the part of a text from the word with index ``k`` to the last of ``words``.
 
-    If a word is not in the text (because the tokenizer stems, for example), return these words
+    If a word is not in the text (because the tokenizer stems, for example), return ``words[k:]``
     joined by blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text

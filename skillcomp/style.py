@@ -510,7 +510,7 @@ def save(
 
 
 def _between_panels(fig: Figure) -> float | None:
-    """Return the share of its width at which a figure can be cut between two panels, or None."""
+    """Return where to cut a figure between two panels, as a fraction of its width, or None."""
     sides: dict[int, list[Any]] = {}
     for ax in fig.axes:
         spec = ax.get_subplotspec()

@@ -200,7 +200,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         require_columns(flat, columns, "table")
         flat = flat[list(columns)]
     about, hidden = _common_facts(flat)
-    if frame.columns.names != [None]:  # keep a spread level even if all its cells are missing
+    if frame.columns.names != [None]:  # keep the column of an empty level
         hidden = [name for name in hidden if not flat[name].isna().all()]
     limits = _limit_columns(flat)
     formatted = [

@@ -234,8 +234,9 @@ def compare(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition other than the reference, measure and kind: ``delta_recall``,
-        ``delta_specificity`` and, unless ``by`` contains ``offered``, ``delta_exact``. Each is the
+        One row per ``by``, condition other than the reference, kind of prompt and measure. The
+        measures are ``delta_recall``, ``delta_specificity`` and, unless ``by`` contains
+        ``offered``, ``delta_exact``. Each is the
         mean difference of rates (-1 to 1) over the prompts asked under both conditions, with a
         p-value for no difference; then reference, rate, reference_rate and n_dropped (prompts
         without a partner).

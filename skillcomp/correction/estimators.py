@@ -423,7 +423,7 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 def _effective_labels(rate: Interval) -> float:
     """Compute the effective number of labels of an error rate, from one per case up to all."""
-    # if no error is observed, the labels of a case may be fully dependent, so cases are counted
+    # without spread, how far labels of a case depend on each other is unknown: count a case as one
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
     effective = spread / rate.se**2 if spread > 0 and rate.se > 0 else least
     return min(max(effective, least), rate.n)

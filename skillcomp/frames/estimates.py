@@ -153,10 +153,10 @@ def prepared(
     compared : sequence of str, optional
         Columns that hold what is compared, such as the condition; ``by`` cannot contain them.
     **pooled : bool
-        ``graders`` (default True): refuse several graders, grader versions or rounds, and columns
-        in ``by`` with the name of a column of the result. ``agents`` (default False): refuse
-        several agents. ``copies`` (default True): refuse altered copies together with original
-        answers. Columns in ``by`` may have several values.
+        Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
+        rounds; then columns in ``by`` with the name of a result column are refused too. ``agents``
+        (default False): several agents. ``copies`` (default True): altered copies together with
+        original answers. A column in ``by`` is exempt, because its values are not pooled.
 
     Returns
     -------

@@ -272,7 +272,7 @@ class _TableReader:
         self.changes.append(f"{self.column_label(role)}: {change}")
 
     def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
-        """Return the columns that arguments name, by argument; report those that are not there."""
+        """Return a dict from each argument to the column it names; report missing columns."""
         for role in required:
             if role not in self.names:
                 self.problems.append(f"{role}= is needed: name the column of the table.")

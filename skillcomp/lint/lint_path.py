@@ -315,7 +315,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
         where = f"line {line_with(skill, name)}: '{name}'"
         if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not exists(place):  # true also for a name that no file can have
+        elif not exists(place):  # a name that no file can have also counts as missing
             yield "link_missing", f"{where} is not there."
 
 

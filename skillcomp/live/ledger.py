@@ -77,7 +77,7 @@ class Ledger:
                 errors = await asyncio.to_thread(self._append_entries, entries)
             except (
                 BaseException
-            ) as raised:  # pass any exception on, since the callers would wait forever
+            ) as raised:  # pass every exception on; otherwise the callers would wait forever
                 errors = [raised] * len(entries)
             for (*_, done), error in zip(entries, errors, strict=True):
                 if done.cancelled():

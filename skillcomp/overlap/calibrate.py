@@ -239,7 +239,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser, ones: Any) -> list[int]:
-    """Return, for each n, the candidate ``any`` and the ``share`` candidate with the best cut."""
+    """Return the positions of two candidates per n: ``any``, and ``share`` with its best cut."""
     picked = []
     for n in sample.lengths:
         here = chooser.n == n
@@ -321,7 +321,7 @@ def _false_flags(
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
-    """Return a note on the clean texts needed if the interval of a rate exceeds the limit."""
+    """Note how many clean texts are needed; empty if the interval is below the limit."""
     limit = settings.max_false_flags
     if not np.isfinite(flagged.high) or flagged.high <= limit or not 0 < limit < 1:
         return ""
@@ -366,7 +366,7 @@ def _rate_at_answer_length(
 
 
 def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
-    """Build the row with the area under the ROC curve of the share, copies against nulls."""
+    """Build the row of the area under the ROC curve by which the share separates copies."""
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
     labels = np.repeat([1, *[0] * len(clean)], [len(g.units) for g in groups])

@@ -76,11 +76,12 @@ class Assumptions:
         Pass rate of the baseline, which limits the possible effects, and overall delta, which is
         needed for a gap.
     tau2, omega2, sigma2 : float, optional
-        tau2 is the variance of the delta (or gap) between skills. omega2 is the variance of the
-        true delta between cases of a skill (for a gap, of a skill and distance). sigma2 is the
-        variance between repeats of a case, used for both conditions. With ``cluster="case"``, the
-        tau2 of a delta is added to omega2, because an interval by case includes both. The same
-        holds for a gap with ``scope="pooled"``, where tau2 is that of the delta.
+        tau2 is the variance between skills: of the delta or, for a gap, of the gap (with
+        ``scope="pooled"``, of the delta even then). omega2 is the variance of the true delta
+        between the cases of one skill or, for a gap, between the cases of one skill at one
+        distance. sigma2 is the variance between repeats of a case, used for both conditions. With
+        ``cluster="case"``, tau2 is added to omega2 for a delta and for a pooled gap, because an
+        interval by case includes both.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int

@@ -460,7 +460,7 @@ class CostedStudy:
         return None if loaded is None else loaded_text(loaded)
 
     def agent(self, agent: Any) -> Caller:
-        """Return an agent with its calls, which answer all cases in all conditions."""
+        """Return the agent with the calls needed to answer every case in every condition."""
         model = _model_name(agent)
         notes: dict[str, str] = {}
 

@@ -218,7 +218,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the chosen rule of a whole calibration; return other frames unchanged."""
+    """Keep only the rows of the chosen rule of a calibration; leave other frames unchanged."""
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):

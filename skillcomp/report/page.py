@@ -29,7 +29,7 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
-_OWN_TABLE = "your table"  # shown instead of a folder's name if the study is frames
+_OWN_TABLE = "your table"  # shown instead of a folder's name for a study given as frames
 # users cannot set these parameters of a notebook; NEEDS names a frame: if the study has no rows of
 # that frame, the chapter shows the recorded study instead, on a separate page
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}

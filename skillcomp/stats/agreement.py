@@ -41,7 +41,8 @@ _MOST_UNDEFINED = 0.05
 _BLOCK = 1_000_000
 # Relative step of the central-difference derivative, whose error is of order step squared.
 _STEP = 1e-5
-# A smaller 1 - expected counts as 0; this is far above the rounding error of the sums behind it.
+# If ``1 - expected`` is below this, it counts as 0. The limit is far above the rounding error of
+# the sums from which ``expected`` is computed.
 _NO_VARIATION = 1e-12
 
 

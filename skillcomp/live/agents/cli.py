@@ -110,7 +110,8 @@ class CliAgent(BaseAgent):
         only the keys of Anthropic, ``codex`` only those of OpenAI, and any other program both.
     base_url : str, optional
         The endpoint of ``claude`` or ``codex``; by default the environment variable
-        ``ANTHROPIC_BASE_URL`` or ``OPENAI_BASE_URL``. The host is part of the settings.
+        ``ANTHROPIC_BASE_URL`` or ``OPENAI_BASE_URL``. Its host is recorded in the
+        settings of the agent.
     timeout : float, default 600
         Seconds after which the program and all processes of its group are ended.
     prices : sequence of Price, optional
