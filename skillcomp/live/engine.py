@@ -365,9 +365,8 @@ class Judging(Engine[J]):
 
     stage: Literal["grade", "compare"]
     reply_table: str
-    result_columns: tuple[
-        str, ...
-    ]  # name of the table of results, then the columns that are read from it
+    # name of the table of results, then the columns that are read from it
+    result_columns: tuple[str, ...]
     units: str  # plural of the noun `unit`
     warning_parts: tuple[str, str, str]  # on open jobs, on failures, on condition names in answers
 
@@ -376,12 +375,10 @@ class Judging(Engine[J]):
     ) -> None:
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
-        self.agent: Agent | None = getattr(
-            grader, "agent", None
-        )  # None if the grader is a recording
-        self.replies: defaultdict[str, list[Reply]] = defaultdict(
-            list
-        )  # replies not yet used, by key of their job
+        # None if the grader is a recording
+        self.agent: Agent | None = getattr(grader, "agent", None)
+        # replies not yet used, by key of their job
+        self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
         self.n_open, self.n_given_away = n_wanted, 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
         self.failed: set[str] = set()  # keys of jobs that failed in this run
