@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
@@ -490,6 +490,8 @@ def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None
         lambda held: pd.DataFrame({name: pd.Series(values) for name, values in held.items()})
     )
 )
+@example(pd.DataFrame({name: [None, None] for name in "abcd"} | {"e": [0.0, 0.5]}))
+@example(pd.DataFrame({name: [None] for name in "abcd"} | {"e": [2.0**63]}))
 @settings(max_examples=40, deadline=None)
 def test_any_other_table_is_refused_in_our_own_words_or_read(own: pd.DataFrame) -> None:
     try:

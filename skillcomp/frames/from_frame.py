@@ -444,7 +444,8 @@ class _TableReader:
             self.as_texts(values, "repeat")
             return pd.Series(1, index=values.index, dtype="Int64")
         numbers = pd.to_numeric(values.astype("object"), errors="coerce").astype("float64")
-        if numbers.notna().all() and (numbers % 1 == 0).all() and (numbers >= 0).all():
+        # from 2 ** 53 on, floats no longer hold every whole number
+        if (numbers % 1 == 0).all() and numbers.between(0, 2**53).all():
             if not again:
                 self.from_zero = bool((numbers == 0).any())
                 if self.from_zero:
@@ -453,7 +454,7 @@ class _TableReader:
         names = self.as_texts(values, "repeat")
         if again:
             return names.map(self.tries).astype("Int64")
-        self.tries = {name: at for at, name in enumerate(sorted(names.unique()), start=1)}
+        self.tries = {name: at for at, name in enumerate(sorted(names.dropna().unique()), start=1)}
         read = ", ".join(f"'{name}' as {at}" for name, at in list(self.tries.items())[:_SHOWN])
         more = ", ..." if len(self.tries) > _SHOWN else ""
         self.add_change("repeat", f"names of tries were numbered: {read}{more}.")

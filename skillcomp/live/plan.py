@@ -362,9 +362,8 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     recorded = {} if is_task else store.manifest["suites"].get(slug, {}).get("files", {})
     folder = (store.path / INPUTS / slug).resolve()
     fixture = str(case.extra.get("fixture", "")).rstrip("/")
-    above = (
-        fixture.rpartition("/")[0] if fixture in recorded else fixture
-    )  # the fixture is a file or a folder
+    # the fixture is a file or a folder
+    above = fixture.rpartition("/")[0] if fixture in recorded else fixture
     names = (name for name in names_of_files(case.extra) if name in recorded)
     return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
 
