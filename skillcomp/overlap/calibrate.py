@@ -100,24 +100,20 @@ def calibrate(
     pandas.DataFrame
         Long table with one row per ``by``, rule, n and measure.
 
-        rule : str, ``any`` (a text with a shared n-gram is flagged) or ``share`` (a text is flagged
-            if its share is at least ``cut``)
+        rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram (the number of texts is ``n_texts``)
         cut : float64, for ``share``: the preferred cut for this n (see Notes). There is no row if
             no cut that keeps the limit finds a copy
         measure : str
-            - ``sensitivity`` among the copies, ``specificity`` among the passages of the nulls;
-            - ``false_flags_<null>`` for each null; if the upper limit of its interval exceeds
-              ``limit``, the note has the number of clean texts needed to bring it down;
-            - ``false_flags_<null>_at_answer_length``, the same rate extrapolated from short
-              passages to texts as long as the answers;
-            - ``flagged_<name>`` for every other level and condition, for which it is unknown
-              whether texts copy;
-            - ``auc`` of the share;
-            - ``nested_...``, the rates if candidates are evaluated on documents and cases that were
-              not used to choose them, without the folds in which no candidate kept the limit;
-            - ``chosen_n_<null>``, the n chosen under one null alone; ``chosen_n``, the n chosen
-              under all nulls.
+            ``sensitivity`` among the copies; ``specificity`` among the passages of the nulls;
+            ``false_flags_<null>`` for each null (if the upper limit of its interval exceeds
+            ``limit``, the note has the number of clean texts needed to bring it down);
+            ``false_flags_<null>_at_answer_length``, the same rate extrapolated from short passages
+            to texts as long as the answers; ``flagged_<name>`` for every other level and condition,
+            for which it is unknown whether texts copy; ``auc`` of the share; ``nested_...``, the
+            rates if candidates are evaluated on documents and cases that were not used to choose
+            them, without the folds in which no candidate kept the limit; ``chosen_n_<null>``, the n
+            chosen under one null alone; ``chosen_n``, the n chosen under all nulls.
         estimate, ci_low, ci_high, ci_level : float64, the measure with its interval
         n_texts, n_clusters : float64, number of texts, and of their documents or cases
         limit : float64, the limit on false flags; NaN in rows to which it does not apply

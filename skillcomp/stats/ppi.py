@@ -285,7 +285,7 @@ def ppi_mean(
     at all. ``note`` reports if the largest weight is above ten times the median, and if the weights
     sum to clearly less than the number of cases.
 
-    The limits are those of :func:`ppi_limits`: a bounded mean's pseudo-case is added to the cases
+    The limits are those of ``ppi_limits``: a bounded mean's pseudo-case is added to the cases
     with gold, and the limit is a quantile of a beta distribution. The slow tests last ran 36
     designs with c = .7 (14 to 100 gold cases, nearly deterministic agents, rare flips, rates near 0
     and 1). Coverage met the required 93 to 94 % in all designs but one (a rate near .9, rare flips,
