@@ -82,38 +82,41 @@ def paired(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame with skill, case_id, condition, contrast_of, and passed, share_passed or
-        score. If ``value`` is an amount of an attempts frame, that attempts frame.
+        An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
+        attempts frame if ``value`` is one of its amounts.
     by : sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
-        Whole attempts passed, or the share of checks passed; an amount of an attempts frame
-        (``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or
-        ``n_commands``); or ``score`` of an outcomes frame, on the scale of its grader.
+        ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
+        checks that passed. An amount is a column of an attempts frame (``cost_usd``, ``seconds``,
+        ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``), or ``score`` of an
+        outcomes frame, on the scale of the grader.
     reference : str, default "baseline"
         The condition that all others are compared with.
     cluster : {"case", "skill"}, default "case"
-        ``"case"``: the interval is about further cases of these skills. ``"skill"``: it is about
-        skills in general. With two to four skills the interval is then about cases after all, as
-        ``note`` states; with a single skill it is NaN. With five to seven skills hardly any
-        interval can exclude 0; ``note`` states this, too.
+        ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
+        is about skills in general. This needs at least five skills: with two to four the interval
+        is about cases, and with one it is NaN. With five to seven skills hardly any interval can
+        exclude 0. ``note`` states each of these limits.
     weight : str, optional
-        A column of the outcomes with the weight of each case: a number above 0, the same in all
-        rows of the case, for example one that grows with its criticality. Choose it before you see
-        the data. Default: equal weights. Not for amounts.
+        A column of the outcomes with the weight of each case, such as its criticality. A weight is
+        a number above 0 and the same in all rows of a case. Choose the weights before you see the
+        data. Default: equal weights. Amounts cannot be weighted.
     ci_level : float, default 0.95
         Level of the interval.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition other than the reference: ``by``, condition, then the
-        estimates columns (measure ``delta_passed`` or ``delta_share_passed``, estimate in rate
-        units from -1 to 1, ci_low, ci_high, ci_level, n = pairs of cases, n_clusters, p_value by
-        inverting the same interval, method, note) and reference, rate, reference_rate (means over
-        the paired cases), n_dropped (cases without a partner), n_missing and n_missing_reference
-        (attempts without an outcome, of cases asked under both conditions), worst_low and
-        worst_high (see Notes).
+        One row per ``by`` and condition other than the reference. The estimates columns hold the
+        delta: measure is ``delta_passed`` or ``delta_share_passed``. The estimate is in rate units,
+        from -1 to 1. ``n`` counts the cases with an outcome under both conditions. ``p_value``
+        inverts the interval. Further columns: ``reference`` is the reference condition. ``rate``
+        and ``reference_rate`` are the means of the two conditions over these cases. ``n_dropped``
+        counts the cases with an outcome under one condition only. ``n_missing`` and
+        ``n_missing_reference`` count the attempts without an outcome at cases asked under both
+        conditions. ``worst_low`` and ``worst_high`` bound the delta whatever these attempts would
+        have shown (see Notes).
 
     Raises
     ------
@@ -128,28 +131,29 @@ def paired(
 
     Notes
     -----
-    The interval is that of a bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`) of the
-    case differences, both for attempts passed and for shares. The method does not depend on the
-    data, and copying every attempt changes no result. The two members of a contrast pair share a
+    The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the differences of the
+    cases, both for attempts passed and for shares. The method does not depend on the data, and
+    copying every attempt changes no result. The two cases of a contrast pair have nearly the same
     prompt and form one cluster. Attempts without an outcome (a failed grader) are left out of the
-    mean of their case; a case without any outcome under a condition is dropped and counted.
-    ``se`` and ``df`` (CR2) are for combining results; they are NaN if there is no spread, and
-    results are then combined by their limits.
+    mean of their case; a case without any outcome under a condition is dropped and counted. ``se``
+    and ``df`` (CR2) serve to combine results. They are NaN if there is no spread; results are then
+    combined by their limits.
 
     An attempt is missing if its row has no outcome, or if it has no row although other cases of the
     skill have that repeat under the condition. A case without any row under a condition was not
-    asked under it. Averages over the remaining attempts are unbiased only if the missing ones are
-    like them. ``worst_low`` and ``worst_high`` make no assumption. ``worst_low`` is the delta if
-    every missing attempt of the condition had failed and every missing attempt of the reference had
-    passed; ``worst_high`` is the reverse. Both are over all cases asked under both. They bound the
-    delta of the complete study; its sampling error is not included. The note warns if the shares of
-    missing attempts differ by five points or more.
+    asked under it. Averages over the remaining attempts are unbiased only if the missing attempts
+    are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume this. ``worst_low``
+    is the delta if every missing attempt of the condition had failed and every missing attempt of
+    the reference had passed; ``worst_high`` is the reverse. Both are computed over all cases asked
+    under both conditions. They bound the delta without missing attempts and do not include sampling
+    error. The note warns if the shares of missing attempts under the two conditions differ by five
+    points or more.
 
-    Amounts have no bound and therefore another interval. They have two rows: measure
-    ``delta_<amount>``, the mean difference of the case means with a t interval (CR2,
-    :func:`skillcomp.stats.clusters.cr2_mean`), and ``ratio_<amount>``, the geometric mean of the
-    case ratios (:func:`skillcomp.stats.clusters.log_ratio`; cases with an amount of 0 are left
-    out; a ``score`` has no ratio). Attempts with a status other than ``ok`` are left out.
+    Amounts have no bound and therefore another interval. They have two rows. ``delta_<amount>`` is
+    the mean difference of the case means, with a t interval
+    (:func:`skillcomp.stats.clusters.cr2_mean`). ``ratio_<amount>`` is the geometric mean of the
+    case ratios (:func:`skillcomp.stats.clusters.log_ratio`). It leaves out cases with an amount of
+    0. A ``score`` has no ratio. Attempts with a status other than ``ok`` are left out.
 
     Examples
     --------
@@ -198,7 +202,7 @@ def _paired_amounts(
     cluster: Cluster,
     ci_level: float,
 ) -> pd.DataFrame:
-    """Return the rows of an amount: its mean difference and ratio to the reference."""
+    """Return the rows of an amount: its mean difference from the reference and its ratio to it."""
     check_cluster(cluster)
     kind = "outcomes" if value == "score" else "attempts"
     checked = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
@@ -208,7 +212,7 @@ def _paired_amounts(
         amount = amount.where(usable(checked))
     checked = checked.assign(cluster=clusters_of(checked), amount=amount)
     sides = grouped(checked, [*names, *CASE, "cluster", "condition"])["amount"]
-    # add a prefix, because a condition may have the name of a key column
+    # add a prefix, because a condition may be called like a key column
     wide = sides.mean().astype("float64").unstack("condition").add_prefix("of ")
     n_asked = sides.size().unstack("condition").add_prefix("asked ")
     rows = []
@@ -224,7 +228,7 @@ def _paired_amounts(
 def _amount_rows(
     group: pd.DataFrame, value: str, about: dict[str, Any], cluster: Cluster, ci_level: float
 ) -> list[dict[str, Any]]:
-    """Return the rows of difference and ratio of one condition, NaN with a note if undefined."""
+    """Return a row with the difference and one with the ratio; NaN with a note if undefined."""
     amounts, base = (group[f"of {about[name]}"] for name in ("condition", "reference"))
     paired_cases = amounts.notna() & base.notna()
     amounts, base, pairs = amounts[paired_cases], base[paired_cases], group[paired_cases]
@@ -280,7 +284,7 @@ def rates(
     by : sequence of str
         Columns that group the rows, in addition to ``condition``.
     value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+        As in :func:`paired`.
     cluster : {"case", "skill"}, default "case"
         The unit of evidence, as in :func:`paired`.
     weight : str, optional
@@ -291,15 +295,15 @@ def rates(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition: estimates columns (measure ``rate_passed`` or
-        ``rate_share_passed``, estimate from 0 to 1) and n_missing (attempts without an outcome).
-        NaN with a note if no attempt has an outcome.
+        One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``
+        or ``rate_share_passed``; the estimate, from 0 to 1, is NaN with a note if no attempt has an
+        outcome. ``n_missing`` counts the attempts without an outcome.
 
     Notes
     -----
-    Cases have equal weights, unless ``weight`` is used. The interval is that of a bounded mean of
-    the case rates (:func:`skillcomp.stats.bounded.bounded_mean`): within 0 and 1, and never of
-    zero width.
+    Cases have equal weights, unless ``weight`` is used. The interval is that of
+    :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. It is within 0 and 1
+    and never has zero width.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_cluster(cluster)
@@ -344,9 +348,9 @@ def over_time(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        Outcomes of one condition with a column ``run``, the oldest run first: ``pd.concat`` of the
-        runs. Each run has one agent, unless ``by`` contains ``agent``; runs may have different
-        agents.
+        Outcomes of one condition with a column ``run``, the oldest run first, for example the
+        ``pd.concat`` of several runs. Runs may have different agents, but each run has only one
+        unless ``by`` contains ``agent``.
     changes : pandas.DataFrame, optional
         The result of :func:`skillcomp.frames.runs` for the same runs.
     by : sequence of str
@@ -359,11 +363,13 @@ def over_time(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, run and measure, runs in order: ``rate_passed`` (or
-        ``rate_share_passed``) of every run, and from the second run on ``delta_passed`` against the
-        run before, over the cases of both runs, with its p-value; then reference (the run before),
-        n_dropped (cases that only one of the two runs has) and changed (the changed properties,
-        joined by a comma; empty without ``changes`` or if no recorded property changed).
+        One row per ``by``, run and measure, in the order of the runs, with the estimates columns.
+        Every run has a row ``rate_passed``. From the second run on it also has a row
+        ``delta_passed``: the change since the run before, over the cases of both runs, with its
+        p-value. With ``value="share_passed"`` the measures are ``rate_share_passed`` and
+        ``delta_share_passed``. ``reference`` is the run before. ``n_dropped`` counts the cases with
+        an outcome in only one of the two runs. ``changed`` lists the properties that changed; it is
+        empty without ``changes``, or if none did.
 
     Raises
     ------
@@ -376,10 +382,10 @@ def over_time(
 
     Notes
     -----
-    Each delta is that of :func:`paired`. An unchanged second run (A/A) shows how much of a
-    difference is noise: if nothing changed and the interval excludes 0, the attempts of a run are
-    related in ways that an interval by case does not capture. Deltas are not adjusted for the
-    number of comparisons.
+    Each delta is computed by :func:`paired`. A second run in which nothing was changed (A/A) shows
+    the differences due to chance. If its interval excludes 0, the attempts of a run are related in
+    ways that an interval by case does not capture. Deltas are not adjusted for the number of
+    comparisons.
 
     Examples
     --------
@@ -398,7 +404,7 @@ def over_time(
     require_columns(outcomes, ["run"], "deltas.over_time")
     if outcomes["run"].isna().any():
         raise FrameError("deltas.over_time: column 'run': missing in some rows; it is required.")
-    if "attempt_id" in outcomes.columns:  # two runs may use the same attempt ids
+    if "attempt_id" in outcomes.columns:  # two runs may use the same ids
         ids = outcomes["run"].astype("str") + "/" + outcomes["attempt_id"].astype("str")
         outcomes = outcomes.assign(attempt_id=ids)
     if "run" in names:
@@ -407,14 +413,14 @@ def over_time(
     if "agent" not in names:
         for _, part in checked.groupby("run", sort=False):
             refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
-        checked = checked.drop(columns="agent")  # runs with different agents may be compared
+        checked = checked.drop(columns="agent")  # runs of different agents are comparable
     conditions = ordered(checked["condition"].unique())
     if len(conditions) > 1:
         raise FrameError(
             f"deltas.over_time: the frame holds the conditions {', '.join(conditions)}; select one."
         )
     order = [str(name) for name in checked["run"].unique()]
-    # compare runs as if they were conditions
+    # name the runs as conditions, because `paired` compares conditions
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level}
     parts = [rates(checked, **how)]
@@ -454,22 +460,22 @@ def by_dimension(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame with comprehension_dimension; attempts without one are left out.
+        An outcomes frame with comprehension_dimension; rows without a dimension are left out.
     by, value, reference, weight, ci_level
         As in :func:`paired`.
 
     Returns
     -------
     pandas.DataFrame
-        The columns of :func:`paired`, with one row per ``by``, dimension and condition, with
-        ``p_adjusted`` by Holm over the dimensions of each ``by`` and condition. A dimension without
-        a pair of cases has no p-value but still counts in their number.
+        One row per ``by``, dimension and condition, with the columns of :func:`paired` and
+        ``p_adjusted``: the p-value adjusted by Holm for the number of dimensions (see Notes). A
+        dimension without paired cases has no p-value but counts towards this number.
 
     Notes
     -----
-    P-values are adjusted for all of C1 to C9 per ``by`` and condition, a number fixed in advance
-    and not chosen by the data. In a study with its own dimensions, they are adjusted for all
-    dimensions of its cases.
+    Within each ``by`` and condition, p-values are adjusted for all of C1 to C9, even if the data
+    have fewer dimensions, so that the data do not choose the number. In a study with its own
+    dimensions, they are adjusted for all dimensions of its cases.
     """
     names = [name for name in listed(by) if name != "comprehension_dimension"]
     checked = _checked_outcomes(outcomes, names, value, "deltas.by_dimension")
@@ -510,7 +516,8 @@ def pass_at_k(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition: estimates columns (measure ``pass_at_k``) and ``k``.
+        One row per ``by`` and condition with the estimates columns (measure ``pass_at_k``) and
+        ``k``.
 
     See Also
     --------

@@ -1,7 +1,7 @@
 """Verdicts on skills: teaching, redundant, ineffective, harmful or undetermined.
 
 Decisions compare an interval with a stated margin. "No change" is a claim of equivalence: the whole
-interval is inside the margin. The lack of a significant difference does not support it.
+interval must be inside the margin. A difference that is not significant is not enough.
 """
 
 from __future__ import annotations
@@ -69,20 +69,21 @@ def decide(
     reference : str, default "baseline"
         The condition that the others are compared with.
     value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+        As in :func:`skillcomp.deltas.paired`.
     weight : str, optional
-        The column with the weight of each case, as in :func:`skillcomp.deltas.paired`.
+        As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals that decide.
 
     Returns
     -------
     pandas.DataFrame
-        The rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_low`` (lower
-        limit of the reference's rate over the cases that have the reference), ``over_placebo``,
-        ``over_placebo_low``, ``over_placebo_high`` (delta between condition and placebo over the
-        cases of both, and its limits; NaN without a placebo; a note states if these cases differ
-        from those of the delta) and ``verdict``, the first of these that applies:
+        The rows of :func:`skillcomp.deltas.paired` with further columns. ``margin`` is the
+        argument. ``reference_low`` is the lower limit of the rate under the reference, over all
+        cases with an outcome under it. ``over_placebo`` is the delta between the condition and the
+        placebo, over the cases that have both; ``over_placebo_low`` and ``over_placebo_high`` are
+        its limits. All three are NaN without a placebo. A note states if the delta and
+        ``over_placebo`` have different cases. ``verdict`` is the first of these that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
@@ -93,17 +94,17 @@ def decide(
         ``teaching``, ``harmful``
             The whole interval is above ``margin`` (teaching) or below ``-margin`` (harmful).
         ``undetermined``
-            Anything else: the data do not decide. A note states if the whole interval is on one
-            side of zero but reaches into the margin.
+            Anything else: the data do not decide. A note states if the interval excludes zero but
+            reaches into the margin.
 
-        If a placebo was recorded, a note states if a ``teaching`` condition does not clearly beat
-        it (the interval of ``over_placebo`` is not above zero). Any text of that length might then
-        have the same effect.
+        With a placebo, a note states if the verdict is ``teaching`` but the interval of
+        ``over_placebo`` is not above zero. Any other text of the same length might then have the
+        same effect.
 
     Raises
     ------
     FrameError
-        As :func:`skillcomp.deltas.paired`; or if ``margin`` is not between 0 and 1.
+        As :func:`skillcomp.deltas.paired`, or if ``margin`` is not between 0 and 1.
 
     See Also
     --------
@@ -111,10 +112,10 @@ def decide(
 
     Notes
     -----
-    A verdict is wrong with a probability of at most ``(1 - ci_level) / 2``, plus an excess because
-    outcomes are discrete. At the default level the sum is at most 5 % if the true delta is exactly
-    at the margin, by a scan of all outcomes of cases with one attempt
-    (:mod:`skillcomp.stats.bounded`).
+    A verdict is wrong with a probability of at most ``(1 - ci_level) / 2``, or slightly more
+    because outcomes are discrete. At the default level the probability is at most 5 % if the true
+    delta equals the margin. This was found by computing all possible outcomes of cases with one
+    attempt (:mod:`skillcomp.stats.bounded`).
     """
     if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
@@ -153,7 +154,7 @@ def _over_placebo(
     reference: str,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the delta between each condition and the placebo, for the same ``by``."""
+    """Add the delta between each condition and the placebo, NaN without one, and its limits."""
     renamed = {"estimate": "over_placebo"}
     renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
     if not deltas["condition"].eq(PLACEBO).any():
@@ -170,7 +171,7 @@ def _over_placebo(
 def _other_cases(
     outcomes: pd.DataFrame, names: list[str], value: str, reference: str
 ) -> pd.DataFrame:
-    """Return, per condition, a remark if its deltas to placebo and reference use other cases."""
+    """Remark, per condition, if its deltas to placebo and to reference are over different cases."""
     keys = list(dict.fromkeys([*names, *CASE]))
     run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
     sides = run[[*names, "condition"]]
@@ -203,7 +204,7 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
 def cases(
     outcomes: pd.DataFrame, *, by: Sequence[str] = (), reference: str = "baseline"
 ) -> pd.DataFrame:
-    """Show for each case whether the answer changes when the skill is loaded.
+    """Show for each case whether its answers pass with the skill and without it.
 
     A single case has too few repeats for a useful interval. Use these rows to find cases, not to
     claim effects.
@@ -220,12 +221,15 @@ def cases(
     Returns
     -------
     pandas.DataFrame
-        One row per case and condition other than the reference: ``by``, skill, case_id,
-        comprehension_dimension, transfer, condition, n and n_reference (attempts with an outcome),
-        rate and reference_rate, ``discriminates`` (whether the majority of attempts changes between
-        pass and fail; NA if one of the two conditions has no outcome or a tie) and ``verdict``:
-        taught, already_passes, not_taught, harmed, or undetermined after a tie or without outcomes.
-        A case that was not asked under the condition has n 0.
+        One row per case and condition other than the reference. It starts with ``by``, skill,
+        case_id, comprehension_dimension, transfer and condition. ``n`` and ``n_reference`` count
+        the attempts with an outcome. ``rate`` and ``reference_rate`` are the shares of these that
+        passed. A condition passes a case if more than half of these attempts pass.
+        ``discriminates`` is True if only one of the two conditions passes the case, and NA if one
+        of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition passes),
+        ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference passes),
+        or ``undetermined`` where ``discriminates`` is NA. A case that was not asked under the
+        condition has n 0.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     if "condition" in names:
@@ -275,18 +279,18 @@ def dimensions(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition and comprehension_dimension: the estimates columns (rate of
-        attempts passed with its interval by case), ``n_cases``, ``n_cases_passed`` and ``passed``:
-        True if every case passes in the majority of its repeats, False if a case fails (a tie
-        fails), NA if no case fails but one has no outcome; then ``score``, ``score_low``,
-        ``score_high``: a mark from 1 to 5 with its interval.
+        One row per ``by``, condition and comprehension_dimension. The estimates columns hold the
+        rate of attempts passed, with an interval by case. ``n_cases`` and ``n_cases_passed`` count
+        the cases; a case is passed if more than half of its repeats pass. ``passed`` is True if
+        every case is passed, False if a case fails, and NA if no case fails but one has no outcome.
+        ``score`` is a mark from 1 to 5, with the limits ``score_low`` and ``score_high``.
 
     Notes
     -----
-    The score is derived from the binary checks (report 9.4): an answer that passes 5 of 5 checks
-    has 5, one that passes 4 of 5 has 4, and no answer has less than 1. The score is averaged over
-    repeats, then over cases; its interval is that of a bounded mean, on the scale of the score. A
-    score hides which check failed, so the verdict is ``passed``.
+    The score is derived from the binary checks (report 9.4). An answer that passes 5 of 5 checks
+    scores 5, one that passes 4 of 5 scores 4, and no answer scores less than 1. Scores are averaged
+    over repeats, then over cases. The interval is that of a bounded mean, on the scale of the
+    score. Use ``passed`` as the verdict, because a score hides which check failed.
     """
     names = [name for name in listed(by) if name not in ("comprehension_dimension", "condition")]
     keys = [*names, "comprehension_dimension"]
@@ -328,8 +332,8 @@ def together(
     judged : pandas.DataFrame
         The result of :func:`dimensions`, with ``skill`` in its ``by``.
     first, second : str, default "C4" and "C7"
-        The dimensions. The defaults are boundary and misconception, which the report considers
-        merging (9.2).
+        The two dimensions. The report (9.2) considers merging the defaults, boundary and
+        misconception.
     by : sequence of str
         Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95
@@ -338,11 +342,11 @@ def together(
     Returns
     -------
     pandas.DataFrame
-        Four rows per ``by`` and condition: measure ``both_rate``, ``first_only_rate``,
-        ``second_only_rate``, ``neither_rate``. Each is a share of the skills with a verdict on both
-        dimensions, with the interval of a bounded mean over skills; then first, second. If both
-        dimensions measure the same thing, the two middle rows are near 0. NaN with a note if no
-        skill has both verdicts.
+        Four rows per ``by`` and condition, with the estimates columns, ``first`` and ``second``.
+        The measures are ``both_rate``, ``first_only_rate``, ``second_only_rate`` and
+        ``neither_rate``. Each is a share of the skills that have a verdict on both dimensions, with
+        the interval of a bounded mean over skills. If both dimensions measure the same thing, the
+        two ``only`` rates are near 0. NaN with a note if no skill has both verdicts.
 
     Raises
     ------
@@ -393,27 +397,29 @@ def aggregate(
     by : sequence of str, default ("skill",)
         The ``by`` of :func:`dimensions`.
     policy : {"strict", "weighted", "pass_count"}, default "strict"
-        ``strict``: every dimension must pass, except those in ``exceptions``.
-        ``weighted``: the weighted share of passed dimensions must reach ``threshold`` (default
-        0.8). ``pass_count``: at least ``threshold`` dimensions must pass (default two thirds, such
-        as 6 of 9).
+        ``strict``: every dimension must be passed, except those in ``exceptions``. ``weighted``:
+        the weighted share of passed dimensions must be at least ``threshold`` (default 0.8).
+        ``pass_count``: the number of passed dimensions must be at least ``threshold`` (default two
+        thirds of all, so 6 of 9).
     exceptions : sequence of str
         Dimensions with documented deficiencies; only for ``strict``.
     weights : mapping of str to float, optional
-        Weight by dimension. Default: the weights of the source schema (C1 to C6; C7 to C9 have
-        none), or equal weights for a study's own dimensions.
+        Weight of each dimension. By default C1 to C6 have the weights of the source schema and C7
+        to C9 have weight 0; a study's own dimensions have equal weights.
     threshold : float, optional
-        See ``policy``.
+        The least share or number of passed dimensions; see ``policy``.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition: policy, ``passed`` (NA if the missing dimensions could
-        decide either way), ``verdict``, score (share or count), n_passed, n_failed, n_missing,
-        failed (names), excepted (failed dimensions that an exception covers), note. The verdict
-        has the words of the source's audits: ``PASS``; ``PASS WITH FIXES`` (passed, although some
-        dimensions fail, as the exceptions or the policy allow); ``PARTIAL`` (not passed, but some
-        dimension is); ``FAIL`` (no dimension is passed); NA if ``passed`` is NA.
+        One row per ``by`` and condition. ``policy`` is the argument. ``passed`` is NA if it depends
+        on dimensions without a verdict. ``verdict`` uses the words of the source's audits.
+        ``PASS``: passed, and no dimension failed. ``PASS WITH FIXES``: passed, but a dimension
+        failed. ``PARTIAL``: not passed, but a dimension passed. ``FAIL``: not passed, and no
+        dimension passed. It is NA if ``passed`` is. ``score`` is the share of dimensions passed, or
+        their number for ``pass_count``. ``n_passed``, ``n_failed`` and ``n_missing`` count
+        dimensions. ``failed`` names the failed ones, ``excepted`` those of them that are in
+        ``exceptions``. ``note`` names the dimensions without a verdict.
 
     Raises
     ------
@@ -444,7 +450,7 @@ def aggregate(
 def _checked_verdicts(
     judged: pd.DataFrame, keys: list[str], what: str, advice: str
 ) -> pd.DataFrame:
-    """Return verdicts in their dtypes; raise FrameError if a dimension has several verdicts."""
+    """Return the verdicts in their dtypes; raise FrameError if a dimension has several."""
     judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
     if judged.duplicated([*keys, "comprehension_dimension"]).any():
         raise FrameError(

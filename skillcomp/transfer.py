@@ -1,4 +1,4 @@
-"""Transfer: the effect of a skill on near cases and on far cases, which do not resemble it."""
+"""Transfer: effects of a skill on near cases, and on far cases that do not resemble the skill."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def gap(
 ) -> pd.DataFrame:
     """Compare the effect of a skill between far and near cases.
 
-    The delta of each case (skill minus baseline, repeats averaged) is compared between near and
-    far cases. Distance is confounded with the rubric dimension by design, so the main result
-    compares near and far cases within each dimension of a skill that has both.
+    The delta of a case is its pass rate with the skill minus that of the baseline. Distance is
+    confounded with the rubric dimension by design: near and far cases ask different things. The
+    main result therefore compares near with far cases within each dimension of a skill that has
+    both.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def gap(
     by : sequence of str
         Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+        As in :func:`skillcomp.deltas.paired`.
     reference : str, default "baseline"
         The condition that the others are compared with.
     ci_level : float, default 0.95
@@ -66,13 +67,15 @@ def gap(
     Returns
     -------
     pandas.DataFrame
-        Six rows per ``by`` and condition: measure ``near_delta``, ``far_delta`` and ``gap`` (far
-        minus near) for scope ``within_dimensions`` (the main result) and then ``pooled`` (all
-        cases, where distance and dimension are confounded; see the note). Estimates are in rate
-        units, with an interval and a p-value clustered by case (contrast pairs are one cluster),
-        ``n`` and ``n_clusters``, ``n_near`` and ``n_far`` (numbers of cases), ``dimensions`` (those
-        used) and ``n_dropped`` (cases without a partner). NaN with a note if there are fewer than
-        five near or five far cases, or no dimension has both.
+        Six rows per ``by`` and condition, with the estimates columns. The measures are
+        ``near_delta``, ``far_delta`` and ``gap`` (far minus near), first for scope
+        ``within_dimensions`` (the main result), then for scope ``pooled`` (all cases, with distance
+        and dimension confounded). Estimates are in rate units. Intervals and p-values are clustered
+        by case, and a contrast pair is one cluster. ``n_near`` and ``n_far`` count the cases.
+        ``dimensions`` lists the dimensions used. ``n_dropped`` counts the cases with an outcome
+        under only one of the two conditions. Estimates are NaN with a note if there are fewer than
+        five near or five far cases; for ``within_dimensions`` only cases in dimensions with both
+        kinds count.
 
     Raises
     ------
@@ -81,18 +84,18 @@ def gap(
 
     See Also
     --------
-    contrast : How often both members of a contrast pair are right, or one, or none.
+    contrast : How often both cases of a contrast pair are passed, or one, or none.
     skillcomp.plots.transfer : Draws the rates (:func:`rates`).
 
     Notes
     -----
-    A level is one dimension of one skill. ``within_dimensions`` averages the near deltas, far
-    deltas and gaps of the levels, all with weights ``a b / (a + b)`` for ``a`` near and ``b`` far
-    cases, which measure how much a level can show about its gap
-    (:func:`skillcomp.stats.gaps.standardised_gap`). No common gap is assumed, and differences
-    between levels do not count as uncertainty. Intervals are those of bounded means, both for
-    attempts passed and for shares. The gap is additive, in rate units; near the ceiling it may
-    differ on a log-odds scale.
+    A level is one dimension of one skill. ``within_dimensions`` averages the near deltas, the far
+    deltas and the gaps over the levels (:func:`skillcomp.stats.gaps.standardised_gap`). The weight
+    of a level with ``a`` near and ``b`` far cases is ``a b / (a + b)``, which measures how
+    precisely the level shows its gap. The method does not assume that all levels have the same gap,
+    and differences between levels do not count as uncertainty. Intervals are those of bounded
+    means, both for attempts passed and for shares. The gap is a difference of rates; near a rate of
+    1, a gap on a log-odds scale may have another size or sign.
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
@@ -177,9 +180,9 @@ def rates(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, transfer (near, far) and condition: estimates columns (measure
-        ``rate_passed``) with the interval of a bounded mean over cases. The rates are raw: each
-        case has the same weight, and they are not standardised over dimensions as in :func:`gap`.
+        One row per ``by``, transfer (near, far) and condition, with the columns of
+        :func:`skillcomp.deltas.rates`. Each case has the same weight; unlike in :func:`gap`, the
+        rates are not standardised over dimensions.
     """
     checked = check(outcomes, "outcomes")
     checked = checked[checked["transfer"].notna()]
@@ -189,16 +192,16 @@ def rates(
 def contrast(
     outcomes: pd.DataFrame, *, by: Sequence[str] = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
-    """Estimate how often both members of a contrast pair are right, to detect pattern matching.
+    """Estimate how often both cases of a contrast pair are passed, to detect pattern matching.
 
-    A contrast pair is a case and its twin with one decisive detail changed. An agent that matches
-    surface patterns gets one right and the other wrong.
+    A contrast pair is a case and its twin, in which one decisive detail is changed. An agent that
+    matches surface patterns passes one of them and fails the other.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame in which at least one of two twins carries ``contrast_of``, the case_id
-        of the other in the same skill.
+        An outcomes frame in which at least one case of each pair has ``contrast_of``, the case_id
+        of the other case, in the same skill.
     by : sequence of str
         Columns that group the rows.
     ci_level : float, default 0.95
@@ -207,18 +210,23 @@ def contrast(
     Returns
     -------
     pandas.DataFrame
-        Four rows per ``by`` and condition: measure ``both_right``, ``one_right``, ``none_right``,
-        and ``only_original_right``. The last is the part of ``one_right`` in which the original
-        (the case that the other names in ``contrast_of``) is right, the sign of pattern matching.
-        Each is a share of pairs, averaged over repeats within a pair (repeat 1 of the case with
-        repeat 1 of its twin; without repeat numbers, attempts are matched in order), with n pairs
-        and the interval of a bounded mean. Twins that name each other are one pair without an
-        original; pairs that share a case are one cluster. NaN with a note if no pair is complete.
+        Four rows per ``by`` and condition, with the estimates columns. The measures are
+        ``both_right``, ``one_right``, ``none_right`` and ``only_original_right``. The original is
+        the case that the other case names in ``contrast_of``. If only the original is right,
+        pattern matching is likely. Each estimate is a share of pairs, averaged over repeats within
+        a pair, with the interval of a bounded mean. ``n`` counts the pairs. NaN with a note if no
+        pair has outcomes of both cases.
 
     Raises
     ------
     FrameError
         If the frame breaks its contract or several graders would be pooled.
+
+    Notes
+    -----
+    Repeat 1 of a case is matched with repeat 1 of its twin. Without repeat numbers, attempts are
+    matched in their order. Twins that name each other are one pair without an original. Pairs that
+    share a case are one cluster.
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer")
@@ -247,16 +255,16 @@ def contrast(
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return one row per pair, condition and repeat; ``passed_of`` is the outcome of the twin."""
+    """Return one row per pair, condition and repeat; `passed_of` is the outcome of the twin."""
     outcomes = outcomes.assign(cluster=clusters_of(outcomes))
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
-    # twins that name each other are one pair
+    # keep one of two twins that name each other
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
-    # without repeat numbers every attempt would match every other; a running number prevents this
+    # number the attempts: without repeat numbers, each would match every attempt of the twin
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())
     contrasts = outcomes.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = outcomes[[*keys, "turn", "case_id", "passed"]].rename(
@@ -297,11 +305,12 @@ def hedging(
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by`` and condition: measure ``hedged_rate_right`` and ``hedged_rate_wrong``
-        (share of right or wrong answers that contain at least one hedge such as "perhaps"; a mean
-        over cases, with repeats averaged within a case) and ``hedged_gap`` (wrong minus right,
-        from -1 to 1: above 0 wrong answers contain more hedges). n counts cases, separately for
-        right and wrong answers. NaN with a note if no skill has both kinds of answer.
+        Three rows per ``by`` and condition, with the estimates columns. ``hedged_rate_right`` is
+        the share of right answers that contain at least one hedge such as "perhaps";
+        ``hedged_rate_wrong`` is that of wrong answers. Both are means over cases, with repeats
+        averaged within a case. ``hedged_gap`` is wrong minus right, from -1 to 1; above 0, wrong
+        answers contain hedges more often. ``n`` counts cases; a case with right and wrong answers
+        counts once for each. NaN with a note if no skill has both kinds of answer.
 
     Raises
     ------
@@ -311,10 +320,11 @@ def hedging(
 
     Notes
     -----
-    Right and wrong answers are compared within skills. The weight of a skill is right x wrong /
-    (right + wrong), from its numbers of cases with right and with wrong answers
-    (:func:`skillcomp.stats.gaps.standardised_gap`); contrast pairs are one cluster. Hedges are
-    the English words that :func:`skillcomp.bias.features` counts, not stated probabilities.
+    Right and wrong answers are compared within skills
+    (:func:`skillcomp.stats.gaps.standardised_gap`). The weight of a skill with ``a`` cases with
+    right and ``b`` cases with wrong answers is ``a b / (a + b)``. A contrast pair is one cluster.
+    Hedges are the English words that :func:`skillcomp.bias.features` counts. Probabilities that an
+    answer states are not used.
 
     References
     ----------
