@@ -28,11 +28,12 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 
 def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
-    """Assign each row to a cluster: all cases that ``contrast_of`` links to its case.
+    """Assign each row to the cluster of its case: all cases that ``contrast_of`` links to it.
 
     Clusters are connected components, so it does not matter which of two twins names the other.
-    Cases of different skills are never in one cluster; cases that name the same absent twin are.
-    The numbers follow the sorted skills and cases, so the order of the rows changes no resample.
+    Cases of different skills are never in one cluster. Cases of one skill that name the same twin
+    are in one cluster, even if the frame lacks the twin. Clusters are numbered in the order of the
+    sorted skills and cases, so resampling does not depend on the order of the rows.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
 
 
 def _contrast_links(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return skill, case_id and contrast_of of each row, NA if there is no contrast_of."""
+    """Return skill, case_id and contrast_of of each row; NA for a contrast_of that is absent."""
     if "contrast_of" in frame.columns:
         return frame[[*CASE, "contrast_of"]].astype("str")
     return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
@@ -104,8 +105,9 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
 
     Columns: ``by``, skill, case_id, cluster (a number shared by cases linked by ``contrast_of``),
     condition, n (attempts with an outcome), n_passed, share (mean share of checks passed; NaN if
-    no attempt has a share), n_shares (attempts with a share), size (expected attempts: the rows,
-    plus the repeats that other cases of the skill have under the condition and this case lacks).
+    no attempt has a share), n_shares (attempts with a share), size (expected attempts: those
+    recorded, plus each repeat that this case lacks but another case of the skill has under the
+    same condition).
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
     keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
@@ -161,7 +163,7 @@ def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None
 
 
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:
-    """Return each row's share of attempts passed or, for ``share_passed``, of checks passed."""
+    """Return the share of attempts passed or, for value ``share_passed``, of checks passed."""
     if value == "passed":
         return table["n_passed"] / table["n"].where(table["n"] > 0)
     return table["share"]
@@ -170,7 +172,7 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
-UNEQUAL_LOSS = 0.05  # warn if the shares of missing attempts differ by this much or more
+UNEQUAL_LOSS = 0.05  # warn if two conditions differ this much in their shares of missing attempts
 MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
 HARDLY_ENOUGH = 7  # with this many skills or fewer hardly any delta excludes 0
 
@@ -182,9 +184,10 @@ Ints = NDArray[np.int64]
 class CasePairs:
     """Arrays with one entry per case, for the condition (suffix 1) and the reference (suffix 0).
 
-    ``level`` is the share of attempts that passed or, for shares, the mean share of checks passed;
-    it is NaN without outcomes. ``n`` counts the attempts with an outcome, ``met`` is the number of
-    those that passed (for shares, the sum of the shares), and ``size`` counts all attempts.
+    ``level`` is the share of attempts that passed or, for the value ``share_passed``, the mean
+    share of checks passed; it is NaN without outcomes. ``n`` counts the attempts with an outcome,
+    ``met`` is the number of them that passed (for ``share_passed``, the sum of their shares), and
+    ``size`` counts all expected attempts.
     ``n_dropped`` counts the cases left out because they lack one of the two conditions. Without
     ``weight`` all cases have the same weight.
     """
@@ -213,7 +216,7 @@ class CasePairs:
 
 
 class Pairing:
-    """Pairs of each row of a case table with the row of the same case under the reference.
+    """Pairs: each row of a case table with the row of the same case under the reference.
 
     ``groups`` holds the ``by`` values of each group, in the order of the table.
     """
@@ -251,7 +254,7 @@ class Pairing:
         return self._found[group]
 
     def pairs(self, group: int, condition: str) -> CasePairs:
-        """Return the pairs of a condition with the reference in a group, in table order."""
+        """Return a group's pairs of a condition with the reference, in the order of the table."""
         combination = group * len(self._names) + self._names.index(condition)
         low, high = np.searchsorted(self._keys, np.array([combination, combination + 1]))
         rows = self._rows[low:high]
@@ -290,11 +293,11 @@ def delta_rows(
 
 
 def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
-    """Count the attempts without an outcome, bound the delta, and warn if their shares differ.
+    """Count attempts without an outcome, bound the delta, and note if the two losses are unequal.
 
-    The lower bound is the delta if every missing attempt of the condition failed and every missing
-    attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are
-    computed over the cases that were attempted under both conditions.
+    The lower bound is what the delta would be if every missing attempt of the condition had failed
+    and every missing attempt of the reference had passed; the upper bound assumes the reverse. Both
+    are computed over the cases that were attempted under both conditions.
     """
     lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
     counts = {"n_missing": int(lost.sum()), "n_missing_reference": int(lost_base.sum())}
@@ -342,7 +345,8 @@ def claim(
     if few := few_skills(n_skills):
         return cases, few if n_skills == 1 else f"these cases only: {few}"
     if delta and n_skills <= HARDLY_ENOUGH:
-        # if all skills have delta d, the lower limit is -1 + (1 + d) q, q a quantile of Beta(n, c)
+        # if all skills have the same delta d, the lower limit is -1 + (1 + d) q, where q is a
+        # quantile of Beta(n, c)
         least = 1.0 / float(beta.ppf(0.025, n_skills, DELTAS.c)) - 1.0
         return skills, (
             f"{n_skills} skills: hardly any delta can exclude 0 (the same delta in all of them "

@@ -20,7 +20,7 @@ from skillcomp.frames.reference_labels import ITEM
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _WHAT = "from_frame"
-# Words that tables use for each condition; compared in lower case, with "_" and "-" as blanks.
+# Words that tables use for each condition. Comparison ignores case and reads "_" and "-" as blanks.
 _CONDITIONS = {
     "baseline": "baseline|base|control|without|no|off|0|false|no skill|without skill"
     "|without the skill|without a skill|noskill|unassisted|w/o|w/o skill|w/o skill.md"
@@ -40,7 +40,7 @@ _TRUTHS: dict[str, bool | None] = {
 }
 _DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(_NO_VALUE)}
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
-_SHOWN = 5  # number of names of repeats that a warning lists
+_SHOWN = 5  # a warning lists at most this many names of repeats
 _FACTS = ("prompt", "transfer", "dimension", "contrast_of")
 _OF_ANSWERS = ("answer", "seconds", "cost_usd")
 # argument, column of the frames, and the value of that column if the argument is not given
@@ -54,7 +54,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader_version", "grader_version", None),
 )
 _CELL = [*CASE, "condition", "agent"]
-_FEW_VALUES = 12  # a column with more distinct values does not name graders or repeats
+_FEW_VALUES = 12  # a column with more distinct values is not taken for graders or repeats
 _TRY = [*_CELL, "repeat"]
 _Columns = dict[str, pd.Series]
 
@@ -64,12 +64,13 @@ class FrameWarning(UserWarning):
 
 
 class Frames(NamedTuple):
-    """The frames of one study, each under its contract.
+    """The frames of one study, each checked against its contract.
 
     Attributes
     ----------
     cases, attempts, verdicts, outcomes, gold : pandas.DataFrame
-        As the readers of :mod:`skillcomp.frames` return them; gold is empty without labels.
+        Frames like those that the readers of :mod:`skillcomp.frames` return. ``gold`` is empty if
+        there are no labels.
     """
 
     cases: pd.DataFrame
@@ -121,11 +122,11 @@ def from_frame(
         One row per answer, or per answer, check and grader. Any dtypes.
     skill, case, condition, passed : hashable
         Columns of the table. With ``skill=None`` the table is about one skill, called "the skill".
-        A case is identified by its skill and its name. Words for the conditions baseline, skill,
-        placebo and previous ("with skill", "control", 1 ...) become those; other conditions keep
-        their names. ``passed`` holds truth values, 1 and 0, or words such as "yes" and "fail"; an
-        empty value ("n/a", "", NaN) is a missing verdict, never a fail. Scores are not accepted:
-        apply a cut-off first.
+        A case is identified by its skill and its name. Common words for the conditions baseline,
+        skill, placebo and previous (such as "control" or "with skill") are replaced by these names;
+        other conditions keep their names. ``passed`` holds truth values, 1 and 0, or words such as
+        "yes" and "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. Scores
+        are not accepted: apply a cut-off first.
     repeat : hashable, optional
         Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
         ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
@@ -141,16 +142,16 @@ def from_frame(
         condition, agent and repeat.
     dimension, transfer, contrast_of, prompt : hashable, optional
         Columns about the case, with one value in all rows of a case: its dimension, its transfer
-        distance (near or far), the id of its twin, and its prompt. If the dimensions are all C1
-        to C9, or all other names, they become ``comprehension_dimension``; a mixture stays in
-        ``dimension``.
+        distance (near or far), the id of its twin, and its prompt. If all dimensions are among
+        C1 to C9, or none is, they become the column ``comprehension_dimension``; a mixture stays in
+        the column ``dimension``.
     answer, seconds, cost_usd : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     gold : hashable or pandas.DataFrame, optional
-        Reference labels: a column of the table, or a frame of labels. Such a frame has the columns
-        that identify an item in the table (``attempt``, or skill, case, condition, repeat and
-        agent; and ``check``, if used), the label in the column that ``passed`` names and,
-        optionally, ``inclusion_probability``, ``borderline`` and ``note``.
+        Reference labels: a column of the table, or a frame of labels. Such a frame identifies each
+        item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
+        repeat and agent; and ``check``, if used. The column that ``passed`` names holds the label.
+        The columns ``inclusion_probability``, ``borderline`` and ``note`` are optional.
     labeller : hashable, optional
         Column with the labeller, in the table or in the frame of labels. The default labeller is
         "own".
@@ -161,12 +162,12 @@ def from_frame(
     Returns
     -------
     Frames
-        cases, attempts, verdicts, outcomes and gold, each under its contract.
+        cases, attempts, verdicts, outcomes and gold, each checked against its contract.
 
     Raises
     ------
     FrameError
-        With one sentence per problem: a missing column (and the most similar one), a missing key,
+        With one sentence per problem: a missing column (with the most similar name), a missing key,
         an unknown word, a value that differs between the rows of a case or an answer, or two
         verdicts of a grader on the same check of an answer.
 
@@ -237,7 +238,7 @@ def from_frame(
 
 
 class _TableReader:
-    """Reader of one table, which collects the problems found and the changes made."""
+    """Reader of one table; it collects the problems that it finds and the changes that it makes."""
 
     def __init__(self, names: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
         self.names = {role: name for role, name in names.items() if name is not None}
@@ -328,14 +329,14 @@ class _TableReader:
         return values.map(meanings, na_action="ignore")
 
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
-        """Add a change that lists the mapped words and their numbers of rows."""
+        """Add a change that lists each mapped word and the number of rows that contain it."""
         n = values.map(_as_literal, na_action="ignore").value_counts()
         literals = {_as_literal(w): "missing" if m is None else m for w, m in meanings.items()}
         parts = [f"{w} as {m} ({plural(int(n[w]), 'row')})" for w, m in literals.items()]
         self.add_change(role, f"{', '.join(parts)}.")
 
     def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """Check a frame; report problems with the names of the columns in the original table."""
+        """Check a frame; its problems name the columns as the original table does."""
         try:
             return check_frame(frame, kind)
         except FrameError as error:
@@ -461,7 +462,7 @@ class _TableReader:
         return names.map(self.tries).astype("Int64")
 
     def attempt_ids(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
-        """Return the id of each answer: the given one, or one made of skill, case and so on."""
+        """Return each row's attempt id: the given id or one made of its keys."""
         if "attempt" not in columns:
             return _made_ids(rows)
         ids = self.as_texts(columns["attempt"], "attempt")
@@ -474,7 +475,7 @@ class _TableReader:
         return ids
 
     def case_column(self, values: pd.Series, role: str) -> pd.Series:
-        """Convert a column about the cases."""
+        """Convert a column that describes cases; its role decides which values are allowed."""
         if role == "transfer":
             return self.mapped(values, role, _DISTANCES, "'near', 'far' or missing").astype("str")
         texts = self.as_texts(values, role, needed=False)

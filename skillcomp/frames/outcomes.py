@@ -31,8 +31,8 @@ def outcomes(
         A verdicts frame.
     cases : pandas.DataFrame, optional
         A cases frame. It adds the dimension and the transfer distance, and its ``n_checks`` is the
-        number of checks that an attempt should have. Without it that number is the count of
-        distinct checks among all verdicts on the case.
+        number of checks that an attempt should have. Without ``cases`` an attempt should have as
+        many checks as there are distinct checks among all verdicts on its case.
     grader : str or sequence of str, optional
         Keep the outcomes of this grader, or of several. Default: all graders.
 
@@ -41,17 +41,17 @@ def outcomes(
     pandas.DataFrame
         One row per attempt, grader version and round. ``passed`` is True if every check of the
         attempt passed, False if one failed, and NA if none failed but one has no verdict.
-        ``share_passed`` is the share of passes among the checks with a verdict, NA when fewer than
-        half have one. ``score`` is the mean score of the checks that have one, on the grader's own
-        scale, else NaN. ``n_checks``, ``n_passed`` and ``n_missing`` count checks. An altered copy
-        of an answer has its own outcome, with its ``perturbation``; analyses raise if answers and
-        copies would count as repeats, unless ``by`` contains the column.
+        ``share_passed`` is the share of passes among the checks with a verdict; it is NA if fewer
+        than half of the checks have a verdict. ``score`` is the mean of the scores given, on the
+        grader's own scale, or NaN if there is none. ``n_checks``, ``n_passed`` and ``n_missing``
+        count checks. An altered copy of an answer has its own outcome, and ``perturbation`` names
+        the change. Analyses refuse to count copies as repeats unless ``by`` contains this column.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, the case of a verdict is missing from ``cases``, or a
-        ``grader`` has no verdict; the message lists the graders.
+        If a frame breaks its contract, the case of a verdict is missing from ``cases``, or a name
+        in ``grader`` has no verdict (the message then lists the graders in the frame).
 
     Notes
     -----
