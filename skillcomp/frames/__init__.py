@@ -20,7 +20,7 @@ from_frame: a researcher's own table
 from_store: a store
     ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.
     ``invocations``, ``events``, ``commands``, ``runs``: what agents did, and changes between runs.
-    ``passages``: labelled texts of a file.
+    ``passages``: labelled texts, read from a file.
 
 outcomes: verdicts aggregated
     ``outcomes``: one row per attempt, grader version and round.

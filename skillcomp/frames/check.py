@@ -1,6 +1,6 @@
 """The check of a frame against its contract, and the conversion of its columns.
 
-Columns are converted only where no information is lost; every problem is reported at once.
+Columns are converted only where no information is lost. One error reports all problems.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skillcomp.errors import FrameError, literal, plural, problem_list, require_
 from skillcomp.frames.contracts import ABOVE_ZERO, CONTRACTS, TEXT, TIME, Contract
 from skillcomp.records import DIMENSIONS, dimension_family
 
-_MAX_SHOWN = 5  # distinct bad values named in a message
+_MAX_SHOWN = 5  # a message names at most this many distinct bad values
 # Decimal is listed because it is not a numbers.Real
 _NUMBERS = (int, float, Decimal, np.number, np.bool_)
 _TIMES = "times (ISO 8601)"
@@ -77,7 +77,7 @@ def plain_values(values: pd.Series) -> pd.Series:
 
 
 def as_list(names: Any) -> list[Any]:
-    """Return names as a list: a single one is a list of one, None an empty list."""
+    """Return names as a list: a single name becomes a list of one, None an empty list."""
     if names is None:
         return []
     return list(names) if pd.api.types.is_list_like(names) else [names]
@@ -114,7 +114,7 @@ def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.Data
 
 
 def _has_dtype(present: Any, dtype: str) -> bool:
-    """Check whether a dtype is the expected one, or plain numpy of the same kind."""
+    """Check whether a dtype is the expected one or the numpy dtype of the same kind."""
     kinds = {"Int64": "i", "boolean": "b", "float64": "f"}
     if isinstance(present, pd.StringDtype):
         return dtype == "str" and present == TEXT
@@ -262,7 +262,7 @@ def _contract_of(kind: str) -> Contract:
 
 
 def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Return the problem of an absent column: it is required, or present in another spelling."""
+    """Return a problem if an absent column is required or is present in another spelling."""
     others = [str(column) for column in frame.columns if column not in contract.columns]
     if name in contract.required:
         near = get_close_matches(name, others, n=1)
@@ -306,7 +306,7 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
 
 
 def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
-    """Yield a problem if rows share a key, or rows without an id share the key `otherwise`."""
+    """Yield a problem if rows share the key `unique` or, without an id, the key `otherwise`."""
     if not contract.unique or not set(contract.unique) <= set(frame.columns):
         return
     keys, otherwise = list(contract.unique), list(contract.otherwise)

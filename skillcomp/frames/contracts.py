@@ -34,12 +34,12 @@ TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 class Contract:
     """The columns, allowed values and keys of one kind of frame."""
 
-    columns: Mapping[str, str]  # pandas dtype by name, in order
-    required: tuple[str, ...]  # must have a value in every row; absent others are added as NA
+    columns: Mapping[str, str]  # pandas dtype of each column, in the order of the frame
+    required: tuple[str, ...]  # columns with a value in every row; others may be absent (NA)
     unique: tuple[str, ...]  # the key of a row
     otherwise: tuple[str, ...]  # the key of rows without a value in the first `unique` column
-    allowed: Mapping[str, tuple[Any, ...]]  # closed vocabularies; NA is allowed unless required
-    ranges: Mapping[str, tuple[float, float]]  # closed intervals
+    allowed: Mapping[str, tuple[Any, ...]]  # allowed words; NA, too, unless required
+    ranges: Mapping[str, tuple[float, float]]  # lowest and highest value
     own: tuple[str, ...]  # columns of `allowed` that also accept a user's own vocabulary
 
 

@@ -18,7 +18,7 @@ from skillcomp.stats.results import Interval, check_level
 
 Ints = NDArray[np.int64]
 
-# columns that analyses add to their result; a column of that name in by= would be overwritten
+# columns that analyses add to their result; they would overwrite a column in by= of the same name
 RESERVED = frozenset(
     (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
 )
@@ -82,8 +82,8 @@ def refuse_pooling(
 ) -> None:
     """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
-    ``graders`` refuses several graders, versions or rounds, and columns in ``by`` whose names the
-    result uses for its own columns. ``agents`` refuses several agents. ``copies`` refuses altered
+    ``graders`` refuses several graders, grader versions or rounds; it also refuses columns in
+    ``by`` that have the name of a column of the result. ``agents`` refuses several agents. ``copies`` refuses altered
     copies together with original answers (whose ``perturbation`` is missing, ``none`` or empty).
     Columns that are in ``by``, or absent from the frame, may have several values.
     """
@@ -257,7 +257,7 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     # ngroup() numbers combinations with missing values last; factorize() restores the order
     code, numbers = pd.factorize(grouped(frame, names).ngroup())
     first = np.empty(len(numbers), dtype=np.int64)
-    # backwards, so that the first row with a code is written last and stays
+    # assign backwards, so that the first row with a code is written last and stays
     first[code[::-1]] = np.arange(len(code))[::-1]
     return code, first
 

@@ -184,9 +184,9 @@ def verdicts(
     -------
     pandas.DataFrame
         The columns of the verdicts contract. ``perturbation`` names the change of an altered copy
-        and is NA for original answers; an analysis does not count copies as repeats and asks for
-        the column in ``by``. ``passed`` is NA unless ``status`` is ok: a failed grader is never a
-        failed agent. ``check_kind`` and ``goal`` come from the suite if the verdict lacks them.
+        and is NA for original answers. Analyses refuse to count copies as repeats unless ``by``
+        contains this column. ``passed`` is NA unless ``status`` is ok, so that an error of the
+        grader never counts as a fail. ``check_kind`` and ``goal`` come from the suite if the verdict lacks them.
         ``evidence_found`` is True if the answer contains the quote, after white space and
         quotation marks are normalised; NA without a quote or an answer.
 
@@ -256,7 +256,7 @@ def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray)
         answer = texts[at]
         if not (isinstance(quote, str) and quote.strip() and isinstance(answer, str)):
             continue
-        if quote in answer:  # an exact match remains one after normalisation, so skip that
+        if quote in answer:  # normalisation would not undo an exact match, so skip it
             flags[row] = True
             continue
         if at not in plain:
@@ -273,9 +273,10 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     store : RunStore
         The recorded study.
     labeller : str or sequence of str, optional
-        None (default): if the store has adjudicated labels, one label per item, which is the
-        adjudicated label or else the one that all labellers agree on; if nothing was adjudicated,
-        the labels of every labeller, as with ``"all"``.
+        None (default) selects one label per item if the store has adjudicated labels: the
+        adjudicated label or, without one, the label that all labellers agree on. If nothing was
+        adjudicated, None selects the labels of every labeller, as ``"all"`` does. One or several
+        names select the labels of these labellers.
 
     Returns
     -------
@@ -303,7 +304,7 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
 
 
 def pairwise(store: RunStore) -> pd.DataFrame:
-    """Return pairwise judgements, one row per comparison in one order.
+    """Return pairwise judgements, one row per comparison and order of presentation.
 
     Parameters
     ----------
@@ -383,9 +384,9 @@ def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) 
         retry, error, other), tool (its name; for kind other, the type of the event), text (the
         text or name; for a command, the command), status (completed, failed, declined,
         in_progress), exit_code (of a command; NA if not reported), read_only (NA if unknown),
-        in_subagent, input_tokens, cached_tokens and output_tokens. The tokens of a
-        report are in one event and NA in all others, so they can be summed. An attempt without a
-        trace has no row.
+        in_subagent, input_tokens, cached_tokens and output_tokens. Each count of
+        tokens that the agent reported appears in one event only, so the columns can be summed. An
+        attempt without a trace has no row.
 
     Notes
     -----

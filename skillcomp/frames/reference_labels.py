@@ -90,7 +90,7 @@ def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
 def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """Join the columns of :func:`reference_labels` to verdicts, or to other rows with item keys.
 
-    All rows stay, in their order; ``settled_by`` is NA if gold has no row of the item.
+    All rows stay, in their order; ``settled_by`` is NA if gold has no row for the item.
     """
     # drop columns of the verdicts that have the name of a label column
     own = verdicts.drop(columns=labels.columns.difference(ITEM), errors="ignore")
@@ -103,7 +103,7 @@ def usable(rows: pd.DataFrame) -> pd.Series:
 
 
 def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
-    """Return each verdict as 1 or 0; NaN if the grader gave none, which never counts as FAIL."""
+    """Return each verdict as 1 or 0; NaN (never 0) if the grader gave none."""
     return verdicts["passed"].where(usable(verdicts)).astype("float64")
 
 
@@ -120,7 +120,7 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Return a note on labels of attempts without a verdict, or "" if there are none."""
+    """Return a note on the labels of attempts that no verdict is about, or "" if there are none."""
     matched = labels["attempt_id"].isin(verdicts["attempt_id"])
     if matched.all():
         return ""
@@ -128,7 +128,7 @@ def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
 
 
 def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
-    """Return a note on how labels were settled; "" if all in the same way and none is disputed.
+    """Return a note on how labels were settled; "" if all in one way and none is disputed.
 
     Examples: ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out``, or ``gold: 100
     labels by anna, 95 by bob`` if people labelled different items.
@@ -154,7 +154,7 @@ def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
 def without_checks(
     frame: pd.DataFrame, exclude: str | Sequence[str] | None, what: str
 ) -> pd.DataFrame:
-    """Leave out checks with one of the texts ``exclude`` in their id; letter case matters.
+    """Leave out checks that have one of the texts ``exclude`` in their id; letter case matters.
 
     Examples
     --------
