@@ -83,9 +83,10 @@ def refuse_pooling(
     """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
     ``graders`` refuses several graders, grader versions or rounds; it also refuses columns in
-    ``by`` that have the name of a column of the result. ``agents`` refuses several agents. ``copies`` refuses altered
-    copies together with original answers (whose ``perturbation`` is missing, ``none`` or empty).
-    Columns that are in ``by``, or absent from the frame, may have several values.
+    ``by`` that have the name of a column of the result. ``agents`` refuses several agents.
+    ``copies`` refuses altered copies together with original answers (whose ``perturbation`` is
+    missing, ``none`` or empty). Columns that are in ``by``, or absent from the frame, may have
+    several values.
     """
     if graders:
         _refuse_graders(frame, by, what)

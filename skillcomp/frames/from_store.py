@@ -186,9 +186,9 @@ def verdicts(
         The columns of the verdicts contract. ``perturbation`` names the change of an altered copy
         and is NA for original answers. Analyses refuse to count copies as repeats unless ``by``
         contains this column. ``passed`` is NA unless ``status`` is ok, so that an error of the
-        grader never counts as a fail. ``check_kind`` and ``goal`` come from the suite if the verdict lacks them.
-        ``evidence_found`` is True if the answer contains the quote, after white space and
-        quotation marks are normalised; NA without a quote or an answer.
+        grader never counts as a fail. ``check_kind`` and ``goal`` come from the suite if the
+        verdict lacks them. ``evidence_found`` is True if the answer contains the quote, after white
+        space and quotation marks are normalised; NA without a quote or an answer.
 
     Raises
     ------
