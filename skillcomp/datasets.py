@@ -55,25 +55,25 @@ def load(name: str) -> RunStore | pd.DataFrame:
     Parameters
     ----------
     name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
-        ``pilot``: 84 cases of six skills, answered with the skill, without it and with another
-        skill; verdicts of three graders, and gold labels. ``execution``: 48 tasks of the same
-        skills, each answered without a document and with four (content full or gutted, form
-        structured or flat); ``manifest["design"]`` lists the conditions with their factors.
-        ``triggers``: for each of 84 prompts, the skills that an agent invokes out of twelve; it
-        sees their names and descriptions, in three variants. ``process``: traces of eight runs of
-        claude and codex on a server with scripted answers; they are no evidence about models.
-        ``copies`` and ``copies_second``: passages of five degrees of copying, labelled by
-        construction.
+        ``pilot``: answers to 84 cases of six skills under three conditions (with the skill, without
+        it, and with another skill), with verdicts of three graders and gold labels. ``execution``:
+        answers to 48 tasks of the same skills without a document and with each of four documents
+        (content full or gutted, form structured or flat). ``manifest["design"]`` lists the
+        conditions with their factors. ``triggers``: for each of 84 prompts, the skills that an
+        agent invokes out of twelve on offer. The agent sees their names and descriptions, which
+        have three variants. ``process``: traces of eight runs of claude and codex on a server with
+        scripted answers, so they are no evidence about models. ``copies`` and ``copies_second``:
+        passages with five degrees of copying, each written with a known degree.
 
     Returns
     -------
     RunStore or pandas.DataFrame
-        The study, which :mod:`skillcomp.frames` reads, or a frame of passages.
+        A study, which :mod:`skillcomp.frames` turns into frames, or a frame of passages.
 
     Raises
     ------
     StudyError
-        If the name is unknown; the message lists the names.
+        If the name is unknown. The message lists the known names.
 
     Examples
     --------

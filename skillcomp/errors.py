@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-# Control characters, which a terminal obeys instead of printing, and lone surrogates.
+# Lone surrogates, and control characters, which a terminal obeys instead of printing.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -66,7 +66,7 @@ class StudyError(SkillcompError):
 
 
 def suggest(found: str, allowed: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the nearest allowed word, or an empty string.
+    """Return a question with the allowed word nearest to ``found``, or an empty string.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
     Returns
     -------
     str
-        A sentence with a leading blank, or ``""`` if no allowed word is similar.
+        ``" Did you mean 'x'?"`` with its leading blank, or ``""`` if no allowed word is similar.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def suggest(found: str, allowed: Iterable[str]) -> str:
 
 
 def instead(found: object, known: Iterable[object], *, label: str = "there") -> str:
-    """Return the end of an error message: the known words, and the one nearest to ``found``."""
+    """Return the end of an error message: the known words, and the word nearest to ``found``."""
     words = list(map(str, known))
     return f"; {label}: {', '.join(words) or 'none'}.{suggest(str(found), words)}"
 
@@ -103,7 +103,7 @@ def require_known(
     *,
     label: str = "allowed",
 ) -> None:
-    """Raise ``error`` (default: FrameError) with the known words if ``found`` is none of them."""
+    """Raise ``error`` (default: FrameError) if ``found`` is not a known word; list these words."""
     words = list(known)
     if found not in words:
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
@@ -113,7 +113,7 @@ def literal(value: object) -> str:
     """Return the repr of a value, cut to 60 characters, without ever raising an error."""
     try:
         text = repr(value)
-    except Exception:  # an object with a broken repr, or a number too long to print
+    except Exception:  # the repr is broken, or the number too long to print
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -129,7 +129,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:
-    """Return a text that names a place and counts its problems, then has one line per problem."""
+    """Return a text with a place and its number of problems, then one line per problem."""
     lines = "".join(f"\n- {problem}" for problem in problems)
     return f"{place}, {plural(len(problems), 'problem')}:{lines}"
 

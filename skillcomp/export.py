@@ -1,4 +1,4 @@
-"""Write frames as parquet, which keeps the dtypes, and as csv, for people and other tools."""
+"""Write frames as parquet, which keeps dtypes, and as csv, which people and other tools read."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def write(
     ----------
     frames : mapping of str to pandas.DataFrame
         Frames by name. The name becomes the file name, so it may contain only letters, digits,
-        ``-`` and ``_``. A frame with the name of a contract (``"verdicts"`` ...) is checked.
+        ``-`` and ``_``. If the name is that of a contract, such as ``"verdicts"``, the frame is
+        checked against it.
     folder : str or path
         Folder for the files; it is created if missing.
     formats : tuple of {"parquet", "csv"}
@@ -45,13 +46,14 @@ def write(
     Returns
     -------
     list of pathlib.Path
-        The files written, frame by frame. Missing values are empty fields in csv, nulls in parquet.
+        The files written, frame by frame. Missing values are empty fields in csv and nulls in
+        parquet.
 
     Raises
     ------
     FrameError
-        If a name cannot be a file name, a format is unknown, a frame breaks its contract or its
-        cells cannot be written.
+        If a name cannot be a file name, a format is unknown, a frame breaks its contract, or a cell
+        cannot be written.
     StoreError
         If a file cannot be written; an existing file then stays unchanged.
 
@@ -98,12 +100,13 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
     path : str or path
         The parquet file.
     kind : str, optional
-        Contract to check. Default: the contract with the name of the file, if there is one.
+        The contract that the frame must meet. Default: the contract with the name of the file, if
+        any.
 
     Returns
     -------
     pandas.DataFrame
-        Equal to the frame that was written, dtypes included.
+        The frame that was written, with the same dtypes.
 
     Raises
     ------
@@ -126,7 +129,7 @@ def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     checked = check(frame, kind)
     if kind != "estimates":
         return checked
-    # keep the order of columns, because an estimates frame begins with its `by` columns
+    # restore the order of columns, because an estimates frame begins with its `by` columns
     order = dict.fromkeys([*frame.columns, *checked.columns])
     return checked[list(order)]
 

@@ -1,6 +1,6 @@
-"""The rules that a program can check on a verdict: quotes, hedges, forbidden copying, overlap.
+"""Rules of grading that a program can check: quotes, hedges, forbidden copying and overlap.
 
-Graders apply them to a reply, analyses to recorded verdicts and lint to a suite.
+They are applied to the replies of graders, to recorded verdicts and, by the lint, to suites.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ HEDGES_ON_FAIL = (
     *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-# Name of the rule in verdicts: n-grams in SKILL.md count as shared, except those of the prompt.
+# Name in verdicts of the rule that n-grams of SKILL.md count, except those of the prompt.
 OVERLAP_RULE = "SKILL.md less prompt"
 
 _STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# A rationale may report that the answer is undecided; only the grader's own indecision counts.
+# A rationale may report that the answer is undecided. Match only indecision of the grader.
 _UNDECIDED = re.compile(
     rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
     rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
     rf"|(?:^|[.;:]\s*|\b(?:i am|i'm|we are|the grader is)\s+)unable to {_JUDGE}"
     r"|^undecid(?:ed|able)\b",
 )
-# Words of _COPYING always mean copying. Words of _TAKING mean it in the name of a check; in a
-# description only near a word of _SOURCE.
+# Words of _COPYING always mean copying. Words of _TAKING mean copying in the name of a check, but
+# in its description only near a word of _SOURCE.
 _COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
 _TAKING = r"\bquot(?:e|es|ing|ation|ations)\b|\bcop(?:y|ies|ied|ying)\b"
 _SOURCE = r"\b(?:skill|body|source|definition|concept|text|document|file)\b"
@@ -77,9 +77,9 @@ def undecided(rationale: str) -> bool:
 def forbids_copying(check: Check) -> bool:
     """Check whether a behaviour forbids copying the skill, so that the overlap check decides it.
 
-    Only a negative behaviour can. Its name must be about copying (``no_verbatim_span``,
-    ``no_body_copy``, ``no_quoting``) or its description about copying from the skill: ``does not
-    quote a price`` does not count.
+    Only a negative behaviour can forbid copying. Either its name must be about copying, such as
+    ``no_verbatim_span``, ``no_body_copy`` or ``no_quoting``, or its description about copying from
+    the skill. The description ``does not quote a price`` is not.
     """
     name = check.check_id.replace("_", " ").replace("-", " ")
     return check.check_kind == "negative" and bool(
@@ -90,7 +90,7 @@ def forbids_copying(check: Check) -> bool:
 def shared_with_skill(answer: str, skill: Skill, case: Case, *, n: int) -> list[str]:
     """Return the n-grams that an answer shares with SKILL.md and that are not in the prompt.
 
-    The rule is the same under every condition, whichever skill was loaded.
+    ``skill`` is the skill of the case under every condition, whichever document was loaded.
     :func:`skillcomp.overlap.score` counts the same n-grams for a whole frame.
     """
     return shared_ngrams(answer, skill.text or skill.body, n=n, exclude=case.prompt)

@@ -1,8 +1,8 @@
 """Shared n-grams of a text and a source: tokens, counts for every n, and longest runs.
 
 A text shares an n-gram with a source if n consecutive tokens of the text are n consecutive tokens
-of the source. The length of the longest match that starts at each position of the text suffices to
-count shared n-grams for every n.
+of the source. To count shared n-grams for every n, it is enough to find the longest match that
+starts at each position of the text.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ this that they them with from have will would could should their there where whe
 about after before between into than then
 """
 STOP_WORDS = frozenset(_STOP.split())
-BATCH = 2**20  # characters per batch: keeps the arrays inside the processor's cache
-END = 0  # end mark after the last token of each document; matches nothing
+BATCH = 2**20  # characters per batch; small enough for the processor's cache
+END = 0  # end mark after the last token of each document; it matches nothing
 MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
 
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translation table of bytes: letters to lower case, digits unchanged, everything else to a blank.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# the only characters outside ASCII that become an ASCII letter in lower case
+# No other character outside ASCII has an ASCII letter in its lower case.
 _KELVIN, _DOTTED_I = "\u212a", "\u0130"
-_WORD_BYTES = 8  # a token is compared eight bytes at a time
-_LONG_TOKEN = 64  # bytes; beyond this the tail of a token is compared as one object
+_WORD_BYTES = 8  # tokens are compared eight bytes at a time
+_LONG_TOKEN = 64  # bytes; the rest of a longer token is compared as one object
 
 
 def tokenize(text: str) -> list[str]:
     """Split a text into content tokens by the rule of the source report.
 
-    Text is lower-cased; every character outside ``[a-z0-9]`` separates tokens; tokens of at most
-    three characters and `STOP_WORDS` are dropped.
+    The text is lower-cased. Every character outside ``[a-z0-9]`` separates tokens. Tokens of at
+    most three characters and `STOP_WORDS` are dropped.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def tokenize(text: str) -> list[str]:
 
     Notes
     -----
-    Letters outside ASCII separate tokens, too, so the rule suits English only; use another
+    Letters outside ASCII separate tokens, too, so the rule suits only English. Use another
     tokenizer for other languages.
 
     Examples
@@ -75,7 +75,8 @@ class Tokens:
     """Documents as one array of integers; equal integers mean equal tokens.
 
     Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
-    (character positions of each token in its document) or `words` (the tokens) are set.
+    are set, the character positions of each token in its document, or `words`, the tokens of each
+    document.
     """
 
     ids: Ints
@@ -94,7 +95,7 @@ class Tokens:
         return int(self.ids.max(initial=END)) + 1
 
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
-        """Return the part of the document's text with ``run`` tokens from index ``begin`` on."""
+        """Return the text of the ``run`` tokens of a document that start at token ``begin``."""
         if self.words is not None:
             return _find_run(text, self.words[doc][: begin + run], begin)
         assert self.start is not None and self.end is not None
@@ -103,10 +104,10 @@ class Tokens:
 
 
 def _find_run(text: str, words: list[str], k: int) -> str:
-    """Return the part of a text from the word with index ``k`` to the last of ``words``.
+    """Return the part of a text from ``words[k]`` to ``words[-1]``.
 
-    If a word is not in the text (because the tokenizer stems, for example), return ``words[k:]``
-    joined by blanks.
+    If the text lacks one of the words, because the tokenizer stems, for example, return
+    ``words[k:]`` joined by blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     cursor, begin = 0, 0
@@ -138,7 +139,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds of documents that get an end mark each, and the positions of tokens."""
+    """Return the bounds of documents with an end mark each, and the position of every token."""
     bounds = np.concatenate([[0], np.cumsum(count + 1)])
     return bounds, np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
 
@@ -150,14 +151,14 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Apply the rule of `tokenize` and `intern` without creating a Python object per token."""
+    """Tokenize and intern by the default rule without creating a Python object per token."""
     docs = [" ".join(sorted(STOP_WORDS)), *docs]
     dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
     plain = list(docs)
     for d in dotted:
         plain[d] = docs[d].replace(_DOTTED_I, _DOTTED_I.lower())
     joined = "\n".join(plain).replace(_KELVIN, "k")
-    # One byte per character, so that positions in the bytes are positions in the text.
+    # Use one byte per character, so that positions in the bytes are positions in the text.
     data = b" " + joined.encode("ascii", "replace").translate(_FOLD) + b" " * (1 + _WORD_BYTES)
     edge = np.frombuffer(data, dtype=np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
@@ -219,13 +220,13 @@ def shared_ngrams(
     Parameters
     ----------
     text, source : str
-        The text to examine (an answer) and the text that may have been copied (a skill).
+        The text to examine, such as an answer, and the text that it may copy, such as a skill.
     n : int, default 6
         Tokens in an n-gram, at least 1.
     exclude : str, optional
-        A text (the prompt) whose n-grams do not count.
+        A text, such as the prompt; its n-grams do not count as shared.
     tokenizer : callable, optional
-        From str to list of str; `tokenize` if omitted.
+        A function from str to list of str; `tokenize` if omitted.
 
     Returns
     -------
@@ -291,12 +292,13 @@ class Matches:
     n_tokens : ndarray of int64, shape (n_texts,)
         Number of tokens of each text.
     n_distinct, n_shared : ndarray of int64, shape (n_texts, n_lengths)
-        Number of distinct n-grams of each text, and how many of them are shared.
+        Numbers of distinct n-grams of each text, and of those that its source shares.
     longest_run : ndarray of int64, shape (n_texts,)
-        Number of tokens of the longest shared run, which may exceed all of ``n``; 0 if no token is
-        shared.
+        Number of tokens in the longest shared run; 0 if no token is shared. It may exceed every
+        length in ``n``.
     longest_text : list of str
-        The longest shared run (the first, if several) as written in the text; may be empty.
+        The longest shared run as written in the text; empty if there is none. Of several runs with
+        the same length, the first.
     """
 
     n: Ints
@@ -324,17 +326,17 @@ def match(
     texts : sequence of str
         The texts to examine.
     sources : sequence of str
-        The texts that may have been copied.
+        The texts that may be copied, such as skills.
     source_of : sequence of int
         For each text, the index of its source in `sources`.
     excludes : sequence of str, optional
-        Texts (prompts) whose n-grams do not count.
+        Texts, such as prompts, with n-grams that do not count as shared.
     exclude_of : sequence of int, optional
         For each text, the index in `excludes` of the text to exclude; -1 for none.
     n : iterable of int, or one int
         Lengths of n-grams in tokens.
     tokenizer : callable, optional
-        From str to list of str; `tokenize` if omitted.
+        A function from str to list of str; `tokenize` if omitted.
 
     Returns
     -------
@@ -343,15 +345,15 @@ def match(
 
     Notes
     -----
-    Tokens are numbered. An n-gram is numbered by a pair: the number of its first n - 1 tokens and
-    its last token. Equal numbers thus mean equal n-grams, without hash collisions. A position is
-    compared at n + 1 only if it matched at n. Runs longer than the largest n are measured by
-    sorting suffixes with prefix doubling (doi:10.1137/0222058), in time that hardly depends on
-    their length.
+    Every n-gram has a number. It is found from the number of the first n - 1 tokens and from the
+    last token, so equal numbers mean equal n-grams and no hash can collide. A position is compared
+    at n + 1 only if it matched at n. Runs longer than the largest n are measured by sorting
+    suffixes with prefix doubling (doi:10.1137/0222058). The time this takes hardly depends on the
+    length of the runs.
 
-    Without `excludes`, a text that shares an n-gram also shares the shorter ones inside it. With
-    `excludes` it may not: a run of four tokens can be new although both its runs of three occur in
-    the prompt.
+    Without `excludes`, a text that shares an n-gram also shares the shorter n-grams inside it. With
+    `excludes` it may not: the prompt may contain both runs of three tokens inside a run of four,
+    but not the run of four.
 
     Examples
     --------
@@ -383,7 +385,7 @@ def match(
 
 @dataclass(frozen=True)
 class _Job:
-    """Arguments of `match`."""
+    """Checked arguments of `match`."""
 
     texts: Sequence[str]
     sources: Sequence[str]
@@ -395,18 +397,18 @@ class _Job:
 
 
 def _match_batch(job: _Job, rows: Ints) -> Matches:
-    """Return the matches of some of the texts, in the order of `rows`."""
+    """Return the matches of the texts with the indices `rows`, in this order."""
     used, source = np.unique(job.source_of[rows], return_inverse=True)
     banned, exclude = np.unique(job.exclude_of[rows], return_inverse=True)
     exclude = exclude + len(used)
     docs = [job.sources[i] for i in used]
     docs += ["" if i < 0 else job.excludes[i] for i in banned]
     texts = [job.texts[i] for i in rows]
-    first = len(docs)  # the documents from here on are the texts
+    first = len(docs)  # index of the first document that is a text
     tokens = intern(docs + texts, job.tokenizer)
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
-    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has a longer n-gram
+    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has more tokens
     text = np.repeat(np.arange(len(rows)), count + 1)
     shared = _match_lengths(tokens, range(len(used)), here, source[text], top)
     excluded = np.zeros_like(shared)
@@ -440,7 +442,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int) -> Ints:
     """Return the length of the longest match, at most `top`, that starts at each position.
 
-    `owner` has, for each position, the document of `docs` with which it is compared.
+    A position is compared only with one document, which `owner` gives as an index within `docs`.
     """
     ids, base = tokens.ids, tokens.base
     mine = np.arange(tokens.bounds[docs.start], tokens.bounds[docs.stop])
@@ -458,8 +460,8 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
         if not len(at) or not len(mine):
             break
         pairs = [mine_rank * base + ids[mine + n - 1], rank * base + ids[at + n - 1]]
-        # Codes are numbered in order of appearance and the documents come first, so a code above
-        # theirs belongs to an n-gram that is in no document.
+        # Codes are numbered in order of appearance, and the documents come first. Any code above
+        # those of the documents thus belongs to an n-gram that no document has.
         code = pd.factorize(np.concatenate(pairs))[0]
         mine_rank, rank = code[: len(mine)], code[len(mine) :]
         go = np.flatnonzero(rank <= mine_rank.max())
@@ -469,7 +471,7 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """Return, for each position, the length of its longest n-gram seen earlier in its text.
+    """Return, for each position, the length of the longest n-gram that its text has earlier, too.
 
     Lengths are at most `top`.
     """
@@ -486,8 +488,8 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return dense ranks, whether each value occurs earlier, and whether it occurs repeatedly."""
-    # Value and position are packed into one number, so that a plain, fast sort is stable.
+    """Return, for each value, its dense rank, whether it occurs earlier and whether it recurs."""
+    # Pack value and position into one number: a plain sort, which is fast, is then stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
@@ -510,7 +512,7 @@ def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
 
 
 def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return the largest length of each text and the first position in `at` with that length."""
+    """Return, for each text, its largest length and the first position in `at` that has it."""
     run = np.zeros(n_texts, dtype=np.int64)
     np.maximum.at(run, text, length)
     best = np.flatnonzero(length == run[text])[::-1]
@@ -522,13 +524,14 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
 def _extend_to_true_lengths(
     tokens: Tokens, top: int, text: Ints, shared: Ints, excluded: Ints, owners: tuple[Ints, Ints]
 ) -> Ints:
-    """Return `shared` with the true lengths of shared runs of at least `top` tokens.
+    """Return `shared` with the true lengths of the runs that it cuts off at `top` tokens.
 
-    `owners` has two arrays: for each text, the document of its source and of its excluded text.
+    `owners` has two arrays with one entry per text: the index of its source and that of its
+    excluded text among the documents.
     """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
-    end = np.flatnonzero(place - begun < top)  # all positions inside a match of `top` tokens
+    end = np.flatnonzero(place - begun < top)  # positions within matches of `top` tokens
     if not len(end):
         return shared
     at = end + len(tokens.ids) - len(text)
@@ -537,17 +540,17 @@ def _extend_to_true_lengths(
         banned = _longest_runs_ending(tokens, at, owners[1][text[end]])
     new = (source >= top) & (source > banned)
     longer = shared.copy()
-    # Ends ascend, so the longest run with a given beginning is written last.
+    # Of runs with the same beginning, the longest ends last and is thus written last.
     longer[end[new] - source[new] + 1] = source[new]
     return longer
 
 
 def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """Return, for each position, the length of the longest run ending there that `owner` has."""
+    """Return, for each position, the length of the longest run ending there that its owner has."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
-        # The document has no end mark inside, so no run crosses an end mark put into a gap.
+        # Put an end mark into each gap: no run crosses it, because the document has none inside.
         gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
         piece = np.insert(tokens.ids[at[mine]], gap, END)
         runs = _longest_starts(piece[::-1], tokens.of(doc)[::-1])[::-1]
@@ -560,10 +563,10 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]
-    # Rank the runs of 1, 2, 4, ... tokens until no shared run can be as long.
+    # Rank the runs of 1, 2, 4, ... tokens, up to the longest that could be shared.
     most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
     while size <= most:
-        after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))  # ranks begin at 1
+        after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))  # 0 is below all ranks
         ranks.append(_dense_ranks(ranks[-1] * (n + 1) + after)[0])
         size *= 2
     order = np.argsort(ranks[-1])
@@ -571,7 +574,7 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # A suffix has its longest match with one of its neighbours in sorted order.
+    # Among sorted suffixes, each has its longest match with one of its two neighbours.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

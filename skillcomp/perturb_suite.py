@@ -1,7 +1,7 @@
 """Make a private copy of a suite with other surface details, for true validation (report 8.1).
 
-A public suite may be in the training data of agents and graders. An unpublished copy, with the
-same questions about other names, tells remembering from understanding.
+A public suite may be in the training data of agents and graders. An unpublished copy asks the same
+questions with other names. An agent that only remembers the suite does worse on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.ngrams import tokenize
 from skillcomp.records import Case, Skill, Suite
 
-RECORD = "perturbation"  # key in ``Suite.extra``
+RECORD = "perturbation"  # key of the record in ``Suite.extra``
 _SHOWN = 12  # number of candidates that an error names
 
 
@@ -43,46 +43,49 @@ def perturb_suite(
 ) -> Suite:
     """Copy a suite with other names, codes and dates but the same right answers.
 
-    One mapping is applied to prompts, expected reasoning and descriptions of behaviours, so a case
-    stays consistent with its checks, and contrast twins still differ in one detail only.
+    The same replacements are made in prompts, expected reasoning and descriptions of behaviours. A
+    case thus stays consistent with its checks, and contrast twins still differ in only one detail.
 
     Parameters
     ----------
     suite : Suite
         The original; it is not changed.
     skill : Skill, optional
-        The skill of the suite. Words of its text are never replaced. Without it, only the words of
-        the suite's name, skill, subject and adjacent concepts are protected.
+        The skill of the suite. Words of its text are never replaced. Without ``skill``, only the
+        words in the suite's name, skill name, subject and adjacent concepts are protected.
     replacements : mapping of str to str, optional
-        Further words or phrases with their replacements, for example to change a setting (a
-        brewery into a dairy), a product or a number. Keys match whole words, as written; a key that
-        begins in lower case also replaces its capitalised form. See `perturbation_candidates`.
+        Further words or phrases with their replacements, for example to change a setting (a brewery
+        into a dairy), a product or a number. A key matches whole words in the same spelling; a key
+        that begins in lower case also replaces its capitalised form. `perturbation_candidates`
+        lists words to choose from.
     keep : collection of str
         Words to keep although they look like names.
     seed : int, default 0
         The same seed gives the same copy.
     slug : str, optional
-        Name of the copy and prefix of its case_ids; ``<slug>-perturbed-<seed>`` when not given.
+        Name of the copy and prefix of its case_ids. Default: ``<slug of the
+        suite>-perturbed-<seed>``.
 
     Returns
     -------
     Suite
-        The same cases and ids of behaviours in the same order. ``extra["perturbation"]`` holds the
-        original's slug and sha256, the seed, all changes with their kinds, and the ids of the cases
-        with an unchanged prompt. Write it with `skillcomp.io.write_suite`.
+        The copy. It has the same cases and ids of behaviours in the same order.
+        ``extra["perturbation"]`` holds the original's slug and sha256, the seed, all changes with
+        their kinds, and the ids of the cases with an unchanged prompt. Write the copy with
+        `skillcomp.io.write_suite`.
 
     Raises
     ------
     SuiteError
-        If a word to replace is missing from the suite or belongs to the skill, a replacement
-        already occurs in the suite or skill, nothing would change, or the lint has a finding for
-        the copy that it does not have for the original.
+        If a word to replace is missing from the suite or belongs to the skill, if a replacement
+        already occurs in the suite or skill, if nothing would change, or if the lint has a finding
+        for the copy but not for the original.
 
     Warns
     -----
     PerturbationWarning
-        If prompts are unchanged, since a model can remember them from its training. The message
-        names these cases, and words that could be replaced.
+        If prompts are unchanged, because a model may remember them from its training. The message
+        names these cases, and words in them that could be replaced.
 
     See Also
     --------
@@ -90,18 +93,18 @@ def perturb_suite(
 
     Notes
     -----
-    These are replaced automatically: common given names (by one with the same likely pronoun),
-    names that a word such as "team" or "Ltd" marks, codes such as PT-3390 (only the letters), types
-    and functions declared in code (they get a prefix), and dates with a year (all are moved by the
-    same number of years). Dates are kept if the texts also contain a year without a date, if a span
-    or leap year would change, or if the texts name days of the week that would no longer fit the
-    dates. Numbers, times, units, products and settings are kept, because a program cannot know
-    which of them the right answer depends on. Ids of behaviours are kept even if they contain a
-    replaced word, because verdicts are joined by them.
+    These are changed automatically: common given names, into names with the same likely pronoun;
+    names next to a word such as "team" or "Ltd"; the letters of codes such as PT-3390; types and
+    functions declared in code, which get a prefix; and dates with a year, which all move by the
+    same number of years. Dates are kept if the texts also contain a year outside a date, if a move
+    would change a leap year or the days between two dates, or if the texts name days of the week
+    that would no longer fit. Numbers, times, units, products and settings are kept, because a
+    program cannot know whether the right answer depends on them. Ids of behaviours are kept even if
+    they contain a replaced word, because they join verdicts to checks.
 
-    A person must read the table before the copy is used: a name can be the answer. Only the surface
-    changes; a model that remembers the structure of a question is not detected. The method follows
-    the contrast sets of doi:10.18653/v1/2020.findings-emnlp.117.
+    A name can be the answer, so a person must read `perturbation_table` before the copy is used.
+    Only the surface changes: a model that remembers the structure of a question is not detected.
+    The method follows the contrast sets of doi:10.18653/v1/2020.findings-emnlp.117.
 
     Examples
     --------
@@ -120,7 +123,7 @@ def perturb_suite(
     automatic = find_changes(
         texts, protected=protected, keep={*keep, *replaced_words}, seed=f"{seed}:{suite.slug}"
     )
-    # skip words that are part of a phrase in `replacements`
+    # skip words inside a requested phrase, which is replaced as a whole
     changes += [
         c for c in automatic if not any(word_pattern([c.found]).search(g.found) for g in requested)
     ]
@@ -166,11 +169,11 @@ def perturbation_table(original: Suite, perturbed: Suite) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per place and word: ``case_id`` (of the copy), ``place`` (``prompt``,
-        ``expected_reasoning``, the id of a behaviour or ``extra``), ``kind``, ``found`` (the
-        original word), ``replaced`` (the new word) and ``n`` (the number of occurrences). A case
-        with an unchanged prompt has one row with ``n`` 0 and missing values in ``place`` to
-        ``replaced``.
+        One row per place and word: ``case_id`` (in the copy), ``place`` (``prompt``,
+        ``expected_reasoning``, ``extra`` or the id of a behaviour), ``kind`` of change, ``found``
+        (the original word), ``replaced`` (the new word) and ``n`` (the number of occurrences). A
+        case with an unchanged prompt has an additional row with ``n`` 0, in which ``place``,
+        ``kind``, ``found`` and ``replaced`` are missing.
 
     Raises
     ------
@@ -206,15 +209,15 @@ def perturbation_candidates(suite: Suite, *, skill: Skill | None = None) -> pd.D
     suite : Suite
         The suite.
     skill : Skill, optional
-        The skill of the suite; without it, words of the skill are listed as well.
+        The skill of the suite. If it is omitted, the words of the skill are listed as well.
 
     Returns
     -------
     pandas.DataFrame
-        One row per content word (in lower case) that occurs in prompts but not in the skill:
-        ``word``, ``n_cases`` (the number of prompts with it), ``n_places`` (the number of prompts,
-        reasonings and behaviours with it); the most frequent first. A person has to decide whether
-        the right answer depends on a word.
+        One row per content word that occurs in prompts but not in the skill, the most frequent
+        first: ``word`` (in lower case), ``n_cases`` (the number of prompts with the word) and
+        ``n_places`` (the number of prompts, reasonings and behaviours with it). A person has to
+        decide whether the right answer depends on a word.
     """
     own = set(tokenize(_protected_text(suite, skill)))
     prompts = Counter(
@@ -324,7 +327,7 @@ def _perturbed_case(case: Case, mapping: Mapping[str, str], old: str, new: str) 
 
 
 def _with_article(article: str | None, word: str, match: Any) -> str:
-    """Return a word with its article, which changes between "a" and "an" if necessary."""
+    """Return a new word with the article before it, changed between "a" and "an" if necessary."""
     if article is None:
         return word
     before, after = match["word"][0].lower() in "aeiou", word[0].lower() in "aeiou"
@@ -337,7 +340,7 @@ def _check_lint(original: Suite, copy: Suite, skill: Skill | None) -> None:
     """Raise if the lint has findings for the copy that it does not have for the original."""
 
     def findings_by_place(suite: Suite) -> dict[tuple[str, str], str]:
-        # The copy has no folder yet. Without a path, truth sources resolve alike for both suites.
+        # Remove the path, because the copy has none yet and truth sources depend on it.
         findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
@@ -408,7 +411,7 @@ _FORMS = (
 )
 _YEAR = re.compile(r"(?<![\w.,-])(?:19|20)\d\d(?![\w-]|[.,]\d)")
 _WEEKDAY = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
-# within a century, a date has the same day of the week after 28 years
+# 28 years keep the day of the week of a date within a century
 _SHIFTS = (*range(-12, -1), *range(2, 13), -28, 28)
 
 
@@ -442,7 +445,7 @@ def word_pattern(words: Collection[str]) -> re.Pattern[str]:
 def find_changes(
     texts: Sequence[str], *, protected: str, keep: Collection[str] = (), seed: int | str = 0
 ) -> list[Change]:
-    """Return the automatic changes for the texts of a suite, one per word to replace."""
+    """Return the automatic changes to the texts of a suite, one per word to replace."""
     random = Random(f"skillcomp:{seed}")
     whole = "\n".join(texts)
     taken = f"{whole}\n{protected}"
@@ -471,7 +474,7 @@ def _name_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
     unused = [name for name in _INVENTED.split() if name not in used]
     random.shuffle(unused)
     marked = dict.fromkeys(m for pattern in _NAMED for m in pattern.findall(whole))
-    # a word that also occurs in lower case is not only a name
+    # skip the names of months and days, and words that also occur in lower case
     names = [n for n in marked if n not in own_names and n not in _MONTHS.split("|")]
     names = [name for name in names if not _WEEKDAY.fullmatch(name)]
     names = [name for name in names if not re.search(rf"\b{name.lower()}\b", taken)]
@@ -497,7 +500,7 @@ def _code_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
 
 def _identifier_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
     declared = list(dict.fromkeys(m[1] or m[2] for m in _DECLARED.finditer(whole)))
-    # the words inside a name carry meaning, so the name is kept and gets a prefix
+    # keep the name and add a prefix, because the words inside the name carry meaning
     marks = [m for m in ("Kv", "Nt", "Rx", "Zu", "Bq", "Wm") if m.lower() not in taken.lower()]
     if not declared or not marks:
         return
@@ -520,7 +523,7 @@ def _date_changes(
     rest = whole
     for form in _FORMS:
         rest = form.sub(" ", rest)
-    # A year outside a date cannot be moved, as it may be a plain number; so no date is moved.
+    # A year outside a date may be a plain number and cannot be moved; then move no date at all.
     if not written or _YEAR.search(rest) or any(t in protected or t in keep for t in written):
         return []
     shifts = list(_SHIFTS)
@@ -534,7 +537,7 @@ def _date_changes(
 def move_dates(
     written: Sequence[str], years: int, *, same_weekday: bool = False
 ) -> list[str] | None:
-    """Move dates by some years; return None if anything but the year would change.
+    """Move dates by some years; return None if a span, leap year or, on request, weekday changes.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Cost of model calls: a dated table of list prices and a function that applies it.
 
 Prices differ by date, model, prompt length and kind of token. Every row of the table names its
-source and, if known, its first day. The cost of a model that is not in the table is NaN with a
-note, never 0.
+source and, if known, the first day of its prices. The cost of a model that is not in the table is
+NaN with a note, not 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READ_ON = date(2026, 11, 21)  # day of the last comparison of the table with its
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
-_SNAPSHOT = re.compile(r"-\d{8}$")  # a dated snapshot has the prices of its model
+_SNAPSHOT = re.compile(r"-\d{8}$")  # snapshots have the prices of their model
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Price:
     batch : float
         Factor that multiplies all prices of a call in a batch; NaN if the model has no batches.
     above : int
-        The row holds for prompts with more tokens than this; 0 for the lowest tier. The price of
-        the tier applies to all tokens of the call.
+        The row applies to prompts with more tokens than this, and then to all tokens of the call; 0
+        for the lowest tier.
     since : datetime.date or None
         First day of these prices; None if unknown.
     source : str
@@ -67,7 +67,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return a row per name; `prices`: input, output, cache written (5 min, 1 h), cache read."""
+    """Return a row per name; the prices are in the order of the fields of `Price`."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
@@ -95,14 +95,14 @@ PRICES: tuple[Price, ...] = (
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call, or of many calls of one kind.
+    """Tokens of one call, or their sums over several calls of one model.
 
     Attributes
     ----------
     input_tokens : float
-        Tokens of the whole prompt: uncached, read from a cache and written to a cache.
+        Tokens of the whole prompt, including those read from a cache or written to one.
     output_tokens : float
-        Tokens of answer and thinking.
+        Tokens of the reply, thinking included.
     cached_tokens : float
         The part of the prompt that was read from a cache.
     cache_write_tokens : float
@@ -118,7 +118,7 @@ class Usage:
     cache_write_1h_tokens: float = 0
 
     def __post_init__(self) -> None:
-        """Check that the parts do not exceed the whole."""
+        """Check that no number is negative and no part exceeds the whole."""
         parts = self.cached_tokens + self.cache_write_tokens
         if min(asdict(self).values()) < 0 or parts > self.input_tokens:
             raise ValueError(
@@ -159,8 +159,8 @@ def price(
     Parameters
     ----------
     model : str
-        Name of the model in the request or in the reply. The date of a snapshot is ignored unless a
-        row of ``prices`` has the same date in its name.
+        Name of the model in the request or in the reply. The date of a snapshot is ignored, unless
+        ``prices`` has a row for the name with this date.
     on : datetime.date, optional
         Day of the call; today if omitted.
     prompt_tokens : float, default 0
@@ -182,7 +182,7 @@ def price(
     True
     """
     day = on or date.today()
-    # A tier begins one token above its bound; the lowest tier also covers empty prompts.
+    # A tier begins one token above its bound; only the lowest tier includes its bound, 0.
     rows = _rows_of(model, prices)
     tier = [row for row in rows if prompt_tokens > row.above or not row.above]
     fits = [row for row in tier if (row.since or date.min) <= day]
@@ -190,7 +190,7 @@ def price(
 
 
 def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows for the exact or else the undated name, or else those of `PRICES`."""
+    """Return the user's rows for a model, by exact or undated name, or else the built-in rows."""
     name = _SNAPSHOT.sub("", model)
     for rows, key in ((prices, model), (prices, name), (PRICES, name)):
         if matching := [row for row in rows if row.model == key]:
@@ -224,11 +224,11 @@ def cost(
     Returns
     -------
     Cost
-        ``usd`` is NaN with a note if a needed price is unknown.
+        If a needed price is unknown, ``usd`` is NaN and ``note`` states the reason.
 
     Notes
     -----
-    Tokens read from and written to a cache have their own prices; the batch discount applies to
+    Tokens read from a cache or written to one have their own prices. The batch discount applies to
     all tokens. Individual discounts, taxes and server tools are not included.
 
     Examples
@@ -249,7 +249,7 @@ def cost(
         "cache_write_1h": usage.cache_write_1h_tokens,
         "output": usage.output_tokens,
     }
-    # A price may be unknown if no token of its kind was used.
+    # Skip kinds without tokens: their price may be unknown.
     total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     usd = total * (row.batch if batch else 1.0)
     if math.isnan(usd):
@@ -286,9 +286,7 @@ def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.D
     Returns
     -------
     pandas.DataFrame
-        One row per model and tier: model, above (the row holds for prompts with more tokens),
-        input, output, cache_write_5m, cache_write_1h, cache_read (USD per million tokens), batch
-        (factor), since (first day, None if unknown), source.
+        One row per model and tier, with the fields of `Price` as columns.
 
     Examples
     --------

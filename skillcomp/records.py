@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
-DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # of the rubric in the source report
+DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # dimensions of the source report's rubric
 
 
 def dimension_family(values: Iterable[object]) -> tuple[str, ...]:
     """Return the dimensions of a suite: C1 to C9, or the user's own names.
 
-    They are C1 to C9 if there is no name or any name looks like one of them; a name such as C10 or
-    c1 is then a typing error. Otherwise they are exactly the names given.
+    The result is C1 to C9 if there is no name, or if any name is C or c with a number. A name such
+    as C10 or c1 is then a typing error. Otherwise the result is the names given.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 
 
 class Record(BaseModel):
-    """Base of all records, which are frozen and refuse unknown keys, so typing errors show."""
+    """Base of all records; they are frozen and refuse unknown keys, so that typing errors show."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -178,11 +178,11 @@ class Skill(Record):
     Attributes
     ----------
     slug : str
-        Name of the skill's folder, and key of the skill in ``store.skills``.
+        Name of the skill's folder; also the key of the skill in ``store.skills``.
     name, description : str
         Fields of the front matter; empty if missing.
     concept : dict of str to str
-        The concept fields that are present, by name (``definition`` ... ``misconception``).
+        The concept fields that the file has (``definition`` to ``misconception``), with their text.
     metadata : dict
         The other fields of the front matter.
     body : str
@@ -220,13 +220,13 @@ class TaskJudge(Record):
     type : {"contains", "pytest", "llm-rubric"}
         The kind of judge. Each kind has its own fields below; those of the other kinds are empty.
     expected : tuple of str
-        Texts that must all occur, for ``contains``.
+        For ``contains``: texts that must all occur in the answer.
     test_file : str or None
-        Test file for ``pytest``, relative to the suite's folder, always below ``fixtures/``.
+        For ``pytest``: the test file, relative to the suite's folder and below ``fixtures/``.
     rubric : str or None
-        Instructions for the model that scores an answer from 0 to 1, for ``llm-rubric``.
+        For ``llm-rubric``: instructions for the model that scores an answer from 0 to 1.
     pass_threshold : float or None
-        The smallest score that passes, for ``llm-rubric``.
+        For ``llm-rubric``: the smallest score that passes.
     """
 
     type: Literal["contains", "pytest", "llm-rubric"]
@@ -239,7 +239,8 @@ class TaskJudge(Record):
 class Check(Record):
     """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    ``judge`` states how a check of a task is judged; None if a grader judges by the description.
+    ``judge`` states how a check of a task is judged. It is None if a grader judges by the
+    description.
     """
 
     check_id: str
@@ -252,12 +253,12 @@ class Check(Record):
 class Case(Record):
     """One prompt with its checks.
 
-    ``case_id`` is ``suite/id``. Vocabulary fields are plain strings because public files use words
-    that the report does not list; ``Suite.problems`` lists the deviations. ``should_trigger`` is
-    whether the skill should be invoked for the prompt. ``prompt_kind`` states whether the prompt
-    names the skill (explicit), needs it without naming it (implicit), or does not need it
-    (negative). Both are None outside trigger suites. ``right_skills`` lists all offered skills that
-    should be invoked, if known.
+    ``case_id`` is ``suite/id``. Fields with a vocabulary accept any string, because public files
+    use words that the report does not list; ``Suite.problems`` lists such words. ``should_trigger``
+    is whether the skill should be invoked for the prompt. ``prompt_kind`` states whether the prompt
+    names the skill (explicit), needs the skill without naming it (implicit), or does not need the
+    skill (negative). Both are None outside trigger suites. ``right_skills`` lists all skills on
+    offer that should be invoked, if they are known.
     """
 
     case_id: str
@@ -298,7 +299,7 @@ class Suite(Record):
     sha256 : str
         Hash of the file's bytes.
     problems : tuple of str
-        Deviations found while reading: place, what was found, what is allowed.
+        Deviations found while reading. Each names the place, what was found and what is allowed.
     """
 
     slug: str
@@ -317,9 +318,10 @@ class Suite(Record):
 class Attempt(Record):
     """One answer by one agent to one case under one condition.
 
-    ``status`` is ``ok`` if there is an answer to grade; a refusal, a truncated answer or an
+    ``status`` is ``ok`` if there is an answer to grade. A refusal, a truncated answer or an
     infrastructure error has its own status and never counts as a failed answer. ``offered`` lists
-    the skills that the agent could invoke, ``invoked`` those that it did invoke; None if unknown.
+    the skills that the agent could invoke, ``invoked`` those that it did invoke. Both are None if
+    unknown.
     """
 
     attempt_id: str
@@ -358,13 +360,13 @@ class Attempt(Record):
 class Verdict(Record):
     """One grader's verdict on one check of one attempt.
 
-    ``passed`` is None unless ``status`` is ``ok``.
-    ``dimension_passed`` is the grader's verdict on the checks of the attempt together (the
-    report's ``dimension_verdict``), repeated in each verdict of the reply; None if not asked for.
-    ``overlap`` is the evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the
-    ``shared`` n-grams. It is None if the prompt had no such evidence, and in verdicts made before
-    the rule was recorded; their rule counted n-grams of the skill body and of the case's concept
-    field, also those in the case's prompt.
+    ``passed`` is None unless ``status`` is ``ok``. ``dimension_passed`` is the grader's verdict on
+    all checks of the attempt together, which the report calls ``dimension_verdict``. It is the same
+    in each verdict of a reply, and None if the grader was not asked for it. ``overlap`` is the
+    evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the ``shared`` n-grams.
+    It is None if the prompt had no such evidence. It is also None in old verdicts, made before the
+    rule was recorded: their rule counted n-grams of the skill body and of the case's concept field,
+    including those in the case's prompt.
     """
 
     attempt_id: str
@@ -426,7 +428,7 @@ class PairwiseJudgement(Record):
 
 
 class Passage(Record):
-    """A text written with a known degree of copying from a skill."""
+    """A text that was written to copy from a skill to a known degree."""
 
     passage_id: str
     skill: str

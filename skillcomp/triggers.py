@@ -1,8 +1,8 @@
 """Trigger behaviour of skills (precision, recall, confusion), and how often goals are met.
 
-The unit of evidence is the case, and repeats are averaged within a case. Invocations of a skill on
-offer are counted prompt by prompt. Precision and F1 are ratios of sums over cases, so the interval
-for means of clusters (:mod:`skillcomp.stats.bounded`) applies to them, too.
+The unit of evidence is the case, and repeats are averaged within a case. Precision and F1 are
+ratios of sums over cases, so the interval for means of clusters (:mod:`skillcomp.stats.bounded`)
+applies to them, too.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from skillcomp.stats.results import Interval, join_notes
 __all__ = ["compare", "confusion", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
-OTHER = "other"  # the kind of a prompt from the suite of another skill
-NOTHING = "none"  # the name for no skill
+OTHER = "other"  # kind of a prompt from another skill's suite
+NOTHING = "none"  # stands in a table for no skill
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
@@ -57,17 +57,18 @@ def detection(
 ) -> pd.DataFrame:
     """Estimate recall, specificity, precision and F1 of the invocation of skills.
 
-    Repeats are averaged within a prompt; every prompt has the same weight. ``by=["offered"]``
-    treats each skill separately; without it, all skills on offer are counted together.
+    Repeats are averaged within a prompt, and every prompt has the same weight. With
+    ``by=["offered"]`` each skill on offer has its own rows; otherwise all skills are counted
+    together.
 
     Parameters
     ----------
     invocations : pandas.DataFrame
-        An invocations frame: reads attempt_id, skill, case_id, condition, offered, invoked and
+        An invocations frame with attempt_id, skill, case_id, condition, offered, invoked and
         should_invoke.
     cases : pandas.DataFrame, optional
-        A cases frame with the kind of each prompt, contrast pairs, and should_trigger, which
-        replaces a missing ``should_invoke`` for the case's own skill.
+        A cases frame with prompt_kind, contrast_of and should_trigger. ``should_trigger`` is used
+        where ``should_invoke`` is missing for the skill of the case's own suite.
     by : sequence of str
         Columns that group the rows, such as ``["offered"]``, in addition to ``condition``.
     ci_level : float, default 0.95
@@ -76,42 +77,44 @@ def detection(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition, measure and kind. ``kind`` is the kind of the prompt
-        (explicit, implicit, negative) in the skill's own suite, ``other`` for prompts of other
-        suites, ``all`` for all together. Measures: ``recall`` (of prompts that should fire the
-        skill, the share that did), ``specificity`` (of those that should not, the share that did
-        not), ``precision`` and ``f1`` (``all`` only), and, unless ``by`` contains ``offered``,
-        ``exact`` (the share of attempts in which exactly the right skills fired; only attempts with
-        a known answer for every skill on offer). Then the estimates columns (estimate from 0 to 1,
-        n = pairs of prompt and skill, n_clusters), n_right and n_asked (numerator and denominator
-        of the estimate as counts, attempt by attempt and skill by skill), n_missing (unknown
-        invocations, left out). NaN with a note if there is no such prompt; precision is NaN if
-        nothing fired.
+        One row per ``by``, condition, measure and kind, with the estimates columns. ``kind`` is the
+        kind of a prompt in the skill's own suite (``explicit``, ``implicit``, ``negative``),
+        ``other`` for the prompts of other suites, or ``all``. ``recall`` is the share of prompts
+        that fire the skill among those that should. ``specificity`` is the share of prompts that do
+        not fire the skill among those that should not. ``precision`` and ``f1`` have only kind
+        ``all``. So has ``exact``, the share of attempts in which exactly the right skills fired. It
+        uses only attempts for which it is known of every skill on offer whether it should fire. It
+        is left out if ``by`` contains ``offered``. Estimates are from 0 to 1; they are NaN with a
+        note if there is no such prompt or, for precision, if nothing fired. ``n`` counts pairs of a
+        prompt and a skill. ``n_right`` and ``n_asked`` are the numerator and the denominator of the
+        estimate before averaging within prompts. ``n_missing`` counts the unknown invocations,
+        which are left out.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, several agents or altered copies would be pooled, or no
-        prompt has a known answer to which skill should fire.
+        If a frame breaks its contract, several agents or altered copies would be pooled, or it is
+        known for no prompt which skill should fire.
 
     See Also
     --------
-    confusion : The other skills that fired.
-    compare : Two descriptions of a skill on the same prompts.
+    confusion : Which skills fired instead of the right ones.
+    compare : Changes between two descriptions of a skill on the same prompts.
 
     Notes
     -----
-    Recall and specificity are bounded means over prompts. Precision is the number of true
-    invocations divided by the number of invocations, F1 is ``2 TP / (2 TP + FP + FN)``: both are
-    means of bounded values weighted by how often the skill fired, so the same interval applies to
-    their cluster sums (``S_g - t m_g``). The conjecture behind that interval does not cover random
-    weights; ``tests/test_triggers.py`` (slow) measures the coverage. All prompts of a contrast
-    pair and all skills of one prompt are one cluster. The interval never has zero width: if
-    everything is right, only the lower limit says something, as ``note`` states.
+    Recall and specificity are bounded means over prompts. Precision is the number of right
+    invocations divided by the number of invocations. F1 is ``2 TP / (2 TP + FP + FN)``. Both are
+    means of bounded values with weights that depend on how often the skill fired, so the same
+    interval applies to their cluster sums (``S_g - t m_g``). The conjecture behind that interval
+    does not cover random weights; a simulation in ``tests/test_triggers.py`` measures its coverage.
+    All skills at one prompt are one cluster, and so are the prompts of a contrast pair. The
+    interval never has zero width. If everything is right, only its lower limit is informative, as
+    ``note`` states.
 
-    Precision, F1 and specificity depend on the choice of prompts: easy prompts of other suites
-    raise specificity, so read it by kind. A prompt is left out for a skill if it is not known
-    whether the skill should fire (prompts of other suites without ``right_skills``).
+    Precision, F1 and specificity depend on the choice of prompts. Easy prompts of other suites
+    raise specificity, so read it by kind. A prompt does not count for a skill if it is unknown
+    whether the skill should fire, as for prompts of other suites without ``right_skills``.
 
     Examples
     --------
@@ -166,14 +169,15 @@ def confusion(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition, ``expected`` and ``fired`` that occurred. ``expected`` is the
-        right skills of the prompt, joined by a comma; ``none`` if no skill on offer is right, and
-        ``not <skill>`` if the answer is known for the suite's own skill only. ``fired`` is a skill,
-        or ``none`` if no skill fired. Measure ``fired_share``: the share of the attempts at such
-        prompts in which this skill fired (or none), averaged by case; the shares of one
-        ``expected`` add up to more than 1 if attempts fire several skills. Then the estimates
-        columns, n_attempts (attempts in which it fired) and n_asked (all attempts at such prompts).
-        Attempts with unknown invocations are left out.
+        One row per ``by``, condition, and pair of ``expected`` and ``fired`` that occurred, with
+        the estimates columns. ``expected`` lists the skills that should fire at a prompt, joined by
+        a comma. It is ``none`` if no skill on offer should, and ``not <skill>`` if it is only known
+        that the skill of the prompt's own suite should not. ``fired`` is a skill, or ``none`` if no
+        skill fired. The measure ``fired_share`` is the share of the attempts at such prompts in
+        which this skill fired, averaged by case. The shares of one ``expected`` add up to more than
+        1 if attempts fire several skills. ``n_attempts`` counts the attempts in which the skill
+        fired, ``n_asked`` all attempts at such prompts. Attempts with unknown invocations are left
+        out.
 
     Raises
     ------
@@ -236,10 +240,11 @@ def compare(
     pandas.DataFrame
         One row per ``by``, condition other than the reference, kind of prompt and measure. The
         measures are ``delta_recall``, ``delta_specificity`` and, unless ``by`` contains
-        ``offered``, ``delta_exact``. Each is the
-        mean difference of rates (-1 to 1) over the prompts asked under both conditions, with a
-        p-value for no difference; then reference, rate, reference_rate and n_dropped (prompts
-        without a partner).
+        ``offered``, ``delta_exact``. Each is the mean difference of rates, from -1 to 1, over the
+        prompts with a rate under both conditions. The p-value is that of no difference.
+        ``reference`` is the reference condition. ``rate`` and ``reference_rate`` are the means of
+        the two conditions over these prompts. ``n_dropped`` counts the prompts with a rate under
+        only one of the two.
 
     Raises
     ------
@@ -248,10 +253,11 @@ def compare(
 
     Notes
     -----
-    The interval is that of a bounded mean of paired differences. Precision and F1 weight prompts by
-    the invocations, which differ between the conditions, so they have no paired mean: compare them
-    by condition in :func:`detection`. Rows answer separate questions, so p-values are not adjusted.
-    The same description under a second name (A/A) shows the differences due to chance.
+    The interval is that of a bounded mean of paired differences. Precision and F1 have no paired
+    mean, because the weight of a prompt depends on its invocations, which differ between the
+    conditions. Compare them by condition with :func:`detection`. Rows answer separate questions, so
+    p-values are not adjusted. If a second condition has the same description (A/A), its rows show
+    the differences due to chance.
     """
     names = _grouping_columns(by)[:-1]
     check_settings("triggers.compare", ci_level)
@@ -267,7 +273,7 @@ def compare(
         wide = table.set_index(list(dict.fromkeys([*keys, "condition"])))["right"].unstack(
             "condition"
         )
-        wide = wide.reindex(columns=checked["condition"].unique())  # a condition may have no rows
+        wide = wide.reindex(columns=checked["condition"].unique())  # a condition may lack rows
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(checked["condition"].unique(), reference):
                 for name, kind, part in _prompt_slices(group, measure):
@@ -300,7 +306,7 @@ def goals(
     verdicts : pandas.DataFrame
         A verdicts frame of one grader, with the column goal.
     cases : pandas.DataFrame, optional
-        A cases frame with the contrast pairs, which form one cluster.
+        A cases frame with contrast_of; the cases of a contrast pair form one cluster.
     by : sequence of str
         Columns of the outcomes that group the rows, such as ``["skill"]``, in addition to
         ``condition`` and ``goal``.
@@ -310,9 +316,9 @@ def goals(
     Returns
     -------
     pandas.DataFrame
-        One row per goal that has a check, per ``by`` and per condition, with the columns of
-        :func:`skillcomp.deltas.rates`. An attempt meets a goal if every check of the goal passed;
-        this is unknown if none failed but one has no verdict.
+        One row per ``by``, condition and goal that has a check, with the columns of
+        :func:`skillcomp.deltas.rates`. An attempt meets a goal if every check of the goal passed.
+        The outcome is missing if no check failed but one has no verdict.
 
     Raises
     ------
@@ -337,7 +343,7 @@ def goals(
     return pd.concat(parts, ignore_index=True)
 
 
-# Helpers that compare expected with recorded invocations
+# Helpers that compare the expected invocations with the recorded ones
 
 
 def _grouping_columns(by: Sequence[str]) -> list[str]:
@@ -352,7 +358,7 @@ def _checked_invocations(
     *,
     needs_truth: bool = True,
 ) -> pd.DataFrame:
-    """Check invocations; add kind, cluster, and should and did (1, 0, or NaN if unknown)."""
+    """Check invocations; add the columns kind, cluster, should and did (1, 0, NaN if unknown)."""
     checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
         if name in _MADE:
@@ -380,32 +386,32 @@ def _checked_invocations(
 
 
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Count, per ``by``, case and skill on offer, all attempts and those that fired the skill."""
+    """Count, per ``by``, case and skill on offer, the attempts and those that fired the skill."""
     keys = [*names, *CASE, "offered", "cluster", "should", "kind"]
     return _counts_by(keys, invocations[invocations["should"].notna()], "did")
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Count known and all values of a column of 0 and 1 per group; add its sum and mean."""
+    """Count, per group, the known values and all values of a column; add its sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
 
 
 def _share_right(table: pd.DataFrame) -> pd.Series:
-    """Return the share of attempts in which the skill fired as it should, or rightly did not."""
+    """Return the share of attempts in which the skill rightly fired or rightly did not fire."""
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-# The input of an interval has four parts: the measure; other columns of the row; the note if there
-# is no prompt; and value, cluster and weight of each prompt.
+# The input of an interval: its measure; the other columns of its row; the note to add if there is
+# no prompt; and the value, cluster and weight of each prompt.
 _Sample = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
 
 
 def _prompt_slices(
     group: pd.DataFrame, measure: str = ""
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield each measure and kind with its prompts; kinds without a prompt are left out."""
+    """Yield each measure and kind with its prompts; leave out kinds without a prompt."""
     if measure:
         yield measure, "all", group
         return
@@ -439,7 +445,7 @@ def _detection_samples(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[
 
 
 def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per attempt: case, cluster and the skills that should have fired."""
+    """Return one row per attempt: its case, its cluster and the skills that should have fired."""
     rows = []
     for attempt, part in group.groupby("attempt_id", sort=False):
         first = part.iloc[0]
@@ -452,13 +458,13 @@ def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
 
 
 def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return, per ``by`` and case, the share of attempts with exactly the right skills."""
+    """Return, per ``by`` and case, the share of attempts that fired exactly the right skills."""
     keys = [*names, *CASE, "cluster"]
     wrong = (invocations["did"] - invocations["should"]).abs()
     each = grouped(invocations.assign(wrong=wrong, open=wrong.isna()), [*keys, "attempt_id"])
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
-    # One wrong skill makes an attempt wrong even if others are unknown. An attempt with unknown
-    # skills still does not count, because only the wrong ones of such attempts could be used.
+    # Leave out attempts with an unknown skill, although one wrong skill makes them wrong. Otherwise
+    # the wrong ones among them would count but never the right ones.
     attempts["exact"] = (1.0 - attempts["worst"]).where(~attempts["open"])
     return _counts_by(keys, attempts, "exact").assign(should=1.0, kind="all")
 
