@@ -1,7 +1,7 @@
 """Estimators and tests on arrays and small tables.
 
-Most functions return a frozen result. This package does not depend on frames or skills. Functions
-load on first use. Each heading below is a file.
+This package does not depend on frames or skills. Most functions return a frozen result, and all are
+imported on first use. Each heading below is a file.
 
 agreement: graders compared with each other
     ``cohen_kappa``, ``gwet_ac1``, ``krippendorff_alpha``: coefficients of agreement.
@@ -13,9 +13,9 @@ association: association of two numbers per unit
 
 bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
-    ``bounded_means``: means of several samples in one computation.
-    ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: means of many studies.
-    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds, and weight of the pseudo-case.
+    ``bounded_means``: means of several samples in one computation. ``bounded_mean_many``,
+    ``bounded_mean_counts``, ``BoundedMeans``: means of many studies. ``Quantity``, ``RATES``,
+    ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
 
 clusters: cases in clusters
     ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.
@@ -35,9 +35,10 @@ gaps: two groups of different cases
     ``independent_difference``: difference of two bounded means.
 
 grader_errors: a grader compared with gold
-    ``sensitivity``, ``specificity``: share of gold passes, and of gold fails, judged correctly.
-    ``youden``, ``youden_difference``: Youden's J of a grader, and its change between conditions.
-    ``differential_misclassification``, ``DifferentialTests``: tests of equal error rates.
+    ``sensitivity``, ``specificity``: shares of gold passes and of gold fails that are judged right.
+    ``youden``, ``youden_difference``: Youden's J of a grader, and its difference between
+    conditions. ``differential_misclassification``, ``DifferentialTests``: tests of equal error
+    rates.
 
 intervals: a rate of independent cases
     ``wilson``: Wilson's score interval.
@@ -56,11 +57,10 @@ results: the two result types
     ``HypothesisTest``: a test of one hypothesis.
 
 significance: the same items judged by two or more versions
-    ``mcnemar_midp``: test of two paired rates.
-    ``clustered_midp``: test of two versions, with cases as units.
-    ``clustered_cochran``: test of three or more versions, with cases as units.
-    ``severity_shift``: how much more severe one version is than the other.
-    ``holm``: adjustment of p-values for several claims.
+    ``mcnemar_midp``: test of two paired rates. ``clustered_midp``: test of two versions, with cases
+    as units. ``clustered_cochran``: test of three or more versions, with cases as units.
+    ``severity_shift``: by how much one version is more severe than another. ``holm``: adjustment of
+    p-values for several claims.
 """
 
 import lazy_loader as lazy

@@ -1,8 +1,9 @@
 """Agreement of graders with each other and with gold, with intervals over cases.
 
-Every coefficient is ``1 - (1 - observed) / (1 - expected)``, from the observed agreement and the
-one expected by chance. Both are functions of sums over units, so a bootstrap over cases is one
-matrix product: how often each case is drawn, times the sums of each case.
+Every coefficient is ``1 - (1 - observed) / (1 - expected)``, where ``observed`` is the observed
+agreement and ``expected`` the agreement expected by chance. Both are functions of sums over units.
+A bootstrap over cases is therefore one matrix product: how often each case is drawn, times the sums
+of each case.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FIXED = "chance agreement held fixed"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
-# With fewer events (disagreements, for instance), neither a normal approximation nor resampling
-# shows the true spread: if a sample has two events, one resample in seven has none.
+# With fewer events, such as disagreements, neither a normal approximation nor resampling shows the
+# true spread. If a sample has two events, for example, one resample in seven has none.
 FEWEST_EVENTS = 5
-# If a larger share of the resamples is undefined, the others no longer represent the sample.
+# Beyond this share of undefined resamples, the others no longer represent the sample.
 _MOST_UNDEFINED = 0.05
-# Largest number of resampling counts in memory at a time: 10,000 cases then need below 100 MB.
+# Largest number of resampling counts in memory at a time, so that 10,000 cases need below 100 MB.
 _BLOCK = 1_000_000
-# Relative step of the central-difference derivative, whose error is of order step squared.
+# Relative step of the central-difference derivative; its error is of order step squared.
 _STEP = 1e-5
 # If ``1 - expected`` is below this, it counts as 0. The limit is far above the rounding error of
 # the sums from which ``expected`` is computed.
@@ -48,7 +49,7 @@ _NO_VARIATION = 1e-12
 
 @dataclass(frozen=True)
 class _Parts:
-    """Numbers of each unit from which a coefficient is computed, and functions of their sums.
+    """Numbers of each unit and functions of their sums, from which a coefficient is computed.
 
     Attributes
     ----------
@@ -57,8 +58,8 @@ class _Parts:
     solve : callable
         Computes observed and expected agreement, shape (...), from sums, shape (..., numbers).
     slope : callable
-        Computes the derivative of the coefficient with respect to each sum from the sums, shape
-        (numbers,); for the linearised standard error.
+        Computes, for the linearised standard error, the derivative of the coefficient with respect
+        to each sum. Takes and returns an array of shape (numbers,).
     agreeing : array of float, shape (units,)
         Share of the pairs of ratings of a unit that agree; NaN with fewer than two ratings.
     category : array of int, shape (units,)
@@ -80,8 +81,8 @@ def _table_interval(
 ) -> Interval:
     """Estimate a coefficient from a table of counts, with its interval.
 
-    ``compute`` returns estimate, standard error and chance agreement, given the table and its
-    total. ``rare`` says whether the coefficient depends on the rarest category.
+    ``compute`` takes the table and its total, and returns estimate, standard error and chance
+    agreement. ``rare`` is True if the coefficient depends on the rarest category.
     """
     level, cells = check_level(ci_level), np.asarray(table, dtype=float)
     if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
@@ -117,8 +118,8 @@ def _table_interval(
 def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     """Estimate Cohen's kappa: the agreement of two raters beyond chance.
 
-    Chance agreement follows from each rater's own category rates. Kappa is near 0 if one category
-    is rare, even if the raters agree on nearly all units; report raw agreement and
+    Chance agreement follows from the category rates of each rater. If one category is rare, kappa
+    is near 0 even if the raters agree on nearly all units, so report raw agreement and
     :func:`gwet_ac1` as well.
 
     Parameters
@@ -131,10 +132,10 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     Returns
     -------
     Interval
-        Kappa in [-1, 1] with ``se`` and limits from t with n - 1 degrees of freedom. Such limits
-        can collapse if there are fewer than 5 disagreements, or fewer than 5 agreements in a
-        category; they are then derived from Wilson's limits of the raw agreement, with a note.
-        NaN with a note if both raters put all units into the same category.
+        Kappa in [-1, 1] with ``se`` and limits from t with n - 1 degrees of freedom. With fewer
+        than 5 disagreements, or fewer than 5 agreements in a category, such limits can collapse.
+        The limits are then derived from Wilson's limits of the raw agreement, with a note. NaN with
+        a note if both raters put all units into the same category.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
 
     Notes
     -----
-    Assumes independent units; if a case has several units, use :func:`bootstrap_agreement`.
+    Units must be independent. If a case has several units, use :func:`bootstrap_agreement`.
 
     References
     ----------
@@ -192,9 +193,10 @@ def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
 
     Notes
     -----
-    Chance agreement is the sum over categories of ``pi (1 - pi) / (q - 1)``, with ``pi`` the share
-    of a category, averaged over both raters, and ``q`` the number of categories. The standard error
-    divides by n, as irrCAC 1.0 (R) does for a table. Results are checked against irrCAC.
+    Chance agreement is the sum over categories of ``pi (1 - pi) / (q - 1)``. Here ``pi`` is the
+    share of a category, averaged over both raters, and ``q`` is the number of categories. The
+    standard error divides by n, as the R package irrCAC 1.0 does for a table. Results are checked
+    against irrCAC.
 
     References
     ----------
@@ -239,14 +241,14 @@ def bootstrap_agreement(
     Parameters
     ----------
     ratings : array_like, shape (units, raters)
-        Category codes (0/1 for verdicts), with one row per unit (a check of an attempt) and one
-        column per rater; NaN for a missing rating.
+        Category codes, such as 0 and 1 for verdicts. There is one row per unit, such as a check of
+        an attempt, and one column per rater; NaN for a missing rating.
     coefficient_name : str, default "gwet_ac1"
         ``raw_agreement``, ``cohen_kappa`` (two raters), ``gwet_ac1`` or ``krippendorff_alpha``.
     clusters : array_like, optional
         Case of each unit; whole cases are resampled. If omitted, each unit is a case.
     n_categories : int, optional
-        Number of categories that raters could choose from; if omitted, the number that occur.
+        Number of categories that raters could choose from; if omitted, only those that occur count.
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
@@ -255,9 +257,9 @@ def bootstrap_agreement(
     Returns
     -------
     Interval
-        ``n`` counts the units with at least two ratings and ``n_clusters`` the cases; ``se`` is
-        linearised over cases (for AC1 with missing ratings by Gwet's formula). NaN with a note if
-        the coefficient is undefined.
+        ``n`` counts the units with at least two ratings, and ``n_clusters`` the cases. ``se`` is
+        linearised over cases; for AC1 with missing ratings it follows Gwet's formula. NaN with a
+        note if the coefficient is undefined.
 
     Raises
     ------
@@ -267,15 +269,15 @@ def bootstrap_agreement(
 
     Notes
     -----
-    The limits are percentiles of the resamples, at a level widened for the number of cases
+    The limits are percentiles of the resamples, at a level that is raised if cases are few
     (Hesterberg's expanded percentile). Resamples with an undefined coefficient are left out and
     counted in ``note``.
 
-    Resampling can collapse if fewer than 5 cases have a disagreement, if (except for AC1) fewer
-    than 5 cases have an agreement on some category, or if more than 5 % of the resamples are
-    undefined. The limits are then those of the raw agreement by
-    :func:`skillcomp.stats.bounded.bounded_mean` over cases, rescaled with chance agreement held
-    fixed. ``raw_agreement`` always has the limits of ``bounded_mean``.
+    Resampling can collapse in three situations: fewer than 5 cases have a disagreement; fewer than
+    5 cases have an agreement on some category (this does not matter for AC1); or more than 5 % of
+    the resamples are undefined. The limits of the raw agreement by
+    :func:`skillcomp.stats.bounded.bounded_mean` over cases are then rescaled to the coefficient,
+    with chance agreement held fixed. ``raw_agreement`` always has the limits of ``bounded_mean``.
 
     References
     ----------
@@ -320,8 +322,8 @@ def bootstrap_agreement(
 
 
 def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
-    # Units without any rating are dropped. Those with one rating stay, because AC1 uses them for
-    # its category rates.
+    # Drop units without any rating. Keep units with one rating, because AC1 uses them for its
+    # category rates.
     informative = parts.features.any(axis=1)
     codes = np.unique(group[informative], return_inverse=True)[1]
     sums = np.zeros((int(codes.max()) + 1, parts.features.shape[1]))
@@ -343,7 +345,7 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
 def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
     if np.unique(group[parts.agreeing < 1.0]).size < FEWEST_EVENTS:
         return f"fewer than {FEWEST_EVENTS} cases with a disagreement"
-    # The other coefficients depend on the rarest category; AC1 does not.
+    # AC1 is the only coefficient that does not depend on the rarest category.
     agreed = [np.unique(group[parts.category == k]).size for k in range(parts.n_categories)]
     rare = name != "gwet_ac1" and min(agreed) < FEWEST_EVENTS
     return f"a category agreed on in fewer than {FEWEST_EVENTS} cases" if rare else ""
@@ -370,7 +372,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
 def _resampled_values(
     sums: Floats, parts: _Parts, n_resamples: int, seed: int
 ) -> tuple[Floats, int]:
-    """Return the coefficient in each resample where it is defined, and the number of others."""
+    """Return the coefficients of the resamples that define it, and the number of the others."""
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -429,8 +431,8 @@ def krippendorff_alpha(
 
     Notes
     -----
-    The estimate is that of the krippendorff library for nominal data (by default, the library
-    assumes interval data). The interval is that of :func:`bootstrap_agreement`.
+    The estimate is that of the krippendorff library for nominal data; by default, that library
+    assumes interval data. The interval is that of :func:`bootstrap_agreement`.
 
     References
     ----------
@@ -460,7 +462,7 @@ def _rating_matrix(ratings: ArrayLike) -> Floats:
 
 
 def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
-    """Return agreement beyond chance; NaN where ``expected`` is 1 or ``observed`` is NaN."""
+    """Return the coefficient; NaN where ``expected`` is 1 or ``observed`` is NaN."""
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
     short = np.where(defined, 1.0 - np.asarray(observed, float), np.nan)
@@ -474,7 +476,7 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
-    # Gwet's published standard error also treats the share of units with two ratings as random.
+    # Treat the share of units with two ratings as random, like Gwet's published standard error.
     # Without missing ratings this changes nothing.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
@@ -484,8 +486,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # As in the published standard error, alpha is differentiated without its small-sample
-    # correction.
+    # Differentiate alpha without its small-sample correction, like the published standard error.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
@@ -553,7 +554,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
-    """Return the numbers of each unit, and the functions, for the coefficient ``name``."""
+    """Return the numbers of each unit and the functions for the coefficient ``name``."""
     if name not in COEFFICIENTS:
         raise ValueError(
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."

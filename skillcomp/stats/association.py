@@ -1,7 +1,8 @@
 """Association of two numbers per unit, with units in clusters.
 
-R squared (plain, adjusted, cross-validated) and Spearman's correlation, with limits by a jackknife
-over clusters. Also the smallest R squared that a given number of units can detect.
+Estimates R squared (plain, adjusted and cross-validated) and Spearman's correlation, with limits by
+a jackknife over clusters. Also computes the smallest R squared that a given number of units can
+detect.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Association:
         Share of the variance explained by the line, and correlation of the ranks. They have limits
         if there are ten or more clusters. The p-values test zero correlation.
     adjusted, cross_validated : Interval
-        Adjusted and cross-validated R squared, without limits; the limits of ``r_squared`` are for
-        the value in the population.
+        Adjusted and cross-validated R squared. They have no limits of their own, because the limits
+        of ``r_squared`` are those of the same value in the population.
     """
 
     r_squared: Interval
@@ -65,9 +66,9 @@ def association(
     Returns
     -------
     Association
-        ``n`` counts units. All values are NaN with a note if there are fewer than three units or
-        ``x`` or ``y`` is constant. There are no limits with fewer than ten clusters, or if the fit
-        is perfect, or perfect or undefined without one of the clusters.
+        ``n`` counts units. All values are NaN with a note if there are fewer than three units, or
+        if ``x`` or ``y`` is constant. There are no limits with fewer than ten clusters or if the
+        fit is perfect, nor if it becomes perfect or undefined when a cluster is left out.
 
     Raises
     ------
@@ -76,18 +77,18 @@ def association(
 
     Notes
     -----
-    The limits of the correlation are computed on the scale of Fisher's z, with a standard error by
-    the jackknife over clusters and a t quantile with G - 1 degrees of freedom (G clusters). The
-    limits of R squared are the squared limits of the correlation; the lower one is 0 if the limits
-    of the correlation enclose 0. This assumes neither a normal distribution nor equal spread. In
-    600 studies per design with 12 to 40 clusters, coverage was 93-96 % for normal values, 92-94 %
-    for skewed ones and 89-93 % if the spread grows with ``x`` (in that case, coverage of Fisher's
-    formula fell to 74 % and of the BCa bootstrap to 84 %).
+    The limits of the correlation are computed on the scale of Fisher's z. They use the standard
+    error of a jackknife over the G clusters and a t quantile with G - 1 degrees of freedom. The
+    limits of R squared are the squared limits of the correlation; the lower one is 0 if those of
+    the correlation have different signs. This assumes neither a normal distribution nor equal
+    spread. In 600 studies per design with 12 to 40 clusters, coverage was 93-96 % for normal
+    values, 92-94 % for skewed values, and 89-93 % if the spread grows with ``x``. In the last
+    situation, coverage of Fisher's formula fell to 74 %, and that of the BCa bootstrap to 84 %.
 
-    Adjusted R squared is ``1 - (1 - R2) (n - 1) / (n - 2)``. For the cross-validated one, each
-    cluster is predicted by the line through the other clusters, and by their mean; it is one minus
-    the ratio of the two sums of squared errors. It is below 0 if the line predicts worse than the
-    mean.
+    Adjusted R squared is ``1 - (1 - R2) (n - 1) / (n - 2)``. For cross-validated R squared, each
+    cluster is predicted twice: by the line through the other clusters, and by their mean. It is one
+    minus the ratio of the two sums of squared errors, and below 0 if the line predicts worse than
+    the mean.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def _without_limits(value: float, method: str, like: Interval) -> Interval:
 
 
 def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
-    """Return n and the sums of x, y, xx, xy, yy, leaving out each cluster in turn; shape (6, G)."""
+    """Return n and the sums of x, y, xx, xy and yy without each cluster in turn; shape (6, G)."""
     parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
     own = np.asarray(groups.totals(parts), dtype=np.float64)
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
@@ -172,7 +173,7 @@ def _jackknifed_correlation(a: Floats, b: Floats, groups: Clusters, ci_level: fl
 
 
 def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
-    """Return R squared cross-validated by leaving out one cluster at a time."""
+    """Return R squared, cross-validated by leaving out one cluster at a time."""
     if groups.count < 2:
         return math.nan
     sums = _leave_one_out_sums(a, b, groups)
@@ -207,10 +208,10 @@ def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -
 
     Notes
     -----
-    Uses Fisher's z with bias correction, as ``pwr.r.test`` of R does (Cohen 1988, chapter 3): 28,
-    85 and 783 units detect correlations of .5, .3 and .1 (Cohen 1992, table 2). Assumes normal
-    values without measurement error; pass rates over few tasks have such error, so that more units
-    are needed.
+    Uses Fisher's z with bias correction, as ``pwr.r.test`` of R does (Cohen 1988, chapter 3). 28,
+    85 and 783 units detect correlations of .5, .3 and .1 (Cohen 1992, table 2). Values must be
+    normal and without measurement error. Pass rates over few tasks have such error and need more
+    units.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """Interval for the mean of a bounded quantity over cases or clusters.
 
 The interval is Gaffke's bound with a pseudo-case of weight ``c``. It is computed exactly from a sum
-of chi-squares, without resampling or seed and by the same method for all data. All analyses use it
-for rates, paired differences and shares of checks. For quantities without bounds (dollars, seconds,
-tokens) see
-:func:`skillcomp.stats.clusters.cr2_mean` and :func:`skillcomp.stats.clusters.log_ratio`.
+of chi-squares, without random numbers, and by the same method for all data. All analyses use it for
+rates, paired differences and shares of checks. For quantities without bounds, such as dollars,
+seconds or tokens, see :func:`skillcomp.stats.clusters.cr2_mean` and
+:func:`skillcomp.stats.clusters.log_ratio`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Quantity:
         Smallest and largest possible value of one case.
     c : float
         Weight of the pseudo-case at the bound, in cases. 1 gives Gaffke's bound (Clopper-Pearson
-        for yes/no data) and 1/2 corresponds to the mid-p. It must be at least 1/3: below, a limit
-        can cross the estimate.
+        for yes/no data) and 1/2 corresponds to the mid-p. It must be at least 1/3; otherwise a
+        limit can cross the estimate.
     largest : bool, default False
-        Whether the pseudo-case is as large as the largest cluster. By default it has the mean size
-        of the clusters, weighted by variance. Set it for a gap between two groups with different
-        weights: all the variation may be in one group, so the interval must be as wide as for the
-        less precise group.
+        Whether the pseudo-case is as large as the largest cluster. Otherwise it has the mean size
+        of the clusters, weighted by variance. Choose True for a gap between two groups with
+        different weights. All the variation may be in one group, so the interval must be as wide as
+        for the less precise group.
     """
 
     low: float
@@ -51,29 +51,30 @@ class Quantity:
     largest: bool = False
 
 
-# c was chosen by a rule that was fixed before the results were seen: the smallest of .5, .55, ... 1
-# with at least 94 % coverage in every design of `make validate` and, for yes/no data with 1 to 100
-# cases, at least 92 % coverage and at most 5 % error on either side at the worst true value. 0.7
-# fails: it covers 93.0 % for eight cases that all flip (half of them up) or pass half the time.
+# c was chosen by a rule that was fixed before the results were seen. It is the smallest of .5, .55,
+# ..., 1 that meets two conditions. Coverage must be at least 94 % in every design of `make
+# validate`. For yes/no data with 1 to 100 cases, it must be at least 92 %, with at most 5 % error
+# on either side, at the worst true value. 0.7 fails: coverage is 93.0 % for eight cases that all
+# flip, half of them up, or that pass half the time.
 _C = 0.75
 RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
-# The integral along the contour is computed by the trapezoid rule. Its settings are the step in v
-# (where y = sd sinh(v)), the nodes per block, and the maximum number of blocks, which is never
-# reached with two or more cases.
+# Settings of the trapezoid rule for the integral along the contour: the step in v, where y = sd
+# sinh(v); the nodes per block; and the largest number of blocks, which two or more cases never
+# reach.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # largest angle between contour and vertical; the bend damps slow oscillations
+_BEND = 0.5  # largest angle of the contour to the vertical; a bend damps slow oscillations
 _CHUNK = 1_000_000  # complex numbers in memory at a time
-_ENOUGH = 1e-15  # the sum ends when a node adds less than this fraction of the sum
+_ENOUGH = 1e-15  # the sum ends if a node adds less than this fraction
 _XTOL = 1e-11  # precision of a limit, as a fraction of the range of the quantity
-_EFFECTIVE = 5.0  # a smaller effective number of clusters (Kish) gets a note
+_EFFECTIVE = 5.0  # below this effective number of clusters (Kish), there is a note
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedMeans:
-    """Means of many studies with their intervals.
+    """Means of many studies, with intervals.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ class BoundedMeans:
 
     @classmethod
     def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
-        """Combine estimates with the rows low, high and p-value of ``solved``.
+        """Combine estimates with ``solved``, an array with the rows low, high and p-value.
 
         Limits are widened if rounding has put the estimate outside them.
         """
@@ -101,7 +102,7 @@ class BoundedMeans:
 
 @dataclass(frozen=True)
 class _Samples:
-    """Number of cases or clusters with each value and weight, for each of S studies.
+    """Numbers of cases (or clusters) with each value and weight, for each of S studies.
 
     All arrays have the shape (S, m). An entry with a count of 0 is padding.
     """
@@ -136,11 +137,11 @@ class _Samples:
 def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple[Floats, Floats]:
     """Compute the probability that the randomly weighted mean is below ``at``, and its density.
 
-    This is the probability of ``sum g w (at - value) > 0``, where g is gamma-distributed with
-    shape ``count``; the sum is a linear combination of chi-squares. Its distribution function is an
-    inversion integral, computed along a hyperbola through the saddlepoint, where the integrand
-    neither oscillates nor cancels. Of the two tails, the one away from the mean is computed, so
-    that small probabilities keep their precision. The density is 0 unless ``slope`` is True.
+    This is the probability of ``sum g w (at - value) > 0``, where g is gamma-distributed with shape
+    ``count``. The sum is a linear combination of chi-squares. Its distribution function is an
+    inversion integral. It is computed along a hyperbola through the saddlepoint, where the
+    integrand neither oscillates nor cancels. The tail that is computed is the one without the mean,
+    so that small probabilities keep their precision. The density is 0 unless ``slope`` is True.
     """
     reach = np.where(samples.count > 0, samples.weight * (at[:, None] - samples.value), 0.0)
     most, least = reach.max(1), reach.min(1)
@@ -150,7 +151,7 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
     for start in range(0, len(open_), rows):
         k = open_[start : start + rows]
         over = (samples.count[k] * reach[k]).sum(1) > 0
-        scale = np.where(over, least[k], most[k])[:, None]  # negative if mirrored (`over`)
+        scale = np.where(over, least[k], most[k])[:, None]  # negative where `over`: mirrored
         lam, change = reach[k] / scale, samples.weight[k] / scale
         beyond, change = _path_integral(lam, samples.count[k], change, slope)
         chance[k] = np.where(over, 1.0 - beyond, beyond)
@@ -162,7 +163,7 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
     """Return the s in (0, 1) that minimises ``exp(K(s)) / s``, and ``1 - lam s``.
 
     K is the cumulant generating function of ``sum lam g``. The minimum is found by Newton steps on
-    the logit of s, kept inside a bracket; a rough value of s is enough.
+    the logit of s that stay inside a bracket. A rough value of s is enough.
     """
     start = 1.0 / (1.0 + (count * np.maximum(lam, 0.0)).sum(1))
     low = np.log(start) - np.log1p(-start) - 1e-9
@@ -185,13 +186,13 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
 
 
 def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
-    """Return the probability of ``sum lam g > 0`` (largest lam 1) and its slope along ``shift``."""
+    """Return the probability of ``sum lam g > 0`` (largest lam 1) and the slope along ``shift``."""
     s, rest = _saddle_point(lam, count)
     ratio = lam / rest
     sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
     height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
-    # bend the contour only so far that the integrand does not grow along it; how far that is
-    # depends on the count of the terms with positive lam
+    # Bend the contour only so far that the integrand does not grow along it. The limit depends on
+    # the count of the terms with positive lam.
     bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
     across, along = np.cos(bend), np.sin(bend)
     total = 0.5 * across
@@ -220,10 +221,9 @@ def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tu
 def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
     """Return the lower limit of each study: the ``tail`` quantile of the randomly weighted mean.
 
-    Newton's method, kept inside a bracket, solves for the value below which the randomly weighted
-    mean lies with probability ``tail``; probabilities are compared on the scale of normal
-    quantiles. The first value is a quantile of a beta distribution with the mean and variance of
-    the randomly weighted mean.
+    The quantile is found by Newton's method inside a bracket, with probabilities on the scale of
+    normal quantiles. The first value is a quantile of the beta distribution that has the same mean
+    and variance as the randomly weighted mean.
     """
     whole = samples.with_pseudo_case(quantity.low, quantity)
     top = samples.top
@@ -280,7 +280,7 @@ def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
 
 
 def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
-    """Return the weight of each value relative to the largest weight of a value that is known."""
+    """Return the weights relative to the largest weight among values that are not missing."""
     raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if raw.shape != values.shape:
         raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
@@ -295,7 +295,7 @@ def _solve_limits(
 ) -> Floats:
     """Return lower limits, upper limits and p-values of ``null`` as three rows.
 
-    The limits are NaN if ``limits`` is False, the p-values if there is no ``null``.
+    The limits are NaN if ``limits`` is False. The p-values are NaN if ``null`` is None.
     """
     tail = 0.5 * (1.0 - ci_level)
     turned = replace(quantity, low=-quantity.high, high=-quantity.low)
@@ -309,7 +309,7 @@ def _solve_limits(
         for side, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = side.with_pseudo_case(bounds.low, bounds)
             chance, _ = chance_below(whole, np.full(len(low), at))
-            # if all values are at the bound, the mean is at the bound whatever the weights
+            # if all values equal the bound, so does the mean, whatever the weights
             sure = (side.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
@@ -349,9 +349,9 @@ def bounded_mean(
     Interval
         Weighted mean, with limits that are inside the bounds and never equal. ``p_value`` tests
         ``null`` by inverting the same interval; NaN if ``null`` is omitted. ``se`` and ``df`` are
-        those of CR2 and serve to combine results; they are NaN if values have no spread (then
-        combine by the limits) or there is only one cluster. ``n`` counts cases and ``n_clusters``
-        clusters. All values are NaN if there are no cases.
+        those of CR2 and serve to combine results. They are NaN if there is only one cluster or if
+        values have no spread; then combine results by their limits. ``n`` counts cases and
+        ``n_clusters`` clusters. All values are NaN if there are no cases.
 
     Raises
     ------
@@ -366,18 +366,19 @@ def bounded_mean(
     -----
     The lower limit L solves ``P(sum g_i (x_i - L) + e (low - L) <= 0) = (1 - level) / 2`` with
     independent g_i (chi-square with 2 df) and e (chi-square with 2c df). The upper limit is the
-    mirror image. In words, it is a Bayesian bootstrap with a pseudo-case of weight c at the bound.
-    For c = 1 this is Gaffke's bound, which is Clopper-Pearson for yes/no data. The probability is
-    an integral along a contour through the saddlepoint, precise to 1e-10. The interval does not
-    depend on the order of cases, is mirrored if all signs change, and is continuous in the data.
+    mirror image. In words, this is a Bayesian bootstrap with a pseudo-case of weight c at the
+    bound. For c = 1 it is Gaffke's bound, which is Clopper-Pearson for yes/no data. The probability
+    is computed as an integral along a contour through the saddlepoint, precise to 1e-10. The
+    interval does not depend on the order of cases, is mirrored if all signs change, and is
+    continuous in the data.
 
     A cluster with sum S_g and size m_g enters as ``g_g (S_g - L m_g)``. The size of the pseudo-case
-    is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``; coverage was then at
-    least 86 % if only a few larger clusters had the effect. With Kish's effective size
-    ``sum m_g^2 / sum m_g`` it fell to 69 % in this situation. With the largest size, coverage would
-    be complete, but the interval a third wider whenever a few clusters are larger. A note is added
-    if there are fewer than five effective clusters (or weighted cases) by Kish's
-    ``(sum m)^2 / sum m^2``. ``make validate`` repeats the studies of coverage and the choice of c.
+    is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``. If only a few larger
+    clusters had the effect, coverage was at least 86 % with this size, but only 69 % with Kish's
+    effective size ``sum m_g^2 / sum m_g``. With the size of the largest cluster, coverage would be
+    complete, but the interval would be a third wider whenever a few clusters are larger. A note is
+    added if the effective number of clusters (or weighted cases) by Kish, ``(sum m)^2 / sum m^2``,
+    is below five. ``make validate`` repeats the studies of coverage and the choice of c.
 
     References
     ----------
@@ -411,8 +412,8 @@ def bounded_means(
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     recentred : bool, default False
-        Whether values are an estimate plus residuals. Such values may be outside the bounds;
-        limits never are.
+        Whether each value is the estimate plus a residual. Such values may be outside the bounds,
+        but the limits are inside.
 
     Returns
     -------
@@ -423,7 +424,7 @@ def bounded_means(
     read = [_read_sample(sample, quantity, recentred, ci_level) for sample in samples]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # samples with a similar number of distinct values are solved together, to limit padding
+    # solve samples with a similar number of distinct values together, to limit padding
     sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
@@ -440,7 +441,7 @@ def bounded_means(
 def _read_sample(
     sample: Sample, quantity: Quantity, free: bool, ci_level: float
 ) -> tuple[_Samples | None, Interval]:
-    """Return the compact sample (None if it has no cases) and its interval without limits."""
+    """Return a sample in compact form, or None without cases, and its interval without limits."""
     values, clusters, weights = sample
     label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
@@ -464,7 +465,7 @@ def _read_sample(
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite df of a mean, given sums over clusters."""
+    """Return CR2 standard error and Satterthwaite df of a mean from sums over clusters."""
     if len(sizes) < 2:
         return math.nan, math.nan
     share = sizes / sizes.sum()
@@ -499,7 +500,7 @@ def bounded_mean_many(
     ci_level: float = 0.95,
     limits: bool = True,
 ) -> BoundedMeans:
-    """Estimate, as :func:`bounded_mean` does, the means of many studies over the same cases.
+    """Estimate the means of many studies over the same cases, as :func:`bounded_mean` does.
 
     Parameters
     ----------
@@ -510,8 +511,8 @@ def bounded_mean_many(
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     limits : bool, default True
-        Whether to compute limits. If False, limits are NaN and a test of ``null`` is ten times as
-        fast.
+        Whether to compute limits. Without limits, which are then NaN, a test of ``null`` is ten
+        times as fast.
 
     Returns
     -------
@@ -521,7 +522,8 @@ def bounded_mean_many(
     Raises
     ------
     ValueError
-        If ``values`` is not a matrix, or a value is missing or, like ``null``, outside the bounds.
+        If ``values`` is not a matrix, a value is missing, or a value or ``null`` is outside the
+        bounds.
 
     Examples
     --------
@@ -542,7 +544,7 @@ def bounded_mean_many(
 
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
-    """Return the distinct studies as counts, and for each study its index among them."""
+    """Return the distinct studies as counts, and the index of each study among them."""
     pairs = np.stack([value.ravel(), weight.ravel()], axis=1).round(12)
     distinct, code = np.unique(pairs, axis=0, return_inverse=True)
     n_studies, n = value.shape
@@ -577,7 +579,7 @@ def bounded_mean_counts(
     weights : array_like of float, shape (m,), optional
         Weight of each case that has the value; equal if omitted.
     quantity, null, ci_level, limits, recentred
-        As in :func:`bounded_mean_many` and (``recentred``) :func:`bounded_means`.
+        ``recentred`` as in :func:`bounded_means`, the others as in :func:`bounded_mean_many`.
 
     Returns
     -------

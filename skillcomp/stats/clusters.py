@@ -1,8 +1,8 @@
 """Estimates and tests for cases in clusters: CR2 standard errors and sign flips.
 
-What the clusters are depends on the claim: skills for a claim about skills in general, cases (or
-contrast pairs, which share a prompt) for a claim about the skills studied. For the mean of bounded
-values, such as pass rates or differences of pass rates, use
+What the clusters are depends on the claim. For a claim about skills in general they are skills. For
+a claim about the skills studied they are cases, or contrast pairs, which have nearly the same
+prompt. For the mean of bounded values, such as pass rates or differences of pass rates, use
 :func:`skillcomp.stats.bounded.bounded_mean`.
 
 Cases are on the last axis of an array and studies on the axes before it, so that one study and
@@ -26,8 +26,8 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_
 Floats = NDArray[np.float64]
 Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 
-# A variance of rates below this is rounding error: even with a million cases of a thousand attempts
-# each, the smallest variance above 0 is near 1e-18.
+# A variance of rates below this is a rounding error, because with a million cases of a thousand
+# attempts each the smallest variance above 0 is near 1e-18.
 ZERO_VARIANCE = 1e-20
 
 # The residuals of a cluster are multiplied by the inverse of (I - H_gg) to this power, where H_gg
@@ -35,7 +35,7 @@ ZERO_VARIANCE = 1e-20
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
 _COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
-_ENUMERATED = 20  # largest number G of clusters for which all 2**G patterns of signs are enumerated
+_ENUMERATED = 20  # up to this number G of clusters, all 2**G patterns of signs are enumerated
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
@@ -50,7 +50,7 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
 
 
 def satterthwaite(share: Floats) -> float:
-    """Return Satterthwaite df of a CR2 mean, given the share of all cases in each cluster."""
+    """Return Satterthwaite df of a CR2 mean from the share of all cases in each cluster."""
     weight = 1.0 / (1.0 - share)
     crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
     return float(1.0 / ((share**2).sum() + crossed))
@@ -108,9 +108,9 @@ class Clusters:
         return np.asarray(np.add.reduceat(values[..., self.order], self.starts, axis=-1))
 
     def covariance(self, totals1: Floats, totals0: Floats) -> Floats:
-        """Return the CR2 covariance of two means, given the cluster sums of value minus mean.
+        """Return the CR2 covariance of two means from their cluster sums of value minus mean.
 
-        If both sums are the same, the result is the variance. Requires two clusters.
+        If both arguments are the same, the result is the variance. Requires two clusters.
         """
         if self.single:
             product: Floats = np.einsum("...g,...g->...", totals1, totals0)
@@ -130,7 +130,7 @@ class Clusters:
 
 
 def complete_values(values: ArrayLike, clusters: Any) -> tuple[Floats, Clusters, str]:
-    """Return the values that are not missing, their clusters, and a note that counts the others."""
+    """Return the values that are not missing, their clusters, and a note on those missing."""
     numbers = np.asarray(values, float)
     if numbers.ndim != 1:
         raise ValueError(f"values must be one-dimensional, found shape {numbers.shape}.")
@@ -153,12 +153,12 @@ class ClusteredFit:
     ----------
     coefficients, se, df, p_values, low, high : ndarray of float64, shape (k,)
         Least-squares coefficients, one per column of the design, with their standard errors,
-        Satterthwaite degrees of freedom, two-sided p-values and limits of t intervals. p-values and
-        limits are NaN if the standard error is undefined or 0.
+        Satterthwaite degrees of freedom, two-sided p-values and limits of t intervals. The p-value
+        and limits are NaN if the standard error is undefined or 0.
     covariance : ndarray of float64, shape (k, k)
         Cluster-robust covariance of the coefficients.
     n, n_clusters : int
-        Number of rows used, and of their clusters.
+        Numbers of rows used and of their clusters.
     ci_level : float
         Confidence level of the limits.
     method, note : str
@@ -189,7 +189,7 @@ class ClusteredFit:
         Returns
         -------
         Interval
-            Coefficient with its limits, standard error, degrees of freedom and p-value.
+            The coefficient with its limits, standard error, degrees of freedom and p-value.
         """
         estimate, low, high, *rest = (
             float(values[column])
@@ -220,14 +220,14 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return each cluster's Gram matrix of the orthonormal design, and its adjustment matrix."""
+    """Return, for each cluster, the Gram matrix of the orthonormal design and the adjustment."""
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])
     values, vectors = np.linalg.eigh(gram)
     rest = 1.0 - values
-    # A cluster that alone determines a coefficient has no residual in that direction, so the
-    # pseudo-inverse is used, which is 0 there.
+    # Use the pseudo-inverse. A cluster that alone determines a coefficient has no residual in its
+    # direction, and the pseudo-inverse is 0 there.
     adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
@@ -253,14 +253,14 @@ def cr2(
     Parameters
     ----------
     y : array_like of float, shape (n,)
-        Response of each row. Rows are cases, or attempts if the case or skill is the cluster. Rows
-        with a missing value in ``y`` or ``X`` are left out and counted in ``note``.
+        Response of each row. A row is a case; it may be an attempt if clusters are cases or skills.
+        Rows with a missing value in ``y`` or ``X`` are left out and counted in ``note``.
     X : array_like of float, shape (n, k)
         Design matrix; an intercept needs a column of ones.
     clusters : array_like, shape (n,)
         Cluster of each row.
     kind : {"CR2", "CR0", "CR1", "CR3"}
-        Small-sample adjustment; CR0, CR1 and CR3 are for comparison.
+        Small-sample adjustment. CR0, CR1 and CR3 are for comparison with CR2.
     ci_level : float, default 0.95
         Confidence level.
 
@@ -268,7 +268,8 @@ def cr2(
     -------
     ClusteredFit
         Results for each column of ``X``. Standard errors are NaN with a note if there are fewer
-        than two clusters; limits and p-value are NaN also if the standard error is 0.
+        than two clusters. Limits and p-value are then NaN, too, and also if the standard error is
+        0.
 
     Raises
     ------
@@ -277,14 +278,14 @@ def cr2(
 
     See Also
     --------
-    cr2_mean : Closed form for a mean.
+    cr2_mean : The same for a mean, in closed form.
     skillcomp.stats.bounded.bounded_mean : Mean of bounded values.
 
     Notes
     -----
-    Needs only k x k matrices for each cluster, so memory grows linearly with the number of rows.
-    Assumes independent clusters; the degrees of freedom also assume independent rows of equal
-    variance. Results agree with clubSandwich 0.5.8 to 1e-7.
+    Each cluster needs only k x k matrices, so memory grows linearly with the number of rows.
+    Clusters are assumed to be independent. The degrees of freedom also assume independent rows of
+    equal variance. Results agree with clubSandwich 0.5.8 to 1e-7.
 
     References
     ----------
@@ -316,7 +317,7 @@ def cr2(
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
     df = _satterthwaite_of_fit(adjusted, gram, root)
-    # scale of each coefficient, to recognise a standard error that is only rounding error
+    # use the scale of each coefficient to recognise a standard error that is rounding error
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
@@ -340,27 +341,27 @@ def cr2_mean(
 ) -> Interval:
     """Estimate a mean over clustered cases with CR2 standard error and Satterthwaite t interval.
 
-    Values are per case, so average the repeats of a case first. If each case is a cluster, this is
-    the ordinary t interval with n - 1 degrees of freedom.
+    If each case is a cluster, this is the ordinary t interval with n - 1 degrees of freedom.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
-        One value per case; NaN is left out and counted in ``note``.
+        One value per case; average the repeats of a case first. NaN is left out and counted in
+        ``note``.
     clusters : array_like, shape (n,), optional
         Cluster of each case; if omitted, each case is a cluster.
     ci_level : float, default 0.95
         Confidence level.
     scale : float, optional
-        Size of the numbers from which the values were computed, such as the largest amount if the
-        values are differences of amounts. Spread within the rounding error of numbers of this size
+        Size of the numbers from which the values were computed. If values are differences of
+        amounts, this is the largest amount. A spread within the rounding error of such numbers
         counts as zero. If omitted, the largest absolute value is used.
 
     Returns
     -------
     Interval
-        Mean over cases with ``se``, ``df`` and ``p_value`` (of a mean of 0). Without limits if
-        there is one cluster or the standard error is 0.
+        Mean over cases with ``se`` and ``df``. ``p_value`` tests a mean of 0. There are no limits
+        if there is only one cluster or the standard error is 0.
 
     Raises
     ------
@@ -374,8 +375,8 @@ def cr2_mean(
 
     Notes
     -----
-    The variance is ``V = T^-2 sum R_g^2 / (1 - n_g / T)``, where T is the number of all cases, n_g
-    that of the cases in cluster g, and R_g the sum of their residuals. Coverage was 93.8 to 95.8 %
+    The variance is ``V = T^-2 sum R_g^2 / (1 - n_g / T)``. T is the number of all cases, n_g is the
+    number of cases in cluster g, and R_g is the sum of their residuals. Coverage was 93.8 to 95.8 %
     for 3 to 20 clusters of equal and unequal size. Results agree with clubSandwich 0.5.8 to 1e-7.
 
     References
@@ -401,7 +402,7 @@ def cr2_mean(
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
-    # spread relative to the size, so that dollars and tokens are treated alike
+    # divide by the size, so that dollars and tokens are treated alike
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
@@ -417,14 +418,14 @@ def log_ratio(
 ) -> Interval:
     """Estimate the ratio of two paired amounts with a t interval of the log ratios.
 
-    For amounts without upper bound (dollars, seconds, tokens). Amounts are per case, so average the
-    repeats of a case first.
+    The amounts, such as dollars, seconds or tokens, need no upper bound.
 
     Parameters
     ----------
     first, second : array_like of float, shape (n,)
-        The two amounts of each case. Cases with a missing amount, and cases with an amount of 0 or
-        less (which have no ratio), are left out; ``note`` counts both.
+        The two amounts of each case; average the repeats of a case first. Cases with a missing
+        amount, or with an amount of 0 or less, have no ratio and are left out; ``note`` counts
+        both.
     clusters : array_like, shape (n,), optional
         Cluster of each case; if omitted, each case is a cluster.
     ci_level : float, default 0.95
@@ -434,8 +435,8 @@ def log_ratio(
     -------
     Interval
         Geometric mean of first / second with limits, all above 0; ``p_value`` tests a ratio of 1.
-        ``se`` and ``df`` are on the log scale. Without limits if the ratios have no spread or there
-        is one cluster.
+        ``se`` and ``df`` are on the log scale. There are no limits if the ratios have no spread or
+        there is only one cluster.
 
     Notes
     -----
@@ -462,9 +463,9 @@ def log_ratio(
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
-    """Return the sum over clusters, plain and weighted by size, for every pattern of signs.
+    """Return two sums over clusters, plain and weighted by size, for every pattern of signs.
 
-    The first sign is fixed, because two patterns with all signs opposite give the same absolute t.
+    The first sign is fixed, because reversing all signs of a pattern gives the same absolute t.
     """
     plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
     for total, size in zip(totals[1:], sizes[1:], strict=True):
@@ -495,9 +496,9 @@ def sign_flip(
 ) -> HypothesisTest:
     """Test whether a mean differs from a null value by flipping the signs of whole clusters.
 
-    This is the restricted wild cluster bootstrap of a mean with Rademacher weights. It serves as a
-    second opinion on the CR2 interval for 6 to 20 clusters. With G clusters its smallest p-value is
-    ``2 / 2**G``, so that with five or fewer it can never reject at 5 %.
+    This is the restricted wild cluster bootstrap of a mean with Rademacher weights. With 6 to 20
+    clusters it serves as a second opinion on the CR2 interval. With G clusters the smallest
+    possible p-value is ``2 / 2**G``, so the test cannot reject at 5 % with five clusters or fewer.
 
     Parameters
     ----------
@@ -518,8 +519,8 @@ def sign_flip(
     HypothesisTest
         ``statistic`` is t: the mean minus ``null``, divided by the CR0 standard error. ``p_value``
         is the share of sign patterns with an absolute t at least as large as the observed one. With
-        up to 20 clusters the patterns are all ``2**G``; with more they are random patterns and the
-        observed one.
+        up to 20 clusters, all ``2**G`` patterns are used; with more clusters, random patterns and
+        the observed one.
 
     Raises
     ------
@@ -529,8 +530,8 @@ def sign_flip(
     Notes
     -----
     The test is exact if the distribution of the clusters is symmetric about the null value.
-    Clusters with exactly the null value are kept, and their sign makes no difference. The result is
-    checked against an enumeration for the test fixture with 8 skills (p = 6/256).
+    Clusters with exactly the null value are kept, although their sign makes no difference. The
+    result was checked against a full enumeration for 8 skills (p = 6/256).
 
     References
     ----------
@@ -550,14 +551,14 @@ def sign_flip(
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
-    # Rounding errors, as when thirds cancel to 1e-17 instead of 0, must not count as a difference.
+    # Do not count rounding errors as a difference, as when thirds cancel to 1e-17 instead of 0.
     totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
     if not totals.any():
         reason = "every cluster sums to the null value: p = 1"
         return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
     observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
     sums = _signed_sums(totals, sizes) if exact else _draw_sums(totals, sizes, n_resamples, seed)
-    # The tolerance is for rounding: patterns that tie with the observed one must count.
+    # Allow for rounding, because patterns that tie with the observed one must count.
     reached = int((_bounded_t(*sums, totals, sizes) >= observed - 1e-10).sum())
     p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)
     if groups.count < 6:
@@ -569,7 +570,7 @@ def sign_flip(
 
 
 def _bounded_t(plain: Any, weighted: Any, totals: Floats, sizes: Floats) -> Any:
-    """Return t^2 / (1 + t^2) for the CR0 t; unlike t, it is finite if the standard error is 0."""
+    """Return t^2 / (1 + t^2) for the CR0 t. Unlike t, it is finite if the standard error is 0."""
     mean = plain / sizes.sum()
     squares = (totals**2).sum() - 2.0 * mean * weighted + mean**2 * (sizes**2).sum()
     return plain**2 / (plain**2 + np.maximum(squares, 0.0))

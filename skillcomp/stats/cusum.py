@@ -15,7 +15,7 @@ from scipy.linalg import solve_banded
 
 Floats = NDArray[np.float64]
 
-LATTICE_TOLERANCE = 0.02  # relative error allowed in the ratio of the two log-likelihood steps
+LATTICE_TOLERANCE = 0.02  # allowed relative error of the share ``down / (up + down)``
 LARGEST_LIMIT = 100_000  # in lattice units; no stream is long enough to reach a larger limit
 
 
@@ -32,7 +32,7 @@ class BernoulliCusum:
     alarm : int or None
         Position (from 0) of the check that raised the first alarm; None without alarm.
     change : int or None
-        Position (from 0) of the first check after the chart was last at 0 before the alarm, the
+        Position (from 0) of the check that follows the last value 0 before the alarm. This is the
         usual estimate of when the rate rose; None without alarm.
     up, down : int
         Steps of the chart: ``+up`` on an error, ``-down`` (but not below 0) on a correct check.
@@ -74,7 +74,7 @@ def _check_chart(p: float, up: int, down: int, limit: int) -> None:
 
 
 def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
-    """Return the whole-number steps of the chart that detects a rise from ``p0`` to ``p1`` best.
+    """Return the whole-number steps of the chart that best detects a rise from ``p0`` to ``p1``.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
     Returns
     -------
     tuple of int
-        Step up on an error and step down on a correct check. They are the smallest whole numbers
-        for which ``down / (up + down)`` is within 2 % of its value for the exact steps, the two
-        log-likelihood ratios.
+        Step up on an error and step down on a correct check. The exact steps are the two
+        log-likelihood ratios. The result is the smallest whole numbers for which ``down / (up +
+        down)`` is within 2 % of its value for the exact steps.
 
     References
     ----------
@@ -126,7 +126,7 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
     Returns
     -------
     float
-        Mean run length in checks, from the Markov chain on the values 0 to limit - 1.
+        Mean run length in checks, computed from the Markov chain on the values 0 to limit - 1.
 
     Examples
     --------
@@ -143,9 +143,9 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
         band[0, up:] = -p
     if below:
         band[-1, : limit - down] = -(1.0 - p)
-    # A run consists of excursions that start at 0 and end in an alarm or back at 0. The mean run
-    # length is the mean length of an excursion divided by its probability of an alarm. Only
-    # positive terms are added, so that long runs stay exact.
+    # A run consists of excursions from 0 that end in an alarm or back at 0. The mean run length is
+    # the mean length of an excursion divided by its probability of an alarm. This adds only
+    # positive terms, so that the length of long runs is exact, too.
     alarm = np.where(np.arange(limit) + up >= limit, p, 0.0)
     length, chance = solve_banded((below, above), band, np.column_stack([np.ones(limit), alarm]))[0]
     return float(length / chance) if chance > 0.0 else math.inf
@@ -161,7 +161,7 @@ def cusum_limit(p0: float, *, up: int, down: int, arl: float) -> int:
     up, down : int
         Steps of the chart.
     arl : float
-        Wanted mean number of checks to a false alarm, above 1.
+        Wanted mean number of checks until a false alarm, above 1.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def bernoulli_cusum(
     p0, p1 : float
         Tolerated error rate, and the higher rate that should be found quickly.
     arl : float, optional
-        Wanted mean number of checks to a false alarm at ``p0``, from which the limit follows.
+        Wanted mean number of checks until a false alarm at ``p0``; the limit is derived from it.
     limit : int, optional
         Limit in lattice units, if ``arl`` is not given.
 
@@ -256,8 +256,8 @@ def bernoulli_cusum(
     Notes
     -----
     The chart is ``S_t = max(0, S_{t-1} + l_t)``, where l_t is the log-likelihood ratio of p1 to p0
-    for check t, rounded to whole-number steps so that the chart is a finite Markov chain. Assumes
-    independent checks.
+    for check t. It is scaled and rounded to whole-number steps, so that the chart is a finite
+    Markov chain. Checks are assumed to be independent.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """Area under the ROC curve of a score, and number of negatives needed to bound a rate.
 
 A text that should be flagged has the label 1. A higher score always means "flag", so an area below
-0.5 is reported as it is.
+0.5 is not turned into one above.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # rounding error of sums of rates is of this order
-_FEW_DOCUMENTS = 10  # with fewer, the interval is Clopper-Pearson over documents
+_TIE = 1e-12  # sums of rates have rounding errors of this order
+_FEW_DOCUMENTS = 10  # with fewer, the limits are Clopper-Pearson
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
-_CELLS_AT_ONCE = 2_000_000  # float64 numbers in one block of _document_weights: 16 MB
+_CELLS_AT_ONCE = 2_000_000  # float64 numbers (16 MB) per block of _document_weights
 
 
 @dataclass(frozen=True, slots=True)
 class _Labelled:
-    """Rows without a missing value, with the label, score and document code of each."""
+    """Rows without a missing value: the label, score and document code of each row."""
 
     positive: NDArray[np.bool_]
     scores: Floats
@@ -46,7 +46,7 @@ class _Labelled:
 
     @property
     def fewest_documents(self) -> int:
-        """Number of documents with positives or with negatives, whichever is smaller."""
+        """Number of documents with positives or number with negatives, whichever is smaller."""
         classes = (self.positive, ~self.positive)
         return min(int(np.unique(self.documents[rows]).size) for rows in classes)
 
@@ -79,9 +79,9 @@ def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | N
 
 
 def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) -> Iterator[Floats]:
-    """Yield blocks of document weights; each row says how often a resample has each document.
+    """Yield blocks with one row per resample: how often the resample has each document.
 
-    Resamples without positives or without negatives are left out, because no curve exists for them.
+    Resamples without positives or without negatives are left out, because they have no ROC curve.
     """
     rng = np.random.default_rng(seed)
     share = np.full(data.n_documents, 1.0 / data.n_documents)
@@ -99,7 +99,7 @@ def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) 
 def _exact_over_documents(data: _Labelled, estimate: float, ci_level: float, why: str) -> Interval:
     """Return Clopper-Pearson limits that count every document once, however many rows it has.
 
-    If the estimate does not correspond to a whole number of documents, the limits are between those
+    The estimate times the number of documents may be fractional. The limits are then between those
     of the two nearest whole numbers.
     """
     tail, n_documents = (1.0 - ci_level) / 2.0, data.fewest_documents
@@ -129,10 +129,10 @@ def bootstrap_auc(
     Parameters
     ----------
     labels : array_like of {0, 1}
-        1 for what should be flagged. Rows with a missing label, score or document are left out
-        and counted in ``note``.
+        1 if the text should be flagged, otherwise 0. Rows with a missing label, score or document
+        are left out and counted in ``note``.
     scores : array_like of float
-        Higher means "flag".
+        Score of each text; higher means "flag".
     clusters : array_like, optional
         Document of each row; if omitted, each row is a document.
     n_resamples : int, default 2000
@@ -146,10 +146,10 @@ def bootstrap_auc(
     Returns
     -------
     Interval
-        Area with percentile limits and the bootstrap standard error. If the resamples do not vary
-        (perfect separation), or positives or negatives come from fewer than 10 documents, the
-        limits are Clopper-Pearson over documents, with a note. NaN with a note if there are no
-        positives or no negatives.
+        Area with percentile limits and the bootstrap standard error. The limits are Clopper-Pearson
+        over documents, with a note, if the resamples do not vary (perfect separation), or if fewer
+        than 10 documents have positives or fewer than 10 have negatives. NaN with a note if there
+        are no positives or no negatives.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def bootstrap_auc(
 
 
 def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Count positives, and negatives, by document (rows) and distinct score (columns)."""
+    """Count positives and, in a second array, negatives by document and distinct score."""
     values, codes = np.unique(data.scores, return_inverse=True)
     shape = (data.n_documents, values.size)
     positives, negatives = (
@@ -221,8 +221,8 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     Returns
     -------
     int
-        Smallest n for which the interval of :func:`skillcomp.stats.bounded.bounded_mean` for 0 of n
-        has its upper limit at or below ``max_rate``.
+        Smallest n for which the upper limit of :func:`skillcomp.stats.bounded.bounded_mean` for 0
+        of n is at most ``max_rate``.
 
     Examples
     --------
@@ -236,7 +236,7 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, RATES.c, n)) - max_rate
 
-    # Clopper-Pearson has a larger pseudo-case (weight 1) and so needs at least as many negatives.
+    # Clopper-Pearson bounds n from above: its pseudo-case is larger (weight 1).
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

@@ -1,6 +1,7 @@
 """Difference of the means of two groups with different cases, plain or adjusted for levels.
 
-A level is a category with cases of both groups, such as a rubric dimension with far and near cases.
+A level is a category that has cases of both groups, such as a rubric dimension with near and far
+cases.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from skillcomp.stats.bounded import DELTAS, Quantity, Sample, bounded_means
 from skillcomp.stats.clusters import cluster_codes
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
-# Smallest p-value that is reported: below it, 1 minus the level has fewer than four correct digits.
+# Smallest p-value that is reported. A smaller one, 1 minus the level, would lack correct digits.
 _SMALLEST_P = 2e-12
-_XTOL = 1e-8  # precision of the logarithm of a p-value
+_XTOL = 1e-8  # precision of log p
 
 
 def independent_difference(
@@ -26,8 +27,8 @@ def independent_difference(
 ) -> Interval:
     """Estimate the difference of the means of two groups with different cases, second minus first.
 
-    For two groups without common cases, such as far and near cases, or attempts that fail by gold
-    under two conditions. If both groups have the same cases, use the mean of the case differences
+    The groups may be, for example, near and far cases, or the attempts that fail by gold under two
+    conditions. If both groups have the same cases, use the mean of the case differences
     (:func:`skillcomp.stats.bounded.bounded_mean` with ``DELTAS``) instead.
 
     Parameters
@@ -47,9 +48,9 @@ def independent_difference(
     Interval
         Difference with limits that are inside the range of possible differences and never equal.
         ``p_value`` tests ``null`` by inverting the same interval and is at least 2e-12. ``se`` and
-        ``df`` combine those of the samples (Welch-Satterthwaite) and are NaN if a sample has no
-        spread. ``n`` and ``n_clusters`` are sums over both samples. All values are NaN if a sample
-        has no case.
+        ``df`` combine those of the two samples (Welch-Satterthwaite); they are NaN if a sample has
+        no spread. ``n`` and ``n_clusters`` are sums over both samples. All values are NaN if a
+        sample has no case.
 
     Raises
     ------
@@ -58,10 +59,10 @@ def independent_difference(
 
     Notes
     -----
-    The method is square-and-add (MOVER). With means d1 and d2, and limits l1, u1 and l2, u2 at the
-    same level, the difference is ``D = d2 - d1``, its lower limit
-    ``D - sqrt((d2 - l2)^2 + (u1 - d1)^2)`` and its upper limit
-    ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples changes only the sign.
+    The method is square-and-add (MOVER). The two means are d1 and d2, with limits l1, u1 and l2, u2
+    at the same level. The difference is ``D = d2 - d1``, its lower limit ``D - sqrt((d2 - l2)^2 +
+    (u1 - d1)^2)`` and its upper limit ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples
+    changes only the sign.
 
     References
     ----------
@@ -79,7 +80,7 @@ def independent_difference(
     label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"
     mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
     n = mean1.n + mean2.n
-    # a note that both samples have appears once
+    # keep only one copy of a note that both samples have
     note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
     if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
@@ -112,7 +113,7 @@ def _p_value(first: Sample, second: Sample, quantity: Quantity, null: float, gap
 
 Floats = NDArray[np.float64]
 
-_ALONE = 1e-9  # if 1 - leverage is below this, the case is fitted exactly and has no residual
+_ALONE = 1e-9  # below this 1 - leverage, a case is fitted exactly: no residual
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +140,14 @@ def standardised_gap(
     quantity: Quantity = DELTAS,
     ci_level: float = 0.95,
 ) -> StandardisedGap:
-    """Estimate the means of two groups of cases, and their gap, weighted to one mix of levels.
+    """Estimate the means of two groups of cases and their gap, with the same weights of levels.
 
     Parameters
     ----------
     values : array_like of float, shape (n,)
         One value per case, inside the bounds of the quantity; none may be missing.
     second : array_like of bool, shape (n,)
-        Whether the case belongs to the second group (such as far cases), not to the first (near).
+        True for the second group, such as far cases; False for the first group, such as near cases.
     levels : array_like, shape (n,)
         Level of each case; each level must have cases of both groups.
     clusters : array_like, shape (n,)
@@ -168,18 +169,18 @@ def standardised_gap(
 
     Notes
     -----
-    The weight of a level with ``a`` cases of the first and ``b`` of the second group is
+    The weight of a level with ``a`` cases of the first group and ``b`` cases of the second is
     proportional to ``a b / (a + b)``. The gap is thus the least-squares coefficient of the group in
-    a model with a dummy for each level. It is a weighted mean of the gaps within the levels, which
-    need not be equal.
+    a model with a dummy for each level. It is a weighted mean of the gaps within levels. These need
+    not be equal.
 
     The mean of a group is the weighted bounded mean of its cases. The gap is one bounded mean over
-    all cases of both groups, each with half its weight and the value ``gap + 2 s r / sqrt(1 - h)``.
-    Here s is 1 in the second group and -1 in the first, and r and h are residual and leverage of
-    the case in the model with levels and a common gap. The pseudo-case at the bound is as large as
-    the largest case or cluster. Differences between levels therefore do not count as uncertainty,
-    and a level may have a single case of a group. Coverage in 120 simulated designs (2 to 8 levels
-    of 1 to 6 cases) was at least 95.5 %; coverage of a t interval (CR2) fell to 20 %.
+    the cases of both groups. In it, each case has half its weight and the value ``gap + 2 s r /
+    sqrt(1 - h)``. Here s is 1 in the second group and -1 in the first; r and h are the residual and
+    the leverage of the case in the model with levels and a common gap. Differences between levels
+    thus do not count as uncertainty, and a level may have a single case of a group. The pseudo-case
+    at the bound is as large as the largest cluster. In 120 simulated designs (2 to 8 levels of 1 to
+    6 cases), coverage was at least 95.5 %; that of a t interval (CR2) fell to 20 %.
 
     Examples
     --------
@@ -216,7 +217,7 @@ def standardised_gap(
 
 
 def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
-    """Fit a model with levels and a common gap; return residuals / sqrt(1 - leverage)."""
+    """Fit a model with levels and a common gap; return the residuals / sqrt(1 - leverage)."""
     square = float(centred @ centred)
     rest = x - (np.bincount(level, weights=x) / size)[level]
     rest = rest - centred * (centred @ x) / square

@@ -123,8 +123,8 @@ def rates_against_gold(
 ) -> list[Interval]:
     """Return the sensitivity or the specificity of each of several samples.
 
-    Each sample is a tuple of verdicts, gold (both NaN if missing), truth (1 for the sensitivity, 0
-    for the specificity), and clusters or None.
+    A sample is a tuple of verdicts, gold, the value of gold that counts, and clusters or None. The
+    value is 1 for the sensitivity and 0 for the specificity. Verdicts and gold are NaN if missing.
     """
     samples, notes = [], []
     for verdict, true, truth, clusters in questions:
@@ -155,10 +155,10 @@ class DifferentialTests:
     Attributes
     ----------
     sensitivity, specificity : HypothesisTest
-        Tests of equal sensitivity (gold passes) and of equal specificity (gold fails). The
-        statistic is the rate with the skill minus the rate in the baseline.
+        Tests of equal sensitivity and of equal specificity. The statistic is the rate with the
+        skill minus the rate in the baseline.
     either : HypothesisTest
-        Test that both rates are equal; its p-value is the smaller of the two after Holm's
+        Test that both are equal. Its p-value is the smaller of the two p-values after Holm's
         adjustment.
     """
 
@@ -171,8 +171,8 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     """Test two independent pass rates for equality by Fisher's test with the mid-p.
 
     ``statistic`` is the difference of the rates. The two-sided mid-p is the probability of tables
-    less likely than the observed one, plus half the probability of those as likely. Without the
-    mid-p the test is far too conservative for small tables. See Hirji, Tan and Elashoff 1991,
+    less likely than the observed one, plus half the probability of tables as likely. Fisher's usual
+    p-value is far too conservative for small tables. See Hirji, Tan and Elashoff 1991,
     doi:10.1002/sim.4780100709.
 
     >>> round(fisher_midp(3, 3, 0, 3).p_value, 4)  # 2 * (1 / 20) / 2
@@ -186,7 +186,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
     weights = hypergeom.pmf(tables, int(n1 + n0), total, int(n1))
     observed = weights[tables == int(passes1)][0]
-    # Equal probabilities may differ by a rounding error.
+    # Compare with a tolerance, because equal probabilities may differ by a rounding error.
     same = np.isclose(weights, observed, rtol=1e-7)
     p_value = weights[(weights < observed) & ~same].sum() + weights[same].sum() / 2.0
     if tables.size == 1:
@@ -210,16 +210,17 @@ def differential_misclassification(
     with_skill : array_like of bool
         True for units with the skill, False for units of the baseline.
     clusters : array_like, optional
-        Case of each unit; the rates are then compared by CR2 with Satterthwaite degrees of freedom.
-        If the CR2 standard error is 0, the conditions are exchanged within cases or, if every case
-        has only one condition, whole cases are compared by Fisher's mid-p. If ``clusters`` is
+        Case of each unit. The rates are then compared by CR2 with Satterthwaite degrees of freedom.
+        If the CR2 standard error is 0, the conditions are permuted within cases instead; if every
+        case has only one condition, whole cases are compared by Fisher's mid-p. If ``clusters`` is
         omitted, each unit is a case and Fisher's mid-p is used.
 
     Returns
     -------
     DifferentialTests
-        Tests of equal sensitivity, of equal specificity, and of both (Holm). A test is NaN with a
-        note if a condition has no gold label of its class.
+        Tests of equal sensitivity, of equal specificity, and of both together. The sensitivity
+        needs gold passes under both conditions, the specificity gold fails; otherwise the test is
+        NaN with a note.
 
     Raises
     ------
@@ -274,8 +275,7 @@ def _test_rates(
 def _by_exchange(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
 ) -> HypothesisTest:
-    # Used if the CR2 standard error is 0: exchange the conditions within the cases that have units
-    # under both.
+    # CR2 collapsed, so exchange the conditions within the cases that have units under both.
     codes = np.unique(labels, return_inverse=True)[1]
     units, sums = (
         np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (skill, ~skill)])
@@ -291,8 +291,7 @@ def _by_exchange(
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
         return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
-    # Each case has one condition, and all units of a condition have the same value, so that whole
-    # cases can be compared.
+    # Compare whole cases: each has one condition, and all units of a condition have the same value.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
     by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])
     return replace(by_case, note="CR2 collapses: Fisher's mid-p over whole cases instead")
@@ -304,8 +303,7 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     if not defined:
         return HypothesisTest(math.nan, math.nan, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
-    # The smallest p-value adjusted by Holm is computed here, because statsmodels takes 0.2 s per
-    # call.
+    # Compute the smallest p-value by Holm directly, because statsmodels takes 0.2 s per call.
     return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
 
 
@@ -315,8 +313,8 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
     Parameters
     ----------
     sensitivity, specificity : Interval or tuple of float
-        Results of :func:`sensitivity` and :func:`specificity` under one condition, or estimate, low
-        and high of each.
+        Results of :func:`sensitivity` and :func:`specificity` under one condition, or tuples of
+        estimate, low and high.
 
     Returns
     -------
@@ -330,8 +328,8 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
 
     Notes
     -----
-    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes
-    independent rates; they come from different units.
+    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes that
+    the rates are independent; they come from different units.
 
     References
     ----------
@@ -355,8 +353,8 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
     Parameters
     ----------
     skill, baseline : Interval or tuple of float
-        Results of :func:`youden` with the skill and in the baseline, or estimate, low and high of
-        each.
+        Results of :func:`youden` with the skill and in the baseline, or tuples of estimate, low and
+        high.
 
     Returns
     -------
@@ -365,8 +363,9 @@ def youden_difference(skill: Estimate, baseline: Estimate) -> Interval:
 
     Notes
     -----
-    Assumes independent conditions. If the same cases have gold under both, the interval is somewhat
-    too wide. An interval that includes 0 does not justify pooling the error rates.
+    The conditions are assumed to be independent. If the same cases have gold under both, the
+    interval is somewhat too wide. An interval that includes 0 does not justify pooling the error
+    rates.
 
     References
     ----------

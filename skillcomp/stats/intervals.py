@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def check_counts(**counts: float) -> None:
-    """Raise ValueError if a count is negative or not finite; the message names the first one."""
+    """Raise ValueError if a count is negative or not finite; name the first such count."""
     for name, value in counts.items():
         if not (math.isfinite(value) and value >= 0):
             raise ValueError(f"{name} must be a count of at least 0, found {value!r}.")
@@ -27,7 +27,7 @@ def check_counts(**counts: float) -> None:
 def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
     """Return Wilson's limits of rates over ``n`` units, element by element.
 
-    ``q`` is the normal quantile of the confidence level; ``n`` may be fractional. The lower limit
+    ``q`` is the normal quantile of the confidence level. ``n`` may be fractional. The lower limit
     of a rate of 0 is exactly 0, and the upper limit of a rate of 1 is exactly 1.
     """
     p, units, z = np.asarray(rate, float), np.asarray(n, float), np.asarray(q, float)
@@ -42,7 +42,7 @@ def wilson_limits(rate: Any, n: Any, q: Any) -> tuple[Floats, Floats]:
 def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
     """Estimate a pass rate with Wilson's score interval.
 
-    For independent cases. For cases in clusters, or several attempts per case, use
+    Cases must be independent. For cases in clusters, or several attempts per case, use
     :func:`skillcomp.stats.bounded.bounded_mean`.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Chances that at least one of k attempts passes (pass@k) and that all pass (pass^k); any-of-k."""
+"""Chance that at least one of k attempts passes (pass@k), or that all pass (pass^k); any-of-k."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_attempts(n: ArrayLike, c: ArrayLike, k: int) -> tuple[Floats, Floats]
 
 
 def _all_drawn(marked: Floats, attempts: Floats, k: int) -> Floats:
-    # C(marked, k) / C(attempts, k) as a product, because binomial coefficients can overflow.
+    # compute C(marked, k) / C(attempts, k) as a product: binomial coefficients can overflow
     drawn = np.arange(k, dtype=float)
     factors = np.maximum(marked[..., None] - drawn, 0.0) / (attempts[..., None] - drawn)
     product: Floats = np.prod(factors, axis=-1)
@@ -53,8 +53,8 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
     Returns
     -------
     ndarray of float, shape (cases,)
-        1 if one of the first k attempts passed, 0 if all k failed, NaN if none passed but one or
-        more have no verdict.
+        1 if one of the first k attempts passed, 0 if all k failed, NaN if none passed but at least
+        one has no verdict.
 
     Raises
     ------
@@ -67,9 +67,9 @@ def any_of_k(passed: ArrayLike, k: int) -> Floats:
 
     Notes
     -----
-    Task suites call this rule pass@k. With exactly k attempts per case it equals :func:`pass_at_k`;
-    if there are more attempts, it uses only the first k. It never falls as k grows, so rates with
-    different k are not comparable.
+    Task suites call this rule pass@k. With exactly k attempts per case, the result equals that of
+    :func:`pass_at_k`. If there are more attempts, only the first k count. The result never falls as
+    k grows, so rates with different k are not comparable.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     Parameters
     ----------
     n : array_like of int
-        Number of attempts with a verdict, of each case.
+        Number of attempts with a verdict for each case.
     c : array_like of int
         Number of passed attempts of each case, ``0 <= c <= n``.
     k : int
@@ -116,8 +116,8 @@ def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     Notes
     -----
-    The estimate is unbiased for exchangeable attempts; the plug-in ``1 - (1 - c/n)**k`` is biased.
-    It is computed as a product, so that a large ``n`` does not overflow.
+    The estimate is unbiased for exchangeable attempts; the simple estimate ``1 - (1 - c/n)**k`` is
+    biased. The formula is computed as a product, so that a large ``n`` does not overflow.
 
     References
     ----------
@@ -139,7 +139,7 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     Parameters
     ----------
     n : array_like of int
-        Number of attempts with a verdict, of each case.
+        Number of attempts with a verdict for each case.
     c : array_like of int
         Number of passed attempts of each case, ``0 <= c <= n``.
     k : int
@@ -162,7 +162,7 @@ def pass_hat_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
 
     Notes
     -----
-    The estimate is unbiased for exchangeable attempts; the plug-in ``(c/n)**k`` is biased.
+    The estimate is unbiased for exchangeable attempts; the simple estimate ``(c/n)**k`` is biased.
 
     References
     ----------
@@ -197,7 +197,7 @@ def pooled_pass_at_k(
     """Estimate the mean over cases of the chance that at least one of k attempts passes.
 
     This is the mean of :func:`pass_at_k`. Cases are the units: more attempts make the value of a
-    case more precise, but do not add cases.
+    case more precise, but they are no further cases.
 
     Parameters
     ----------
@@ -206,7 +206,8 @@ def pooled_pass_at_k(
     k : int
         Number of attempts allowed.
     clusters : array_like, optional
-        Cluster of each case (its skill, or a shared prompt); if omitted, each case is a cluster.
+        Cluster of each case, such as its skill or a shared prompt; if omitted, each case is a
+        cluster.
     null : float, optional
         Mean chance to test.
     ci_level : float, default 0.95

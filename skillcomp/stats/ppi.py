@@ -1,7 +1,7 @@
 """Prediction-powered estimates: the grader's verdicts on all cases, corrected by gold on some.
 
-The grader's errors may be of any kind and differ between conditions. The cases that have gold (or,
-if every case has gold, its repeats that have gold) must have been drawn at random.
+The grader's errors may be of any kind and differ between conditions. The cases with gold must have
+been drawn at random. If every case has gold, its repeats with gold must have been drawn at random.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 Columns = tuple[Any, ...]
 
-_NEAR = 1e-9  # smallest distance of a mean from a bound, where no beta distribution exists
+_NEAR = 1e-9  # distance of a mean from its bound; at 0, no beta distribution exists
 
-# If the gold cases show fewer grader errors in one direction, the variance of the correction is
-# poorly estimated. The variance of one imagined error in each direction is then added.
+# With fewer grader errors in one direction, the variance of the correction is poorly estimated. The
+# variance of one imagined error in each direction is then added.
 FEWEST_ERRORS = 5
-MOST_UNEQUAL = 10.0  # if the largest weight exceeds this multiple of the median, there is a note
+MOST_UNEQUAL = 10.0  # a note warns if the largest weight exceeds this multiple of the median
 UNSEEN = "cases of a small chance may have no gold"
-SHORT = 3.0  # if the sum of weights is more standard deviations than this below n, there is a note
+SHORT = 3.0  # a note warns if the sum of weights is this many standard deviations below n
 
 
 def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
@@ -51,9 +51,9 @@ def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
 def _imagined_variance(data: _GoldCases) -> float:
     """Return the variance that one imagined error in each direction adds to the correction.
 
-    With five or more errors in a direction, the imagined one is as large as the largest of them,
-    but at most 1. Otherwise it is 1, a whole case, because few gold cases may fail to show that
-    the grader occasionally misjudges a whole answer.
+    If a direction has five or more errors, its imagined error is as large as the largest of them,
+    but at most 1. Otherwise it is 1, a whole case, because a few gold cases may not show that the
+    grader sometimes misjudges a whole answer.
     """
     size, squares = data.relative_weights, 0.0
     for side in data.errors:
@@ -64,14 +64,14 @@ def _imagined_variance(data: _GoldCases) -> float:
 
 
 def _about_weights(data: _GoldCases) -> list[str]:
-    """Return notes on very unequal weights, and on a sum of weights clearly below n."""
+    """Return a note if weights are very unequal, and one if their sum is clearly below n."""
     size, notes = data.weights[data.labelled], []
     ratio = float(size.max() / np.median(size))
     if ratio > MOST_UNEQUAL:
         count = f"{size.size} cases with gold count for {data.effective:.1f}"
         largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
         notes.append(f"{largest}: {count}")
-    # if cases are drawn independently, the sum of weights has mean n and this standard deviation
+    # The sum of weights has mean n and this standard deviation if cases are drawn independently.
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
         share = f"{size.sum():.0f} of {data.labelled.size}"
@@ -97,7 +97,7 @@ def ppi_limits(
     estimate, variance : array_like of float
         The estimate and its variance.
     error : array_like of float
-        Mean of gold minus ``lam`` times the grader over the cases with gold; if every case has
+        Mean of (gold minus ``lam`` times the grader) over the cases with gold. If every case has
         gold, the estimate itself.
     lam : array_like of float
         Weight of the grader; 0 if every case has gold.
@@ -116,9 +116,9 @@ def ppi_limits(
     Notes
     -----
     As in :func:`skillcomp.stats.bounded.bounded_mean`, a pseudo-case of weight c at the bound is
-    added, here to the cases with gold. The grader is assumed to be right about the pseudo-case, so
-    that gold minus ``lam`` times the grader is ``1 - lam`` times the bound for it. The limit is a
-    quantile of the beta distribution with the resulting mean and variance. The variance is
+    added, here to the cases with gold. The grader is assumed to judge the pseudo-case like gold, so
+    its value of (gold minus ``lam`` times the grader) is ``1 - lam`` times the bound. The limit is
+    a quantile of the beta distribution with the resulting mean and variance. The variance is
     multiplied by the squared ratio of the t and normal quantiles.
     """
     sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
@@ -138,7 +138,7 @@ def _beta_shapes(
 ) -> list[tuple[Floats, Floats]]:
     """Return the parameters of two beta distributions, for the lower and for the upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
-    where = np.clip(where, *bounds)  # if it is outside, both limits would be at the bound
+    where = np.clip(where, *bounds)  # from outside, both limits would be at the bound
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
     heavy = student_t.isf(tail, df) / norm.isf(tail)
@@ -187,7 +187,8 @@ def _ppi_interval(
         inside, low, high, cut = within_range(estimate, estimate - reach, estimate + reach, bounds)
     else:
         if rule:
-            # if every case has gold, an error changes the value of its case in full, for any lam
+            # if every case has gold, an error changes the value of its case by its full size, not
+            # by lam
             variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
             method += ", variance with one imagined error in each direction"
             notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
@@ -195,7 +196,7 @@ def _ppi_interval(
         summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
         low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
         inside, _, _, cut = within_range(estimate, low, high, bounds)
-        # a null value of zero makes sense for a delta, but not for a rate
+        # test 0 only for a delta: for a rate, 0 is no sensible null value
         p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
     counts = float(has.sum()), float(groups) if data.clustered else NAN
     rest = math.sqrt(variance), NAN if normal else df, p_value
@@ -243,15 +244,16 @@ def ppi_mean(
     lam : float, optional
         Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
     distribution : {"t", "normal"}, default "t"
-        ``normal`` uses the normal quantile and population variances (divided by n, not n - 1).
+        ``"t"`` is described in the notes. ``"normal"`` uses the normal quantile, and variances
+        divided by n instead of n - 1.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Pass rate with limits, inside [0, 1]. ``n`` counts the cases with gold. ``df`` is at most
-        the number of cases (or clusters) with gold minus one, but at least 1. NaN with a note if no
+        Pass rate with limits inside [0, 1]. ``n`` counts the cases with gold. ``df`` is at least 1
+        and otherwise less than the number of cases (or clusters) with gold. NaN with a note if no
         case has gold.
 
     Raises
@@ -265,34 +267,34 @@ def ppi_mean(
 
     Notes
     -----
-    If every case has gold on some of its repeats, the value of a case is ``lam`` times the grader's
-    mean over all repeats, plus (gold minus ``lam`` times the grader) on the repeats with gold. The
-    estimate is the mean of these values, and its variance follows from theirs. If only some cases
-    have gold and there are clusters, the two terms come from one CR2 regression.
+    If every case has gold on some of its repeats, each case has a value with two terms. The first
+    is ``lam`` times the grader's mean over all repeats; the second is (gold minus ``lam`` times the
+    grader) on the repeats with gold. The estimate is the mean of these values. If only some cases
+    have gold and there are clusters, the two terms of the estimate are computed in one CR2
+    regression.
 
-    With fewer than 5 gold cases on which the grader errs in one direction, the variance can
-    collapse. The variance of one imagined error in each direction is then added (times ``lam``
-    squared if only some cases have gold), which ``method`` and ``note`` state. An imagined error is
-    as large as the largest observed one in its direction if there are five or more, otherwise a
-    whole case. The interval is then wide for a grader that errs only on single checks, but valid
+    If the grader errs in one direction on fewer than 5 gold cases, the variance can collapse. The
+    variance of one imagined error in each direction is then added, as ``method`` and ``note``
+    state. It is multiplied by ``lam`` squared if only some cases have gold. In a direction with
+    five or more errors, the imagined error is as large as the largest of them; otherwise it is a
+    whole case. This makes the interval wide for a grader that errs only on single checks, but valid
     for a grader that misjudges whole answers.
 
-    Gold with unequal inclusion probabilities is weighted by their inverse. The variance, ``df``,
-    imagined errors and pseudo-case then use Kish's effective number of cases (or clusters). With
-    probabilities up to ten times apart and 30 to 110 cases with gold, coverage of rates and deltas
-    was at least 96 % in 1,000 studies of each of three designs. With probabilities fifty times
-    apart, coverage of rates was 75 to 96 %, because cases with a small probability may have no gold
-    at all. ``note`` reports if the largest weight is above ten times the median, and if the weights
-    sum to clearly less than the number of cases.
+    Cases with gold are weighted by the inverse of their inclusion probabilities. If these are
+    unequal, the variance, ``df``, imagined errors and pseudo-case use Kish's effective number of
+    cases (or clusters). With probabilities that differed up to tenfold and 30 to 110 cases with
+    gold, coverage of rates and deltas was at least 96 % in 1,000 studies of each of three designs.
+    With probabilities that differed fiftyfold, coverage of rates was 75 to 96 %, because cases with
+    a small probability may have no gold at all. ``note`` warns if the largest weight is above ten
+    times the median, or if the sum of weights is clearly below the number of cases.
 
-    The limits are those of ``ppi_limits``: a bounded mean's pseudo-case is added to the cases
-    with gold, and the limit is a quantile of a beta distribution. The slow tests last ran 36
-    designs with c = .7 (14 to 100 gold cases, nearly deterministic agents, rare flips, rates near 0
-    and 1). Coverage met the required 93 to 94 % in all designs but one (a rate near .9, rare flips,
-    gold on 30 of 100 cases), where it was 93.8 % of 1,000 studies, and 98.9 % with c = .75. In
-    comparison, coverage of t and Wilson's interval fell to 86 %. Tuning ``lam`` on few gold cases
-    near a rate of 1 causes a bias of up to 0.01; a fixed ``lam`` causes none. The estimate is
-    checked against ppi-python 0.2.3.
+    For the limits, the pseudo-case of a bounded mean is added to the cases with gold. A limit is a
+    quantile of a beta distribution. The slow tests last ran 36 designs with c = .7 (14 to 100 gold
+    cases, nearly deterministic agents, rare flips, rates near 0 and 1). Coverage met the required
+    93 to 94 % in all designs but one, with a rate near .9, rare flips and gold on 30 of 100 cases.
+    There it was 93.8 % of 1,000 studies, and 98.9 % with c = .75. Coverage of t and Wilson's
+    interval fell to 86 %. Choosing ``lam`` from few gold cases near a rate of 1 causes a bias of up
+    to 0.01; a fixed ``lam`` causes no bias. The estimate is checked against ppi-python 0.2.3.
 
     References
     ----------
@@ -322,8 +324,9 @@ def ppi_paired(
 ) -> Interval:
     """Estimate the delta that gold would give, from verdicts on all cases and gold on some.
 
-    Computed from the difference of each case (skill minus baseline), so that the difficulty of
-    cases cancels. The grader may be more lenient under one condition than under the other.
+    The delta is computed from the differences of the cases (skill minus baseline), so that the
+    difficulty of cases cancels. The grader may be more lenient under one condition than under the
+    other.
 
     Parameters
     ----------
@@ -331,11 +334,11 @@ def ppi_paired(
         Difference of each case by gold, in [-1, 1]; NaN unless the case has gold under both
         conditions.
     predicted : array_like of float, shape (cases,)
-        Difference of each case by the grader, between the means over all repeats under each
-        condition.
+        Difference of each case by the grader: its mean over all repeats with the skill minus that
+        in the baseline.
     predicted_on_gold : array_like of float, shape (cases,), optional
-        Difference of each case by the grader over the attempts with gold; if omitted,
-        ``predicted``. Needed if only some of the repeats of a case have gold.
+        Difference of each case by the grader over the attempts with gold. Needed if only some
+        repeats of a case have gold; if omitted, ``predicted``.
     clusters : array_like, shape (cases,), optional
         Cluster of each case, such as its skill; if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
@@ -350,8 +353,8 @@ def ppi_paired(
     Returns
     -------
     Interval
-        Difference with limits, inside [-1, 1], and the p-value of a difference of 0. Otherwise as
-        for :func:`ppi_mean`.
+        Difference with limits inside [-1, 1]. ``p_value`` tests a difference of 0. Everything else
+        is as for :func:`ppi_mean`.
 
     Raises
     ------
@@ -360,7 +363,7 @@ def ppi_paired(
 
     See Also
     --------
-    ppi_mean : Estimate of a pass rate, with the formulas in its notes.
+    ppi_mean : The same for a pass rate; its notes have the formulas.
 
     References
     ----------
@@ -383,8 +386,8 @@ def ppi_paired(
 class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
-    ``has_chances`` says whether inclusion probabilities were given, ``weighted`` whether they
-    differ between the cases with gold.
+    ``has_chances`` is True if inclusion probabilities were given, ``weighted`` if these differ
+    between the cases with gold.
     """
 
     gold: Floats
@@ -404,7 +407,7 @@ class _GoldCases:
 
     @property
     def errors(self) -> tuple[Floats, Floats]:
-        """Gold minus grader, and grader minus gold, for each case with gold."""
+        """Two arrays over the cases with gold: gold minus grader, and grader minus gold."""
         above = self.gold[self.labelled] - self.on_gold[self.labelled]
         return above, -above
 
@@ -432,9 +435,9 @@ class _GoldCases:
 class _RawEstimate:
     """Estimate before imagined errors are added.
 
-    ``error`` is gold minus ``lam`` times the grader for each case with gold, and ``moved`` the
-    (weighted) mean of ``error``. If every case has gold, ``error`` holds the values of the cases,
-    ``moved`` is the estimate, and ``lam`` is 0.
+    ``error`` is (gold minus ``lam`` times the grader) for each case with gold, and ``moved`` is its
+    (weighted) mean. If every case has gold, ``error`` holds the values of the cases, ``moved`` is
+    the estimate, and ``lam`` is 0.
     """
 
     estimate: float
@@ -501,8 +504,8 @@ def _tuned_weight(data: _GoldCases) -> float:
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
-        # On the repeats with gold, the grader deviates from its mean over all repeats of the case
-        # at random, with expectation 0.
+        # The repeats with gold are random, so the grader's mean over them deviates from its mean
+        # over all repeats with expectation 0.
         return _clipped_ratio(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
@@ -535,8 +538,8 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
     df = data.gold_clusters - 1.0
     if data.clustered and df > 0:
-        # The response is theta - beta in rows without gold and beta in rows with gold. Theta is
-        # thus the sum of the two means, and CR2 includes their covariance within clusters.
+        # The mean response is theta - beta in rows without gold and beta in rows with gold. Theta
+        # is thus the sum of both means, and CR2 includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
         fit = cr2(np.concatenate([rest, error]), design, order)
@@ -560,7 +563,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return a description of which cases have gold, and the estimate with weight ``lam``."""
+    """Return a text that describes which cases have gold, and the estimate with weight ``lam``."""
     if data.labelled.all():
         return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:

@@ -32,7 +32,7 @@ class Interval:
     se, df : float
         Standard error and degrees of freedom; NaN if the method does not use them.
     p_value : float
-        Two-sided p-value of a null value that the function documents; NaN if undefined.
+        Two-sided p-value for the null value that the function documents; NaN if undefined.
     """
 
     estimate: float
@@ -48,7 +48,7 @@ class Interval:
     p_value: float = NAN
 
     def minus(self, other: Interval) -> Interval:
-        """Return this estimate minus an independent one, with limits by square-and-add (MOVER).
+        """Subtract an independent estimate from this one, with limits by square-and-add (MOVER).
 
         The result is NaN, with the notes of both, if one of them has no limits.
         """
@@ -90,7 +90,7 @@ class HypothesisTest:
 
 
 def undefined(method: str, note: str, *, ci_level: float = 0.95, n: float = NAN) -> Interval:
-    """Return an interval without estimate: NaN except for ``n``, and the reason in ``note``."""
+    """Return an interval that is NaN except for ``n``, with the reason in ``note``."""
     return Interval(NAN, NAN, NAN, ci_level=ci_level, method=method, note=note, n=n)
 
 
@@ -108,7 +108,7 @@ def check_level(ci_level: float) -> float:
 
 def quantile(ci_level: float, df: float = math.inf) -> float:
     """Return the two-sided t quantile for a level; if ``df`` is infinite, the normal quantile."""
-    from scipy.stats import t as student_t  # slow to import, and not needed by runs and grading
+    from scipy.stats import t as student_t  # slow to import; runs need no quantile
 
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
@@ -121,7 +121,7 @@ def join_notes(*notes: str) -> str:
 def within_range(
     estimate: float, low: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float, float, str]:
-    """Clip an interval to the possible range; if the estimate moves, its inner limit moves too.
+    """Clip an interval to the possible range; if the estimate moves, so does the inner limit.
 
     Parameters
     ----------
@@ -133,9 +133,9 @@ def within_range(
     Returns
     -------
     tuple
-        Estimate, low and high inside ``bounds``, and a note. If the estimate was outside, it moves
-        to the bound, its distance to the inner limit stays the same, and the note says so;
-        otherwise the note is empty.
+        Estimate, low and high inside ``bounds``, and a note. An estimate outside moves to the
+        nearest bound, and the limit towards the inside moves with it, as the note states. Otherwise
+        the note is empty.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Tests on items judged by two or more grader versions, and adjustment of several p-values.
 
-If ``clusters`` are given, cases are the units of a test; otherwise items are assumed independent.
+If ``clusters`` are given, cases are the units of a test. Otherwise items are assumed to be
+independent.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_
 Floats = NDArray[np.float64]
 
 _GUARD = "no discordant case: nothing speaks against equality, p = 1"
-_BLOCK = 2_000_000  # numbers in memory at a time while cases are permuted
+_BLOCK = 2_000_000  # largest number of floats in memory while cases are permuted
 
 
 def mcnemar_midp(b: float, c: float) -> HypothesisTest:
@@ -31,13 +32,14 @@ def mcnemar_midp(b: float, c: float) -> HypothesisTest:
     Parameters
     ----------
     b, c : int
-        Number of cases that pass only with the skill, and number that pass only in the baseline.
+        Numbers of cases that pass only with the skill and only in the baseline.
 
     Returns
     -------
     HypothesisTest
         ``statistic`` is ``b``. ``p_value`` is the exact p-value minus the probability of the
-        observed ``b`` (minus half of it if ``b`` equals ``c``), or 1 with a note if ``b + c`` is 0.
+        observed ``b``; if ``b`` equals ``c``, minus half this probability. It is 1 with a note if
+        ``b + c`` is 0.
 
     Raises
     ------
@@ -83,20 +85,21 @@ def severity_shift(
     ----------
     verdicts : array_like, shape (items, 2)
         Verdicts of the first version (the reference) and of the second one: 1 passed, 0 failed, NaN
-        if there is no verdict.
+        for no verdict.
     clusters : array_like, shape (items,), optional
-        Case of each item; needed if a case has several items, which are not independent. The
-        standard error is then cluster-robust, but at least that of independent items. The interval
-        is a t interval with G - 1 degrees of freedom, where G counts the cases with a disagreement.
+        Case of each item. Needed if a case has several items, because these are not independent.
+        The standard error is then cluster-robust, but not below that of independent items. The
+        interval is a t interval with G - 1 degrees of freedom, where G counts the cases with a
+        disagreement.
     ci_level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     Interval
-        Shift in logits. It is positive if the second version fails more of the items than the first
-        (more severe), negative if it fails fewer (more lenient). The p-value tests a shift of 0.
-        NaN with a note if the versions never disagree, or disagree in only one cluster.
+        Shift in logits. It is positive if the second version is more severe (it fails more items
+        than the first), and negative if it is more lenient. The p-value tests a shift of 0. NaN
+        with a note if the versions never disagree, or disagree in only one case.
 
     Raises
     ------
@@ -106,14 +109,14 @@ def severity_shift(
     Notes
     -----
     The sign is that of the many-facet Rasch model, which subtracts severity from the logit of a
-    PASS. The estimate is that of a conditional logistic regression with items as strata. For two
-    versions it is ``log(lost / gained)`` with standard error ``sqrt(1/lost + 1/gained)``, where
-    ``lost`` counts the items that only the first version passes and ``gained`` those that only the
-    second one passes. If one of the two is 0, half an item is added to both (with clusters, half
-    the mean number of disagreements per case that has any). Cases without disagreement have no
-    influence. In simulated studies without a shift, with 2 to 20 cases of 1 to 10 disagreements,
-    the clustered interval covered 0 in at least 94.8 %. Results are checked against ``clogit`` of
-    survival 3.5.3.
+    PASS. The estimate is that of a conditional logistic regression with items as strata. ``lost``
+    counts the items that only the first version passes, ``gained`` those that only the second one
+    passes. The estimate is then ``log(lost / gained)`` with standard error ``sqrt(1/lost +
+    1/gained)``. If one of the two counts is 0, half an item is added to both. With clusters, the
+    addition is half the mean number of disagreements of the cases that have any. Cases without a
+    disagreement have no influence. In simulated studies without a shift, with 2 to 20 cases of 1 to
+    10 disagreements, at least 94.8 % of the clustered intervals contained 0. Results are checked
+    against ``clogit`` of survival 3.5.3.
 
     References
     ----------
@@ -145,7 +148,7 @@ def severity_shift(
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
-        # Disagreements in a case are dependent, so half a case is added instead of half an item.
+        # Add half a case instead of half an item, because disagreements in a case are dependent.
         size = float(per_cluster.mean())
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
@@ -157,8 +160,8 @@ def severity_shift(
         robust = math.sqrt(len(per_cluster) / df * float((scores**2).sum()))
         if robust < se and not note:
             note = "standard error of independent items, which is above the one by case"
-        # Gains and losses that cancel within cases must not make the standard error smaller than
-        # that of independent items.
+        # Keep at least the standard error of independent items, even if gains and losses cancel
+        # within cases.
         se = max(robust, se)
         label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
     reference = student_t(df) if labels is not None else norm
@@ -179,8 +182,8 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
     Returns
     -------
     HypothesisTest
-        ``statistic`` is Q, with one degree of freedom less than there are versions. The p-value is
-        1 with a note if the versions agree on every item.
+        ``statistic`` is Q; its degrees of freedom are the number of versions minus one. The p-value
+        is 1 with a note if the versions agree on every item.
 
     Raises
     ------
@@ -189,7 +192,7 @@ def cochran_q(verdicts: ArrayLike) -> HypothesisTest:
 
     Notes
     -----
-    Assumes independent items. Computed by ``cochrans_q`` of statsmodels.
+    Items are assumed to be independent. The test is computed by ``cochrans_q`` of statsmodels.
 
     References
     ----------
@@ -225,15 +228,15 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
     Returns
     -------
     HypothesisTest
-        ``statistic`` is the number of gains minus that of losses. If there are none, the p-value is
-        1, with a note.
+        ``statistic`` is the number of gains minus the number of losses. If there are neither, the
+        p-value is 1 with a note.
 
     Notes
     -----
-    If the versions are exchangeable, the flips of a case could as well all have gone the other way.
-    The test computes the distribution of gains minus losses over all such reversals of cases,
-    exactly by convolution. The p-value is the probability of a larger absolute sum plus half that
-    of an equal one. With one flip per case this is exactly the mid-p McNemar test.
+    If the versions are exchangeable, all flips of a case could as well have gone the other way. The
+    test computes the exact distribution of gains minus losses over all such reversals of cases. The
+    p-value is the probability of a larger absolute difference plus half the probability of an equal
+    one. With one flip per case this is exactly the mid-p McNemar test.
 
     References
     ----------
@@ -241,7 +244,7 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
 
     Examples
     --------
-    Seven cases flip to PASS and one to FAIL; the result is that of ``mcnemar_midp(7, 1)``.
+    Seven cases flip to PASS and one to FAIL. The result equals that of ``mcnemar_midp(7, 1)``.
 
     >>> test = clustered_midp([1] * 7 + [0], [0] * 7 + [1], list("abcdefgh"))
     >>> round(test.p_value, 7)
@@ -287,7 +290,7 @@ def clustered_cochran(
     -----
     A permutation exchanges the versions within each case, for all items of the case together. The
     p-value is the share of permutations, including the observed order, with a Q at least as large
-    as the observed one. Only the numerator of Q changes under permutation and has to be computed.
+    as the observed one. Only the numerator of Q changes under permutation, so only it is computed.
 
     References
     ----------
@@ -302,7 +305,7 @@ def clustered_cochran(
         return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
     totals = np.zeros((count, table.shape[1]))
     np.add.at(totals, codes, table)
-    # if all versions pass equally many items of a case, permuting that case changes nothing
+    # drop cases in which all versions pass equally many items: permuting them changes nothing
     totals = totals[np.ptp(totals, axis=1) > 0]
     observed = _sum_of_squares(totals.sum(axis=0))
     rng, reached = np.random.default_rng(seed), 0
@@ -323,15 +326,16 @@ def _sum_of_squares(sums: Floats) -> Floats:
 def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     """Adjust the p-values of several claims by Holm's method.
 
-    This controls the chance of at least one false claim, however the tests depend on each other.
+    The method controls the chance of at least one false claim, even if the tests depend on each
+    other.
 
     Parameters
     ----------
     p_values : array_like of float
-        One p-value per comparison. NaN (a comparison that could not be tested) stays NaN but counts
-        in the size of the family.
+        One p-value per comparison. NaN marks a comparison that could not be tested; it stays NaN
+        but counts in the size of the family.
     family : int, optional
-        Number of comparisons declared in advance, if larger than the number of p-values.
+        Number of comparisons declared in advance, if it is larger than the number of p-values.
 
     Returns
     -------
@@ -365,7 +369,7 @@ def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     size = p.size if family is None else family
     if size < p.size:
         raise ValueError(f"family must be at least the {p.size} p-values given, found {family}.")
-    # NaN sorts last: a comparison that could not be tested counts like one with p = 1.
+    # NaN sorts last, so a comparison that could not be tested counts like one with p = 1.
     order = np.argsort(p, kind="stable")
     stepped = p[order] * np.arange(size, size - p.size, -1)
     adjusted = np.full(p.size, np.nan)
