@@ -27,7 +27,7 @@ _STOPPED: dict[str, AttemptStatus] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "pause_turn": "paused",
-    # these are limits of the program, not of the model
+    # the following are limits of the program, not of the model
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
@@ -221,7 +221,7 @@ def _kind_of_output(output: str) -> Kind:
 
 
 def _parse_events(output: str) -> Iterator[Event]:
-    # splitlines would also split at characters inside an event that end a line only for Python
+    # not splitlines: it also splits at other characters, which an event may contain
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
@@ -281,7 +281,7 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
     # a wrapper script may omit the subtype
     subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
     out: dict[str, Any] = {"stop_reason": stop or subtype}
-    # "success" means that the program ended normally; an API failure is in is_error
+    # "success" means that the program ended normally; is_error reports an API failure
     if result.get("is_error") or subtype != "success":
         errors = result.get("errors")
         messages = [str(e) for e in errors] if isinstance(errors, list) else []
@@ -327,7 +327,7 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
 # keys of token counts: uncached input, input read from the cache, input written to it, output
 _USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-# here the first key counts the whole input, including cached tokens
+# in events of codex, the first key counts the whole input, including cached tokens
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
@@ -372,7 +372,7 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
     at: dict[str, int] = {}  # index of the step of each tool call, by id of the call
-    spent: dict[str, tuple[int, dict[str, Any]]] = {}  # first step and usage, by id of a message
+    spent: dict[str, tuple[int, dict[str, Any]]] = {}  # by message id: index of first step, usage
     turn = 1
     for event in events:
         kind, below = event.get("type"), event.get("parent_tool_use_id") is not None
@@ -397,7 +397,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             turn += 1
             if not spent:
                 spent["result"] = (len(steps) - 1, _token_counts(_as_mapping(event.get("usage"))))
-        elif kind != "stream_event":  # a fragment; the whole message follows as an event
+        elif kind != "stream_event":  # skip fragments: the whole message follows
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
         steps[where] = replace(steps[where], **_step_tokens(used))

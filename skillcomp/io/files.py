@@ -17,8 +17,8 @@ import yaml
 from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-MAX_YAML = 1 << 20  # most bytes of a YAML file; a study or a suite is some pages
-MAX_FILES, MAX_TREE = 1000, 50_000_000  # most files and bytes in a skill's folder or a suite
+MAX_YAML = 1 << 20  # maximum bytes of a YAML file; a study or a suite takes a few pages
+MAX_FILES, MAX_TREE = 1000, 50_000_000  # limits of a skill's folder and of a suite
 INPUTS = "inputs"  # a store's folder for the input files of its suites
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -142,13 +142,13 @@ def is_below(place: Path, base: Path) -> bool:
 
 
 def leaves(name: str) -> bool:
-    """Return whether a name is absolute or empty, or has ``..`` or a backslash; reads no file."""
+    """Return whether a name is empty, absolute, or contains ``..`` or a backslash."""
     pure = PurePosixPath(name)
     return pure.is_absolute() or ".." in pure.parts or "\\" in name or not pure.parts
 
 
 def decode(data: bytes, path: Path, error: type[SkillcompError]) -> str:
-    """Decode UTF-8, drop a byte-order mark; an error names the line of the first invalid byte."""
+    """Decode UTF-8 without a byte-order mark; errors name the line of the first invalid byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
@@ -205,12 +205,12 @@ def read_yaml(
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
     """Raise if a key is repeated, or if the text is too long once its aliases are expanded."""
-    sizes: dict[int, float] = {}  # characters of each node, by its id, once aliases are expanded
+    sizes: dict[int, float] = {}  # by node id: number of characters with aliases expanded
 
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        sizes[id(part)] = math.inf  # until the size is known, since a node may contain itself
+        sizes[id(part)] = math.inf  # for now, since a node may contain itself
         total = 1.0
         if isinstance(part, yaml.MappingNode):
             _require_unique_keys(part, path, error)
@@ -245,7 +245,7 @@ def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
             if not pairs:
                 break
             key, value = pairs[-1]
-            # a block or list has parts in which to go on; another value has the line of its key
+            # go on inside a mapping or list; for any other value, take the line of its key
             node = value if isinstance(value, yaml.CollectionNode) else key
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             node = node.value[part]

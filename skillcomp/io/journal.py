@@ -21,7 +21,7 @@ from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_jso
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skillcomp-store", 1
 _REPAIR = {"table", "line", "n_bytes", "at"}
-_MAX_MANIFEST = 1 << 26  # most bytes; a manifest has a few lines for each skill and suite
+_MAX_MANIFEST = 1 << 26  # maximum bytes; a manifest has a few lines for each skill and suite
 LOCK = ".writer.lock"
 WHO = ".writer.json"
 PATIENCE = 0.5  # seconds to wait for the lock; a reader that repairs a torn line holds it for less

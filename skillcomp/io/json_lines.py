@@ -35,8 +35,8 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # bytes; the fastest size in a benchmark. A line must fit into one block.
-_LONG_BLOCK = 1 << 29  # bytes; the size for files with longer lines
+_BLOCK = 1 << 22  # bytes; fastest in a benchmark. No line may be longer than a block.
+_LONG_BLOCK = 1 << 29  # bytes; for files with a line that is longer than _BLOCK
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
 _TEXTS = pa.list_(pa.string())
@@ -176,7 +176,7 @@ def _n_lines(buffer: pa.Buffer) -> int:
 
 
 def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a file that Arrow rejected only because it has unknown keys or blank lines."""
+    """Read a rejected file without blank lines and unknown keys; raise if that fails, too."""
     lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
     if not lines:
         return schema(name).empty_table() if name in RECORDS else pa.table({})

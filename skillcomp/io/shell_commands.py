@@ -1,4 +1,4 @@
-"""Judge by its text whether a shell command only reads, shows a skill, or is part of a loop."""
+"""Judge a shell command by its text: does it only read, show a skill, or repeat in a loop?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_LONGEST = 20_000  # characters; longer commands are not parsed, since the time grows quadratically
+_LONGEST = 20_000  # characters; parsing time grows quadratically, so skip longer commands
 _TIMES, _LONGEST_LOOP = 3, 4  # a loop is up to 4 commands that are run 3 times in a row
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 # programs that never write, except with the options in _WRITING
@@ -46,7 +46,7 @@ _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
 
 def unwrapped(command: str) -> str:
-    """Return the command inside ``sh -c '...'``, else the whole command, with single blanks.
+    """Return the command inside ``sh -c '...'`` or the whole command, with single blanks.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def _inner_command(command: str) -> str:
 
 
 def is_read_only(command: str) -> bool:
-    """Return whether a command only reads, since none of its programs can write.
+    """Return whether a command only reads: all its programs are known to write nothing.
 
     Unknown programs, substitutions (``$(...)``) and redirections into a file count as writing.
 

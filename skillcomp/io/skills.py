@@ -201,8 +201,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
         why = f"a character that YAML does not allow ({cause.reason})"
         raise SkillError(f"{file}, line {line}: the front matter holds {why}.") from cause
     except yaml.MarkedYAMLError as cause:
-        # the parsed text begins with the line feed that ends line 1 of the file, so that the marks,
-        # which count from 0, are lines of the file; + 1 counts them from 1
+        # the parsed text begins with the line feed that ends line 1 of the file, so YAML's line
+        # numbers, which start at 0, fit the file; + 1 makes them start at 1
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark else 1
         why = " ".join(part for part in (cause.context, cause.problem) if part)
@@ -221,7 +221,7 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
 def _guard_size(root: yaml.Node | None) -> None:
     """Raise ValueError before loading if aliases and merge keys expand into too many values.
 
-    Every use of an alias is counted. Half of a surrogate pair raises, too.
+    Every use of an alias is counted. A lone surrogate also raises ValueError.
     """
     count, waiting = 0, [root]
     while waiting:
@@ -276,7 +276,7 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
 
 
 def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
-    """Take the concept fields out of the front matter; other keys of the concept block stay."""
+    """Move the concept fields out of `metadata`; other keys of the concept block stay there."""
     block, names = metadata.pop("concept", None), ", ".join(CONCEPT_FIELDS)
     if block is None:
         block = _flat_concept(metadata)
@@ -381,7 +381,7 @@ def _is_suite(file: Path) -> bool:
 
 
 def tree_of(folder: Path) -> dict[str, Any] | None:
-    """Return hash, number of files and bytes of a skill's folder; None if it has one file only."""
+    """Return hash, file count and size of a skill's folder; None if it has fewer than two files."""
     whole, n_files, n_bytes = sha256(), 0, 0
     for name, file in skill_files(folder):
         data = file.read_bytes()

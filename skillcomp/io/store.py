@@ -91,7 +91,7 @@ class RunStore:
         if is_file:
             raise StoreError(f"{self.path} is a file; a store is a folder.")
         self._mutex = threading.RLock()
-        self._n_writers = 0  # open writer blocks in this process, over all its threads
+        self._n_writers = 0  # number of open writer blocks in all threads of this process
         self._lock_stack = ExitStack()
         self._sync = True
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
@@ -99,7 +99,7 @@ class RunStore:
         self._notices: dict[str, str] = {}
         # size, modification time in ns and sha256 of each file
         self._hashes: dict[Path, tuple[int, int, str]] = {}
-        journal.read_manifest(self.path)  # raises now if the manifest is broken or newer
+        journal.read_manifest(self.path)  # raises if it is broken or of a newer format
         for table in self.tables:
             self._settled_size(table)
 
@@ -237,7 +237,7 @@ class RunStore:
 
     @property
     def fingerprint(self) -> str:
-        """One sha256 over manifest, skills, suites and tables; equal studies have the same one."""
+        """One sha256 over manifest, skills, suites and tables; it is the same for equal studies."""
         whole, hashes = sha256(), self._hashes
         patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
         files = [file for pattern in patterns for file in self.path.glob(pattern)]
@@ -328,7 +328,7 @@ class RunStore:
         ------
         StoreError
             If a record is not valid (the message names its position and every fault), the table's
-            name is not allowed, another process is writing, or the disk refuses.
+            name is not allowed, another process is writing, or the disk refuses to write.
         """
         file = self._table_file(table)
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
@@ -497,7 +497,7 @@ class RunStore:
                 f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; it "
                 "was not repaired, because the store is being written or cannot be written."
             )
-            # an active writer will complete its line; in a read-only store it stays torn, so warn
+            # do not warn if a writer is active: it will complete its line
             if not noticed and not isinstance(cause.__cause__, Timeout):
                 warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
             return size

@@ -68,7 +68,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("concept", "workflow"),
     "criticality": ("normal", "high", "critical"),
 }
-# words of public files or of the later comprehension schema that the report does not have
+# words that the report lacks, from public files or from the later comprehension schema
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "dimension": ("taxonomy", "analogy", "misconception"),
     "substance": ("concept", "procedure", "boundary"),
@@ -142,7 +142,7 @@ def read_suite(
     -----
     Repeated case ids, and repeated check ids within a case, are problems; the cases are kept
     unchanged, and the frames refuse them. A file of ``routing_cases`` is for a router and not for
-    an agent: its cases are read with their description as prompt and no checks.
+    an agent: its cases are read with their description as prompt and without checks.
 
     A trigger suite's further columns are ``sandbox`` (read-only, workspace-write), ``timeout_s``,
     ``max_commands``, ``max_input_tokens``, ``max_output_tokens``, ``max_total_tokens``,
@@ -187,7 +187,7 @@ def read_suite(
 
 def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
     try:
-        orjson.loads(text)  # unlike json, refuses NaN, lone surrogates and very deep nesting
+        orjson.loads(text)  # unlike json, orjson refuses NaN, lone surrogates and deep nesting
     except orjson.JSONDecodeError as cause:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
@@ -335,7 +335,7 @@ class _Reader:
         return value
 
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
-        """Note a concept field of another dimension than the case's; C8 and C9 have no field."""
+        """Note a concept field that belongs to another dimension than that of the case."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
         right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
         if field in CONCEPT_FIELDS and field != right:
