@@ -1,4 +1,4 @@
-"""Judge a shell command by its text: does it only read, show a skill, or repeat in a loop?"""
+"""Judge shell commands by their text: whether they only read, show a skill, or form a loop."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class _Row:
         return kind or kind_of_prompt(prompt, self.skill, trigger)
 
     def right_skills(self, trigger: bool | None) -> tuple[str, ...] | None:
-        """Return the skills that should trigger; None if the column is absent or contradicts `trigger`."""
+        """Return the skills that should trigger; None if unknown or in conflict with `trigger`."""
         if "right_skills" not in self.row:
             return None
         slugs = tuple(dict.fromkeys(self.listed("right_skills")))

@@ -34,7 +34,7 @@ _SERVICE_SLACK = timedelta(minutes=10)  # largest difference between two clocks 
 _CLOCK_SLACK = timedelta(
     days=1
 )  # largest difference between this machine's clock and the service's
-_SENDING = timedelta(hours=6)  # longest duration of all tries to send one batch, with their waits
+_SENDING = timedelta(hours=6)  # longest time that all tries to send one batch take, with waits
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
 
 _T = TypeVar("_T")
@@ -167,7 +167,7 @@ def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
 
 
 def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return purpose and batch of open batches; purpose and cost of those given up at a cost."""
+    """Return purpose and batch of open batches, and purpose and cost of batches lost at a cost."""
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
     for row in store.records("batches"):
@@ -204,7 +204,7 @@ def outstanding(store: RunStore, stage: str, but: Collection[str] = ()) -> float
 
 
 def under_way(store: RunStore, stage: str) -> dict[str, str]:
-    """Describe the open batches of each agent or grader by their number and their requests."""
+    """Describe the open batches of each agent or grader: how many, with how many requests."""
     sizes: defaultdict[str, list[int]] = defaultdict(list)
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
@@ -308,7 +308,7 @@ class Batches:
             raise
         except AgentError as error:
             _log.info("%s", error)
-            return None  # if the service is at fault, sending the batch will fail too
+            return None  # no need to raise: if the service fails, so does sending
 
     async def await_end(self, batch_id: str) -> BatchState:
         """Wait until a batch has ended, even while the service cannot be reached for a time."""

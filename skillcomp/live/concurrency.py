@@ -54,7 +54,7 @@ class Stop:
             raise StoppedError(f"Not asked: {self.reason}.")
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, but not after a stop was requested."""
+        """Sleep until the time is over or a stop is requested, whichever comes first."""
         self._event = self._event or asyncio.Event()
         if self.reason is None:
             try:
@@ -120,7 +120,7 @@ def _run_in_this_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
 
 
 async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
-    """Run `main`; after a first cancellation, let running items end and raise the cancellation."""
+    """Run `main`. If cancelled, stop, wait for the running items, then raise the cancellation."""
     stop, interrupted = Stop(), Stop()
     _INTERRUPTION.set(interrupted)
     task = asyncio.ensure_future(main(stop))
@@ -132,7 +132,7 @@ async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) ->
         message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
         if n:
             message = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
-        from tqdm.auto import tqdm  # imported late, since most callers never need it
+        from tqdm.auto import tqdm  # import late, since most callers never need it
 
         tqdm.write(message, file=sys.stderr)
         await task

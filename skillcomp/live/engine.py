@@ -184,17 +184,17 @@ class Engine(ABC, Generic[J]):
     send batches, and the receipts. This class stops the work, runs batches and writes receipts.
     """
 
-    stop_note = "What was done is kept; start again later."  # ends the error after an early stop
+    stop_note = "What was done is kept; start again later."  # end of the error after a stop
     unit = "job"  # noun for a job in messages
 
     def __init__(self, store: RunStore, options: Options, participants: Sequence[Any]) -> None:
         self.store, self.options, self.participants = store, options, participants
         self.failures_in_a_row = 0
-        self.login_failures: Counter[str] = Counter()  # failures, by name of the agent or grader
+        self.login_failures: Counter[str] = Counter()  # by name of the agent or grader
         self.answered: set[str] = set()  # names of agents or graders that have succeeded once
         self.progress_bar: Any = None
         self.stopped: str | None = None
-        self.batch_failures: Counter[str] = Counter()  # failures, by key of the job
+        self.batch_failures: Counter[str] = Counter()  # by key of the job
         self.given_up: set[str] = set()  # keys of jobs that failed in too many batches
 
     # -- what a stage defines -----------------------------------------------------------------
@@ -368,7 +368,7 @@ class Judging(Engine[J]):
     # name of the table of results, then the columns that are read from it
     result_columns: tuple[str, ...]
     units: str  # plural of the noun `unit`
-    warning_parts: tuple[str, str, str]  # on open jobs, on failures, on condition names in answers
+    warning_parts: tuple[str, str, str]  # open jobs; failures; condition names
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
@@ -468,7 +468,7 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read from the store the replies to each key that are later than its time in `used`."""
+        """Read each job's replies from the store, except those up to its time in `used`."""
         self.replies.clear()  # nothing is lost, since all replies are in the store
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
@@ -532,7 +532,7 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
         warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
         return
     for work in works:
-        # each event loop needs its own budget; an exhausted one still lets stored replies be read
+        # each event loop needs its own budget; even an exhausted one lets stored replies be read
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following

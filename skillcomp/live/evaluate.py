@@ -475,7 +475,7 @@ def _main_fields(
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
     if rate is not None and before is not None:
-        # the delta is from counts: a difference of rounded rates can have a wrong last digit
+        # compute the delta from counts: the difference of rounded rates may have a wrong last digit
         passes = [sum(under[name][task]["passed"] for task in tasks) for name in _MAIN]
         delta = round((passes[0] - passes[1]) / len(tasks), _DIGITS)
     if not verdict:
@@ -512,7 +512,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the change from condition `other`; of the pass rate if it is empty."""
+    """Return the interval of the change from `other`; without `other`, that of the pass rate."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

@@ -161,7 +161,7 @@ def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> No
 
 def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
     """Return a grader's last round if that is 2 or more and unfinished, else the next round."""
-    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # by round, attempt_id
+    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # counts by round, attempt_id
     columns = ["attempt_id", "grader", "grader_version", "round"]
     for row in store.table("verdicts").select(columns).to_pylist():
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):

@@ -1,4 +1,4 @@
-"""Write the records of a study to the disk before work goes on; its receipts and its budget."""
+"""Write records of a study to the disk before work goes on; keep its receipts and budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LETTERS = (
 _PLAIN = (string.ascii_letters + " \n").encode()
 _FRAME = 200  # tokens of a call besides its texts: roles, delimiters, additions of the service
 _SAFETY = (
-    2.0  # a call without a price is assumed to cost at most twice as much as the dearest so far
+    2.0  # a call without a price is assumed to cost at most twice as much as the dearest call yet
 )
 _LIMITS = (
     "max_tokens",
@@ -248,7 +248,7 @@ def upper_cost(agent: Agent, *texts: str | None, batch: bool = False) -> float:
 
     Notes
     -----
-    The cost is that of one try at the prices of the agent or, without such, at list prices. It
+    The cost is that of one try at the prices of the agent or, without them, at list prices. It
     does not cover earlier tries of the call that were charged for but gave no readable answer, nor
     price changes since the price table was made.
     """
@@ -295,7 +295,7 @@ def with_upper_cost(reply: Reply, estimate: Callable[[], float]) -> Reply:
 
 
 def charged_usd(row: Mapping[str, Any]) -> float:
-    """Return the cost of a stored reply in dollars: the known or else the highest one, or 0."""
+    """Return the cost of a stored reply in dollars, else its highest possible cost, else 0."""
     usd = row.get("cost_usd")
     return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
 

@@ -92,7 +92,7 @@ class PlannedAgent(Record):
     tells_endpoint: bool = False
 
     def is_still(self, now: str | None) -> bool:
-        """Return whether the settings equal the recorded ones, but for an unrecorded endpoint."""
+        """Return whether the settings equal the recorded ones, except an unrecorded endpoint."""
         if now == self.settings or self.tells_endpoint or not (now and self.settings):
             return now == self.settings
         try:

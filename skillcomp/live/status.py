@@ -64,11 +64,12 @@ def status(store: RunStore) -> pd.DataFrame:
         - n_wanted: planned cells, answers to grade or comparisons; NA if the store has no plan.
         - n_ok: answers with status ok (run), answers with all verdicts (grade) or judgements
           (compare).
-        - n_not_ok: those that were paid for but have no result (refused, truncated, paused).
+        - n_not_ok: paid answers, gradings or comparisons without a result (refused, truncated or
+          paused).
         - n_failed: cells with only failed tries, malformed gradings, or comparisons without a
           judgement. The next call asks for them again. Malformed gradings of a recorded grader
           count in n_not_ok instead.
-        - n_open: those that are wanted and counted neither in n_ok nor in n_not_ok.
+        - n_open: wanted cells, answers or comparisons that are neither in n_ok nor in n_not_ok.
         - cost_usd: dollars of all recorded replies; NaN if no cost is known.
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
@@ -344,7 +345,7 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 
 def writer(store: RunStore) -> str | None:
-    """Describe the process that writes to a store, by its lock file; None if there is none."""
+    """Describe the process that, by the lock file, writes to a store; None if there is none."""
     who = json_or_none(store.path / journal.WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"

@@ -53,7 +53,7 @@ from skillcomp.records import Case, Skill, Suite
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
 SANDBOX = "workspace-write"  # sandbox of a case that names none, as in the source system
-_FROM_REPLY = ("model", "status", "error", "offered", "invoked")  # these go into meta.json
+_FROM_REPLY = ("model", "status", "error", "offered", "invoked")  # copied to meta.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +213,7 @@ def prepare_run(
             for slug in tested:
                 store.add_suite(suite_files[slug])
         except SkillcompError:
-            shutil.rmtree(folder / "store")  # otherwise the run_id could not be used again
+            shutil.rmtree(folder / "store")  # else the run_id could not be used again
             raise
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():

@@ -40,9 +40,9 @@ _MIN_SECRET = 8  # characters; a shorter value, such as "1" or "true", is not ta
 UNREADABLE = "unreadable"  # cost_note of a response that could not be read
 _LONE = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
 _BEYOND = 2**63  # the smallest integer that does not fit into an int64 column
-_MAX_RAW = 100_000  # characters of an unreadable response that are kept
-MAX_ANSWER = 1_000_000  # characters of an answer that are kept; a longer one is truncated
-MAX_ERROR = 2000  # characters of a message that are kept
+_MAX_RAW = 100_000  # maximum characters kept of an unreadable response
+MAX_ANSWER = 1_000_000  # maximum characters kept of an answer; a longer one is truncated
+MAX_ERROR = 2000  # maximum characters kept of an error message
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
 # The text of the skill is not escaped: an agent gets it byte for byte, as a harness loads it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
@@ -54,7 +54,7 @@ PAID = frozenset({"ok", "refused", "truncated", "paused"})
 
 
 class StudyWarning(UserWarning):
-    """A study is incomplete, or its results need a caveat."""
+    """Warning that a study is incomplete or that its results need a caveat."""
 
 
 class Bounds(NamedTuple):
@@ -303,7 +303,7 @@ class BaseAgent(ABC):
     installs_folders: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Set the default of `name`, the name of the class."""
+        """Make the name of the class the default of `name`."""
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
 
@@ -390,7 +390,7 @@ def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
 
 
 def with_raw(reply: Reply, content: Any, *, n_tries: int) -> Reply:
-    """Return the reply of a failed call, with the raw response that could not be used added."""
+    """Return the reply of a failed call with the unusable raw response in it."""
     raw = {"trace": _raw_text(content), "cost_note": UNREADABLE, "n_tries": n_tries}
     return reply.model_copy(update=raw)
 
@@ -404,7 +404,7 @@ def _raw_text(content: Any) -> str:
             content = json.dumps(plain, default=str, ensure_ascii=False)
         except Exception:  # model_dump of a malformed message can raise anything
             content = f"({type(content).__name__})"
-    # cut after redaction, which would not find a key that the cut divides
+    # cut after redaction: half of a key would not be redacted
     return redact(whole_text(content))[:_MAX_RAW]
 
 

@@ -77,8 +77,8 @@ class AnthropicAgent(ServiceAgent):
     max_retries : int, default 5
         Largest number of tries after the first one, passed to the SDK.
     base_url : str, optional
-        Another endpoint; by default the environment variable ``ANTHROPIC_BASE_URL``. The host of
-        the endpoint is part of the settings.
+        Another endpoint; by default the environment variable ``ANTHROPIC_BASE_URL``. Its host is
+        recorded in the settings of the agent.
     client : anthropic.AsyncAnthropic, optional
         A client to use instead of a new one, with its own time limit and number of retries.
     prices : sequence of Price, optional

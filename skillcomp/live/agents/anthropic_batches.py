@@ -50,7 +50,7 @@ class AnthropicBatches:
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text in the body of a request, from which its highest cost is estimated."""
+        """Return every text in the body of a request, to estimate the highest cost of the request."""
         texts = [body["messages"][0]["content"]]
         texts += [block["text"] for block in body.get("system", [])]
         if shape := body.get("output_config", {}).get("format"):
@@ -58,7 +58,7 @@ class AnthropicBatches:
         return texts
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send one batch with a request per name and body; return the name of the batch."""
+        """Send `bodies` as one batch, each under its name; return the name of the batch."""
         requests = [{"custom_id": name, "params": body} for name, body in bodies.items()]
         with _batch_errors():
             batch = await self._batch_resource().create(requests=requests)

@@ -97,11 +97,11 @@ class BatchService(Protocol):
         ...
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text in the body of a request, from which its highest cost is estimated."""
+        """Return every text in the body of a request, to estimate the highest cost of the request."""
         ...
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
-        """Send one batch with a request per name and body; return the name of the batch."""
+        """Send `bodies` as one batch, each under its name; return the name of the batch."""
         ...
 
     async def before(self) -> Before:

@@ -63,7 +63,7 @@ _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"
 _MAX_TRACE = 1_000_000  # characters of the output that are kept
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# claude has no sandbox, so a permission mode takes its place; nobody answers its questions.
+# claude has no sandbox, so a permission mode takes its place: nobody can grant claude more rights.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -140,7 +140,7 @@ class CliAgent(BaseAgent):
     limited.
     """
 
-    takes_files = True  # copied into the working folder
+    takes_files = True  # they are copied into the working folder
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class CliAgent(BaseAgent):
         Parameters
         ----------
         model : str, optional
-            Default that of the program.
+            By default the program chooses.
         extra : sequence of str
             Further arguments, such as ``["--effort", "low", "--max-turns", "5"]``.
         **options
@@ -216,7 +216,7 @@ class CliAgent(BaseAgent):
         Parameters
         ----------
         model : str, optional
-            Default that of the program.
+            By default the program chooses.
         extra : sequence of str
             Further arguments. They are put before the final ``-``, which means standard input.
         **options
@@ -359,7 +359,7 @@ class CliAgent(BaseAgent):
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
             if (
                 bounds.timeout and not waited
-            ):  # the agent itself exceeded the limit of its case, and not a wait for its service
+            ):  # the agent itself exceeded the limit of its case, without waiting for its service
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
@@ -446,7 +446,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
-    """Return whether a skill was loaded under the name of its folder or in its front matter."""
+    """Return whether a skill was loaded, under its folder's name or the one in its front matter."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)

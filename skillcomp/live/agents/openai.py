@@ -41,7 +41,7 @@ class OpenAIAgent(ServiceAgent):
     base_url : str, optional
         The endpoint, such as ``http://localhost:8000/v1`` (vLLM) or ``http://localhost:11434/v1``
         (Ollama); by default the environment variable ``OPENAI_BASE_URL`` or, if that is not set,
-        OpenAI. The host is part of the settings.
+        OpenAI. Its host is recorded in the settings of the agent.
     key_env : str, default "OPENAI_API_KEY"
         Environment variable that holds the key. If `base_url` is given, it need not be set.
     effort : str, optional
@@ -55,7 +55,8 @@ class OpenAIAgent(ServiceAgent):
         How the shape of the answer is requested: ``"schema"`` (its JSON Schema is sent),
         ``"object"`` (any JSON object) or ``"none"`` (only by the prompt).
     options : dict, optional
-        Further fields of the request (temperature, seed, ...); they are part of the settings.
+        Further fields of the request (temperature, seed, ...); they are recorded in the settings of
+        the agent.
     timeout : float, default 600
         Time limit of one try in seconds, passed to the SDK.
     max_retries : int, default 5

@@ -32,7 +32,7 @@ LOOK = 0.25  # seconds between two checks of whether the output is too large
 MAX_LEFT, MAX_LEFT_BYTES = (
     1000,
     50_000_000,
-)  # largest number of files of a working folder that are kept, and of their bytes
+)  # maximum number of files that are kept of a working folder, and of their bytes
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"

@@ -82,7 +82,7 @@ def error_text(error: BaseException) -> str:
         "API_KEY": str(sent.get("x-api-key", "")),
         "AUTH_TOKEN": str(sent.get("authorization", "")).removeprefix("Bearer "),
     }
-    # cut after redaction, which would not find a key that the cut divides
+    # cut after redaction: half of a key would not be redacted
     return redact(text, keys)[:MAX_ERROR]
 
 
@@ -140,7 +140,7 @@ def _seconds_or_date(value: str, unit: float) -> float | None:
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-# Share of its time to live in which calls rely on a cache entry; a later call may arrive too late.
+# Calls rely on a cache entry for this share of its time to live: a later call may arrive too late.
 _MARGIN = 0.9
 
 
@@ -168,7 +168,7 @@ class CacheGate:
         self._until[prefix] = self._clock() + self._alive if cached else float("inf")
 
     def open_after_failure(self, prefix: str) -> None:
-        """Open the gate for 30 seconds after a failed call, which may or may not have written."""
+        """Open the gate for 30 seconds after a failed call, which may have written the cache."""
         until = self._clock() + 30.0  # for 30 seconds no call waits for another
         self._until[prefix] = max(self._until.get(prefix, -1.0), until)
 
@@ -192,7 +192,7 @@ class ServiceAgent(BaseAgent):
     _default_host: str  # host of the service itself
     _url_variable: str  # environment variable with another endpoint
     _answer_noun: str  # noun for an answer in error messages
-    _reporter = "the service"  # name, in notes about the cost, of what reports the tokens
+    _reporter = "the service"  # what reports the tokens, in notes about the cost
     _id_field = "_request_id"  # attribute that identifies an answer if its headers do not
 
     def __init__(
@@ -304,7 +304,7 @@ class ServiceAgent(BaseAgent):
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        """Return secrets of a client of the user, keyed by the placeholder that replaces them."""
+        """Return the secrets in the client that the user passed, by the placeholder for each."""
         placeholders = {"api_key": "a key", "auth_token": "a token"}
         secrets = {
             text: getattr(self._own_client, name, None) for name, text in placeholders.items()

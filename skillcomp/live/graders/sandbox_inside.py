@@ -39,7 +39,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
     for name, most in limits.items():
-        with suppress(AttributeError, OSError, ValueError):  # systems do not know every limit
+        with suppress(AttributeError, OSError, ValueError):  # not every system has every limit
             number = getattr(resource, f"RLIMIT_{name}")
             hard = resource.getrlimit(number)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -57,7 +57,7 @@ class Judgement:
 class _TaskGrader(BaseGrader):
     """Base class of the judges; each grades only the checks with a judge of its own kind."""
 
-    kinds: tuple[str, ...] = ()  # kinds of judges that the grader runs; empty for only its own
+    kinds: tuple[str, ...] = ()  # kinds of judges that the grader runs; if empty, only its own kind
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Judge an answer to a task."""
