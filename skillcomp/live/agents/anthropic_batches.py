@@ -50,7 +50,7 @@ class AnthropicBatches:
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text in the body of a request, to estimate the highest cost of the request."""
+        """Return every text in the body of a request; its highest cost is estimated from them."""
         texts = [body["messages"][0]["content"]]
         texts += [block["text"] for block in body.get("system", [])]
         if shape := body.get("output_config", {}).get("format"):

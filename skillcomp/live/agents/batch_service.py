@@ -97,7 +97,7 @@ class BatchService(Protocol):
         ...
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text in the body of a request, to estimate the highest cost of the request."""
+        """Return every text in the body of a request; its highest cost is estimated from them."""
         ...
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:
