@@ -53,8 +53,8 @@ class Look(NamedTuple):
     marker: str
 
 
-# Any two of these colours differ by at least 20.9, also with the worst colour-vision deficiency;
-# their contrast with white is at least 3.9.
+# Any two of these colours have a distance of at least 20.9, even with the worst colour-vision
+# deficiency. Each has a contrast of at least 3.9 with white.
 CONDITION_LOOKS: Mapping[str, Look] = {
     "baseline": Look(GREY, "o"),
     "skill": Look("#0072B2", "s"),
@@ -79,7 +79,7 @@ _CALLED = {
     "krippendorff_alpha": "Krippendorff's alpha",
 }
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
-_METHOD = 90  # characters of a method in a caption, at most; the frame has the full text
+_METHOD = 90  # a caption shows at most this many characters of a method
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
@@ -200,8 +200,8 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
     """Assign a colour and a marker to each level of a hue.
 
     Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. Other
-    levels together with these get further looks, also the triangle if there is no placebo. Without
-    any of the three, levels get `CATEGORIES` in order. More than six levels raise FrameError,
+    levels get further looks, among them the triangle if there is no placebo. Without any of the
+    three conditions, levels get `CATEGORIES` in order. More than six levels raise FrameError,
     because seven colours cannot be distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
@@ -270,7 +270,7 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     elif unit == "percentage points":
         text = f"{number:{sign}.{digits}f}"
     elif unit in ("count", "tokens"):
-        half = abs(number) < 10 and number != round(number)  # such as a limit between two counts
+        half = abs(number) < 10 and number != round(number)  # a limit between two whole numbers
         text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
     elif abs(number) >= 1000:
         text = f"{number:{sign},.0f}"
@@ -298,10 +298,10 @@ def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
 
 
 def describe_axes(ax: Any, what: str, numbers: str = "") -> None:
-    """Register a description of axes, which caption and alternative text use.
+    """Register a description of axes for the caption and the alternative text.
 
-    ``what`` states what they show and has no full stop; ``numbers`` describes the drawn values if
-    the frames have no estimates.
+    ``what`` states what the axes show, without a full stop; ``numbers`` describes the drawn values
+    if the frames have no estimates.
     """
     _AXES_TEXTS[ax] = (what, numbers)
 
@@ -332,7 +332,7 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
     if "method" in frame.columns and with_estimates:
         methods = [text for text in map(str, frame["method"].dropna().unique()) if text.strip()]
-        if len(methods) > 1:  # the details after the first comma are in the frame
+        if len(methods) > 1:  # leave out what follows the first comma
             methods = list(dict.fromkeys(text.partition(",")[0] for text in methods))
         more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
         short = [shorten(called(text), _METHOD, placeholder=" …") for text in methods[:2]]
@@ -361,7 +361,7 @@ def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
     first = frame.head(12)
     names = [_row_names(row) for _, row in first.iterrows()]
-    if len(set(map(tuple, names))) < len(names):  # ambiguous: add columns after the estimate
+    if len(set(map(tuple, names))) < len(names):  # two rows have the same names: add columns
         further = first[_distinguishing_columns(frame)].to_numpy().tolist()
         names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]
     numbers = [interval(row) for _, row in first.iterrows()]
@@ -404,7 +404,7 @@ def _row_names(row: pd.Series) -> list[str]:
 
 
 def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of short texts after 'estimate' that differ between rows."""
+    """Return the columns after 'estimate' that have short texts which differ between rows."""
     behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
     return [
         name
@@ -474,7 +474,7 @@ def save(
     dates: Any = ({"CreationDate": None}, {"Software": None}, {"Date": None})
     with use(), _layout_at_rest(fig):
         for picture, metadata in zip(pictures, dates, strict=True):
-            drawn = BytesIO()  # in memory first: matplotlib would leave half a file on a full disk
+            drawn = BytesIO()  # draw in memory: on a full disk matplotlib leaves half a file
             fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
             replace_file(picture, drawn.getvalue())
         cut = _between_panels(fig)
@@ -526,8 +526,8 @@ def _between_panels(fig: Figure) -> float | None:
 def _layout_at_rest(fig: Figure) -> Iterator[None]:
     """Draw until the layout is stable, then fix it.
 
-    A constrained layout changes slightly at every draw; without this, pdf and png would differ, and
-    so would two runs.
+    A constrained layout changes slightly at every draw. If it were not fixed, the pdf would differ
+    from the png, and one run from the next.
     """
     engine = fig.get_layout_engine()
     if engine is None:

@@ -17,14 +17,14 @@ from skillcomp.frames.estimates import require_columns, unit_of
 from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
-# columns on the scale of the estimate; _UNSIGNED ones never show a plus
+# columns on the scale of the estimate; those in _UNSIGNED never show a plus
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters; a table with longer rows takes the whole width of a page
-_PLAIN = {"rate", "count", "coefficient", None}  # units that the form of the numbers shows
+_PLAIN = {"rate", "count", "coefficient", None}  # units that the numbers themselves show
 _TEXT = 28  # characters to which a text column may be narrowed; text wraps, numbers do not
-_NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a quantity, with or without interval
+_NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a formatted quantity, with or without its interval
 # columns that move to the caption if all rows have the same value
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
@@ -72,7 +72,7 @@ class Table:
 
     @property
     def lettered(self) -> list[tuple[str, str]]:
-        """Letter and text of each note; the letter of a note on all rows is empty."""
+        """Letter and text of each note; a note that applies to all rows has an empty letter."""
         return [
             ("" if n.startswith(_COMMON) else _letters_of(i), n) for i, n in enumerate(self.notes)
         ]
@@ -80,7 +80,7 @@ class Table:
     def html(self, *, most: int | None = None) -> str:
         """Return the table as escaped HTML.
 
-        With `most`, notes are folded, and so are the rows beyond that number if three or more.
+        With `most`, notes are folded, and so are the rows after the first `most` if three or more.
         """
         lines = self.cells.itertuples(index=False, name=None)
         rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]
@@ -200,7 +200,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         require_columns(flat, columns, "table")
         flat = flat[list(columns)]
     about, hidden = _common_facts(flat)
-    if frame.columns.names != [None]:  # keep the column of an empty level
+    if frame.columns.names != [None]:  # after a pivot, keep a level with missing cells only
         hidden = [name for name in hidden if not flat[name].isna().all()]
     limits = _limit_columns(flat)
     formatted = [
@@ -217,7 +217,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
 
 
 def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:
-    """Map each column with limits (estimate, over_placebo) to the columns of its limits."""
+    """Map each column that has limits, such as the estimate, to the two columns of its limits."""
     if not set(_ESTIMATE) <= set(frame.columns):
         return {}
     limits = {column: (f"{column}_low", f"{column}_high") for column in frame.columns}
@@ -251,7 +251,7 @@ def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
     flat = frame.copy()
     heads: list[Any] = []
     for head in map(_plain_head, flat.columns):
-        while head in heads:  # a second column of the same name
+        while head in heads:  # make a repeated name unique
             head = f"{head} "
         heads.append(head)
     flat.columns = pd.Index(heads)
@@ -273,7 +273,7 @@ def _unit_if_known(measure: object) -> str | None:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return the unit of each row for columns of a table with measures as levels or as the index.
+    """Return each row's unit, by column, if measures are a level of the columns or the index.
 
     Only rates get a unit, which the percent sign shows; other units would have to be in the head.
     """

@@ -28,7 +28,7 @@ from skillcomp.records import Skill
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"
-_DPI = 160  # sharp on screens with two device pixels per CSS pixel
+_DPI = 160  # makes pictures sharp on screens with two device pixels per CSS pixel
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
@@ -97,7 +97,7 @@ def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> d
 
 
 def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
-    """Return the buttons Previous and Next for position `at` of n; None is before the first."""
+    """Return the buttons Previous and Next for position `at` of n; None means before the first."""
     here = -1 if at is None else at
     return [
         button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),
@@ -231,7 +231,7 @@ class Explorer(anywidget.AnyWidget):
         try:
             self._run_command(command, value)
         except (SkillcompError, OSError) as cause:
-            # shown in the status: an exception in a callback would reach only the kernel's log
+            # show it in the status: an exception in a callback would reach only the kernel's log
             problem = str(cause)
         self._refresh_view(problem)
         if self._after_redraw is not None:
@@ -257,7 +257,7 @@ class Explorer(anywidget.AnyWidget):
         """Store the text that was typed into the text field `name`."""
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
-        """Run a command from the browser, unless it is malformed or a label of an earlier item."""
+        """Run a command from the browser; ignore a malformed one or a label for an earlier item."""
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
         if content["do"] == "label" and content.get("token") != self.token:
@@ -386,7 +386,7 @@ def text(value: Any) -> str | None:
 
 
 def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Find quotes in an answer, whatever white space and quotation marks; return start and end."""
+    """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
     spans = []
     for quote in dict.fromkeys(quotes):
         words = [re.escape(w) for w in normalise_quote(quote).split(" ") if w]

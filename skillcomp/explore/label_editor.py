@@ -138,7 +138,7 @@ class LabelEditor(ui.Explorer):
             self._after_redraw = self._update_agreement  # after the next check is shown
 
     def _update_agreement(self) -> None:
-        """Estimate the agreement of the graders with the labels; count labels in full tens only."""
+        """Estimate the agreement of the graders with the labels; use full tens of labels only."""
         items = set(self._names)
         labels = [label for name, label in self._labels.items() if name in items]
         if len(labels) < len(self._names):
@@ -225,7 +225,7 @@ def label_editor(
 
 
 def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabel]:
-    """Return the stored labels of a labeller, by attempt and check; use the latest of each."""
+    """Return a labeller's latest stored label for each attempt and check."""
     # before the first label, the store may have no tables to read
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]

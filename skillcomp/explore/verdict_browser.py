@@ -24,7 +24,7 @@ from skillcomp.style import CONDITION_LOOKS
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
-_NARROWED = ("case_id", "check_id")  # offer only values that pass earlier filters
+_NARROWED = ("case_id", "check_id")  # these offer only values that pass earlier filters
 # these filters select among the verdicts on one check, which are then highlighted
 _OF_VERDICTS = {"condition", "grader", "passed", "gold"}
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
@@ -128,7 +128,7 @@ class Answers:
                 if self._labels:
                     cells.append(self._gold_cells(attempt["id"], name))
                 rows.append({"check": check, "answer": attempt["name"], "cells": cells})
-                check = None  # only the first row of a check names it
+                check = None  # only the first row of a check names the check
         several = len(checks) > 1
         answers = [self._answer_panel(a, verdicts, skill, case, several, lit) for a in attempts]
         pieces = [piece for attempt in answers for piece in attempt["pieces"]]

@@ -33,7 +33,7 @@ from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Problems that a reader notes and a lint finds too; only the finding of the lint is reported
+# Problems that both a reader and the lint notice; only the lint's finding is reported
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -315,7 +315,7 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
         where = f"line {line_with(skill, name)}: '{name}'"
         if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not exists(place):  # a name that no file can have also counts as missing
+        elif not exists(place):  # an invalid name (too long, say) also counts as missing
             yield "link_missing", f"{where} is not there."
 
 

@@ -58,7 +58,7 @@ _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (r
 
 # Reasons by rule. Errors spoil a study; warnings are for a person to judge.
 _ERRORS: Mapping[str, str] = {
-    # suite
+    # rules about a suite
     "reading": "what deviates from the report's shape is read differently elsewhere",
     "store": "every analysis refuses it, or would count it wrongly",
     "negative_none": f"{_NO_NEGATIVE} everything",
@@ -66,7 +66,7 @@ _ERRORS: Mapping[str, str] = {
         "a grader that sees the concept field rewards quoting it unless a behaviour forbids it "
         "(report 8.4)"
     ),
-    # case
+    # rules about a case
     "dimension_single": (
         "a case that grades several dimensions, or none, cannot say which one failed (report 8.8)"
     ),
@@ -77,19 +77,19 @@ _ERRORS: Mapping[str, str] = {
     "truth_outside": "a suite from elsewhere must not reach into other files",
     "contrast_missing": "a contrast case is read beside its twin",
     "contrast_same": "twins that do not differ show nothing about the detail between",
-    # skill
+    # rules about a skill
     "front_matter": "an agent decides by name and description whether to load a skill",
     "concept_missing": _CONCEPT,
     "concept_not_text": "a concept field is shown to the grader as text",
     "section_missing": _SECTIONS,
-    # skills and prompts that are to be tested by triggering (`check --evals`)
+    # rules about skills and prompts for trigger tests (`check --evals`)
     "skill_none": "prompts for a skill that is not there test nothing",
     "slug_twice": "an agent that is offered two skills of one name loads either",
     "link_missing": "an agent that follows the link finds nothing",
     "link_outside": "a skill is installed with its own folder and nothing else",
 }
 _WARNINGS: Mapping[str, str] = {
-    # suite
+    # rules about a suite
     "other_word": "other published files use the word, the report does not",
     "fields_missing": "the report's shape has it; nothing here is computed of it",
     "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",
@@ -109,7 +109,7 @@ _WARNINGS: Mapping[str, str] = {
         "mental model (report 8.4)"
     ),
     "not_checked": "what was not looked at is not in order, it is unknown",
-    # case
+    # rules about a case
     "transfer_missing": _TRANSFER,
     "far_overlap": (
         "a far prompt that shares a run of words with the skill can be answered by looking it up "
@@ -126,11 +126,11 @@ _WARNINGS: Mapping[str, str] = {
     "leak": "a prompt that holds the answer asks for repetition",
     "truth_missing": _GROUNDS,
     "contrast_behaviours": "the detail between twins is meant to change the right answer",
-    # skill
+    # rules about a skill
     "concept_none": _CONCEPT,
     "section_missing_no_concept": _SECTIONS,
     "verification_short": "C8 asks for at least three items of the checklist",
-    # skills and prompts that are to be tested by triggering (`check --evals`)
+    # rules about skills and prompts for trigger tests (`check --evals`)
     "evals_none": "whether a skill fires when it should is known only by asking",
     "kind_none": "naming the skill, meaning it and not meaning it are three questions",
     "description_twice": "an agent chooses by the description",

@@ -17,7 +17,7 @@ from skillcomp.errors import plural, suggest
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
-MOST = 20  # the most links, and the most downloads, that are looked at in one file
+MOST = 20  # at most this many links, and this many downloads, are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
 ITEMS = 3  # C8 asks for at least three items of the checklist (report 5.9)
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
@@ -47,7 +47,7 @@ _DOWNLOAD = re.compile(
 )
 _OPTIONAL = re.compile(r"\boptional|\bonly if\b|\bif (?:you )?need|\bskip\b", re.IGNORECASE)
 _REFERENCES = ".references/"  # the folder in which the trigger document expects heavy downloads
-_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # around a code block
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # the lines around a code block
 
 
 def lint_skill(skill: Skill) -> pd.DataFrame:

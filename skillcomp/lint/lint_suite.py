@@ -36,20 +36,21 @@ from skillcomp.records import (
     dimension_family,
 )
 
-FEWEST = 7  # a suite should have at least so many cases (report 6.3)
+FEWEST = 7  # a suite should have at least this many cases (report 6.3)
 TASKS = (5, 10)  # the fewest and the most tasks that the format of a task suite advises
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
-FAR_N = 4  # content tokens in a shared run, by the report's rule R4 (7.4)
-# content tokens in a shared run; on the pilot's 84 prompts, 4 finds no leak and 3 finds mere names
+FAR_N = 4  # length of a shared run in content tokens, by the report's rule R4 (7.4)
+# length in content tokens of a shared run that counts as a leak: in the pilot's 84 prompts, 4 finds
+# none, while 3 finds mere names
 LEAK_N = 4
 WITH_PRIMITIVES = ("C2", "C7")  # dimensions whose pass criteria name the primitives (5.3, 5.8)
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
-_MOST_SHOWN = 80  # a finding quotes at most so many characters
-MAX_BYTES = 1 << 22  # bytes of a truth source, which people and graders have to read
+_MOST_SHOWN = 80  # a finding quotes at most this many characters
+MAX_BYTES = 1 << 22  # maximum bytes of a truth source; people have to read it
 _PARTS = re.compile(r"(?P<path>[^#]*?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?(?:#(?P<anchor>.*))?")
 _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)

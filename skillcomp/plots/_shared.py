@@ -54,7 +54,7 @@ def _converted_column(frame: pd.DataFrame, name: str, dtype: str, allowed: str, 
 
 
 def numbers(frame: pd.DataFrame, column: str, where: str) -> Floats:
-    """Return a column as floats, NaN for missing cells and for a missing column."""
+    """Return a column as floats; missing cells, or all cells of a missing column, are NaN."""
     if column not in frame.columns:
         return np.full(len(frame), np.nan)
     converted = _converted_column(frame, column, "Float64", "numbers", where)
@@ -68,7 +68,7 @@ def estimates(frame: pd.DataFrame, where: str) -> Estimates:
 
 
 def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
-    """Return a column as truth values, False for missing cells and for a missing column."""
+    """Return a column as truth values; missing cells, or all of a missing column, are False."""
     if column not in frame.columns:
         return np.zeros(len(frame), dtype=bool)
     converted = _converted_column(frame, column, "boolean", "truth values", where)
@@ -164,7 +164,7 @@ def why_unknown(note: object) -> str:
 
 
 def level_text(frame: pd.DataFrame) -> str:
-    """Return text such as ", 95% CI"; empty if the rows do not have exactly one level."""
+    """Return text such as ", 95% CI"; empty unless all rows have the same confidence level."""
     ci_level = numbers(frame, "ci_level", "ci_level")
     unique = np.unique(ci_level[np.isfinite(ci_level)])
     return f", {100 * unique[0]:g}% CI" if len(unique) == 1 else ""
@@ -182,7 +182,7 @@ _COMPARED = {"delta_passed": "attempts passed", "delta_share_passed": "checks pa
 
 
 def difference_of(frame: pd.DataFrame) -> str:
-    """Return "Difference", with what is compared if all rows have the same known measure."""
+    """Return "Difference", followed by what is compared if all rows have one known measure."""
     measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
     what = _COMPARED.get(measures[0]) if len(measures) == 1 else None
     return f"Difference in {what}" if what else "Difference"
@@ -215,7 +215,7 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """Put ticks on whole numbers if all values are whole; if there are few, on each value."""
+    """If all values are whole, put ticks on whole numbers or, if there are few, on each value."""
     finite = np.unique(at[np.isfinite(at)])
     if not len(finite) or np.any(finite != np.round(finite)):
         return
@@ -226,14 +226,14 @@ def whole_steps(axis: Axis, at: Floats) -> None:
 
 
 def wrapped(text: str, inches: float) -> str:
-    """Wrap a label so that its lines are at most as long as its axis, `inches`."""
+    """Wrap a label so that its lines fit along an axis of the length `inches`."""
     width = max(int(inches * 72 / (LABEL_SIZE * _CHARACTER)), 14)
     lines = text.split("\n")
     return "\n".join(textwrap.fill(line, width, max_lines=3, placeholder="…") for line in lines)
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:
-    """Label the x axis; ``taken`` is the length in characters of the row labels left of it."""
+    """Label the x axis; ``taken`` is the length in characters of row labels left of the axes."""
     margin = taken * TICK_SIZE * _CHARACTER / 72 if taken else 0.45
     ax.set_xlabel(wrapped(text, panel_size(ax)[0] - margin))
 
@@ -265,7 +265,7 @@ def panel_size(ax: Axes) -> tuple[float, float]:
 
 
 def characters(ax: Axes, share: float = 1.0) -> int:
-    """Return how many characters of a tick label fit into a share of the panel width, roughly."""
+    """Estimate how many characters of a tick label fit into a share of the panel width."""
     return max(int(panel_size(ax)[0] * 72 * share / (TICK_SIZE * _CHARACTER)), 8)
 
 
@@ -365,7 +365,7 @@ def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
 def strip(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where: str, *, unit: str = "n"
 ) -> int:
-    """Draw a jittered mark per row of the frame, in strips by `y`.
+    """Draw a jittered mark per row of the frame, in one strip for each level of `y`.
 
     Return the number of characters in the longest line of a label.
     """
@@ -378,7 +378,7 @@ def strip(
         how |= {"hue": "lane", "hue_order": list(range(len(hues[2]))), "dodge": True}
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
-    np.random.seed(0)  # seaborn jitters with numpy's global generator; restored below
+    np.random.seed(0)  # seaborn jitters with numpy's global state, restored below
     for lane, level in enumerate(hues[2]):
         mine, look, there = where_equal(hues[0], level), hues[1][level], len(ax.collections)
         if not data["value"][mine].notna().any():
@@ -430,6 +430,6 @@ def legend(
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
-    # matplotlib drops labels that begin with an underscore, as a user's level may
+    # set texts again: matplotlib drops those with a leading underscore, as a user's level may have
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

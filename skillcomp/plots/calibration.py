@@ -203,7 +203,7 @@ def threshold(
 
 
 def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry]:
-    """Draw the range of thresholds chosen over resamples as a bracket at the bottom of the axes."""
+    """Draw the range of thresholds chosen across resamples as a bracket at the foot of the axes."""
     entries: list[draw.Entry] = []
     foot = ax.get_xaxis_transform()
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
@@ -232,7 +232,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
 def _threshold_curves(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, look_of: dict[Any, Look], where: str
 ) -> list[draw.Entry]:
-    """Draw a curve per measure and rule; return the legend entries of several rules."""
+    """Draw a curve per measure and rule; return legend entries for rules if there are several."""
     of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
     rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
     if len(rules) > len(_STROKES):
@@ -381,7 +381,7 @@ def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> 
 def _draw_curves(
     frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None, where: str
 ) -> tuple[Axes, list[draw.Entry]]:
-    """Draw curves of two rates; return the axes and the legend entries, which state known areas."""
+    """Draw curves of two rates; return axes and legend entries, which state the areas if known."""
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)

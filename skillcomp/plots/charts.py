@@ -320,7 +320,7 @@ def scores(
 
 
 def _side_by_side(at: draw.Floats) -> draw.Floats:
-    """Return positions in which equal ones are moved apart, so that marks are side by side."""
+    """Move equal positions apart, so that their marks are side by side."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
     if not size.gt(1).any():

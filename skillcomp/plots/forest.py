@@ -139,7 +139,7 @@ def estimates(
 
 
 def _no_effect(null: float | str | None, unit: str | None) -> float | None:
-    """Return the position of the line of no effect; "auto" is replaced by that of the unit."""
+    """Return the position of the line of no effect; "auto" means the position for the unit."""
     if null == "auto":
         none = unit in ("rate", "coefficient", "count", "variance")
         return None if none else 1.0 if unit == "ratio" else 0.0
@@ -149,7 +149,7 @@ def _no_effect(null: float | str | None, unit: str | None) -> float | None:
 
 
 def _without_level(text: str) -> str:
-    """Remove the interval level from an axis label, because captions state it themselves."""
+    """Remove the interval level from an axis label, because captions state the level, too."""
     return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
 
 
@@ -396,7 +396,7 @@ def _name_rows(
     *,
     headed: bool,
 ) -> int:
-    """Label the rows with name and n; return the characters of the longest line of a label."""
+    """Label the rows with name and n; return the length of the longest line in characters."""
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     rank = [order.index(level) for level in hues]
     lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)

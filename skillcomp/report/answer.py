@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import group_codes
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 
-ON_FIRST_PAGE = 12  # skills shown at once; the others are folded
+ON_FIRST_PAGE = 12  # number of skills shown at once; further skills are folded
 GROUPS_FILE = "groups.json"
 
 
@@ -260,7 +260,7 @@ def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Add to each grader's name the style in its version or, if versions differ, the version."""
+    """Add to each grader's name the style that its version names or, if needed, the version."""
     if verdicts.empty:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])

@@ -119,7 +119,7 @@ class Chapter:
 
     @property
     def bare(self) -> bool:
-        """Whether the chapter stopped before its first figure, on a study its text is not about."""
+        """Whether the chapter stopped before its first figure and its text is on another study."""
         return bool(self.stopped and self.elsewhere) and not self.figures
 
 
@@ -141,7 +141,7 @@ def chapter_of(
     parts = list(_parts_of_cells(cells, path.stem, out, set(), prose=not elsewhere))
     on_page = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
     number = path.stem.split("-")[0]
-    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are on the page
+    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     sections = _sections_of(parts)
     if elsewhere:  # drop sections that are empty without their text

@@ -19,7 +19,7 @@ _VERDICTS = {
     "harmful": ("harms", "harm"),
     "undetermined": ("is undetermined", "are undetermined"),
 }
-_FEW = 4  # with more undetermined skills, one sentence on the cases needed covers all of them
+_FEW = 4  # one sentence gives the cases needed for all undetermined skills if there are more
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
 _ESTIMATORS = {
     "naive": "uncorrected",
@@ -172,7 +172,7 @@ def _sentences_if_present(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` with the skill and condition of `row`; None without an estimate."""
+    """Return the row of `frame` with the skill and condition of `row`; None if no estimate."""
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]

@@ -30,8 +30,8 @@ from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, n
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # shown instead of a folder's name for a study given as frames
-# users cannot set these parameters of a notebook; NEEDS names a frame: if the study has no rows of
-# that frame, the chapter shows the recorded study instead, on a separate page
+# Users cannot set these parameters of a notebook. NEEDS names a frame: if the study has no rows of
+# that frame, the chapter shows the recorded study instead, on a separate page.
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
@@ -129,7 +129,7 @@ class _Run:
 
     study: RunStore | Frames
     out: Path
-    values: Mapping[str, object]  # replace the parameters of notebooks
+    values: Mapping[str, object]  # these replace parameters of notebooks
     result: Answer | None
     progress: bool
 

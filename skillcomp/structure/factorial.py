@@ -136,7 +136,7 @@ def factorial(
 
 @dataclass(frozen=True)
 class _Effect:
-    """An effect as weights of conditions; `at` is the level of the other factor, if fixed."""
+    """An effect as weights of conditions; `at` is the level of the other factor, or empty."""
 
     name: str
     at: str

@@ -182,7 +182,7 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
 
 
 def _field_texts(value: Any) -> Iterator[str]:
-    """Yield the values of a front matter as texts, without empty ones; a list is one text."""
+    """Yield the non-empty values of a front matter as texts; a list becomes one text."""
     if isinstance(value, Mapping):
         for entry in value.values():
             yield from _field_texts(entry)
@@ -216,7 +216,7 @@ def _readability_index(blocks: Sequence[str]) -> float:
     if not n_words:
         return float("nan")
     letters = sum(sum(map(str.isalnum, text)) for text in blocks)
-    # text after the last full stop counts as a sentence
+    # text without a full stop at its end counts as a sentence, too
     sentences = sum(sum(1 for s in _SENTENCE.split(text) if s.strip()) for text in blocks)
     return 4.71 * letters / n_words + 0.5 * n_words / max(sentences, 1) - 21.43
 
@@ -357,7 +357,7 @@ def _selected_scores(
 def _loaded_documents(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, reference: str
 ) -> pd.Series:
-    """Return the document that the attempt of each outcome had loaded, NA without one."""
+    """Return, for each outcome, the document that its attempt had loaded; NA if there is none."""
     own = outcomes["skill"].where(outcomes["condition"].eq("skill"))
     if attempts is None:
         return own
