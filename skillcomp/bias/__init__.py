@@ -1,9 +1,9 @@
 """Biases of a grader: length, hedging, model family, condition, order and polish of an answer.
 
-``audit`` lists every bias in one frame. ``perturb`` makes copies of answers with one change, and
-``perturbed`` compares the verdicts on copies with those on the originals. ``position`` estimates
-position bias from pairwise judgements in both orders, and ``position_change`` compares the bias of
-two graders. ``features`` measures the form of an answer.
+``audit`` lists every bias in one frame. ``perturb`` copies answers with one change in form, and
+``perturbed`` compares the verdicts on the copies with those on the originals. ``position``
+estimates position bias from pairwise judgements in both orders, and ``position_change`` compares
+the bias of two graders. ``features`` measures the form of an answer.
 """
 
 import lazy_loader as lazy

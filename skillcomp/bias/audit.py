@@ -1,4 +1,4 @@
-"""Audit of a grader for known biases, with one or several result rows for each bias."""
+"""Audit of a grader for known biases, with one or more rows for each bias."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from skillcomp.frames.reference_labels import (
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-# bias -> (feature column, meaning of one unit of the feature)
+# Maps a bias to the column of its feature, and to the meaning of one unit of the feature.
 _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
@@ -53,7 +53,7 @@ _FEATURES = {
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
 }
-_COPIES = {  # perturbation -> (bias that it tests, what was changed)
+_COPIES = {  # perturbation: (bias that it tests, what was changed)
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),
@@ -80,27 +80,28 @@ def audit(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame. If it has verdicts on perturbed copies (``perturbation="all"``), the
-        result has paired tests of copies against originals.
+        A verdicts frame. If it has verdicts on perturbed copies (read with ``perturbation="all"``),
+        the result has paired tests of copies against originals.
     attempts : pandas.DataFrame
         The attempts of the verdicts, including copies.
     gold : pandas.DataFrame
-        A gold frame. The adjudicated label is used or, if there is none, the label on which all
-        labellers agree; the note of an estimate has the number of each kind in its group. If gold
-        is empty, only the perturbation and position rows have estimates.
+        A gold frame. If a verdict has several labels, the adjudicated label is used or, if there is
+        none, the label on which all labellers agree. The note of an estimate states how many labels
+        of its group are of each kind. If gold is empty, only the rows of copies and of position
+        have estimates.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``; ``perturbation`` is always one of them.
     pairwise : pandas.DataFrame, optional
-        A pairwise frame, or one of another layout as in :func:`position`, for the position bias.
+        A pairwise frame for the position bias, or a frame of another layout as in :func:`position`.
         Its graders have separate rows.
     exclude_checks : str or sequence of str, default ()
-        Leave out checks with one of these texts in their id, such as checks that the grader could
-        not decide.
+        Leave out checks with one of these texts in their id, such as checks that a grader cannot
+        decide.
     reference : str, default "baseline"
-        Condition that leniency is measured against.
+        Condition with which the leniency under the other conditions is compared.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster. For position bias
-        this needs case_id in ``pairwise``; without it, cases count as independent, with a note.
+        A cases frame; the two cases of a contrast pair then form one cluster. For position bias,
+        ``pairwise`` must have case_id. Otherwise its cases count as independent, with a note.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -110,42 +111,46 @@ def audit(
         Per ``by``, one or several rows per bias:
 
         - bias: ``verbosity``, ``hedging``, ``model family``, ``condition leniency``,
-          ``order in the batch``, ``position``, ``polish: lists``, ``polish: sentences``, and
-          ``order in the answer`` if reordered copies were graded;
-        - condition: for leniency, the condition compared with the reference;
-        - stratum: ``all``, or for leniency also ``gold pass`` (higher sensitivity under the
-          condition) and ``gold fail`` (more failing behaviours pass under it);
-        - the estimates columns: measure ``effect_points`` (average marginal effect on the pass
-          rate given gold), ``perturbation_points`` (copy minus original) or ``position_points``;
-          estimate in percentage points, positive if the grader is more lenient; n (verdicts; for
-          paired tests cases), p_adjusted by Holm over the ``effect_points`` of stratum ``all``,
-          including effects that are not identified;
-        - per: the meaning of one unit of the feature; n_empty_strata (leniency: strata of skill
-          and gold label without answers under one of the two conditions); n_to_pass, n_to_fail,
-          p_mcnemar, n_dropped for copies.
-
-        If the data do not identify an effect: NaN and a note that begins "not identified".
+          ``order in the batch``, ``position``, ``polish: lists`` or ``polish: sentences``; also
+          ``order in the answer`` if reordered copies were graded.
+        - condition: the condition that is compared with the reference. Only for leniency.
+        - stratum: ``all``. For leniency also ``gold pass`` and ``gold fail``: the effect among
+          checks that pass or that fail by gold.
+        - the estimates columns. The measure is ``effect_points`` (average marginal effect on the
+          pass rate given gold), ``perturbation_points`` (copy minus original) or
+          ``position_points``. Estimates are in percentage points and positive if the grader is
+          more lenient; an effect that the data do not identify is NaN, with a note that begins
+          "not identified". ``n`` counts verdicts, in paired tests cases.
+        - p_adjusted: the p-value adjusted by Holm over the ``effect_points`` of stratum ``all``.
+          Effects that are not identified count, too.
+        - per: what one unit of the feature means.
+        - n_empty_strata: the number of combinations of skill and gold label that lack answers
+          under one of the two conditions. Only for leniency.
+        - n_to_pass, n_to_fail, p_mcnemar: only for copies, as in :func:`perturbed`.
+        - n_dropped: for copies as in :func:`perturbed`, for position as in :func:`position`.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders, rounds or labellers would be pooled, a verdict's
-        attempt is missing, ``reference`` or an excluded check does not occur, ``by`` names a
-        column of the result, or ``ci_level`` is not between 0 and 1.
+        If a frame breaks its contract, graders, rounds or labellers would be pooled, a verdict has
+        no attempt, ``reference`` or an excluded check does not occur, ``by`` names a column of the
+        result, or ``ci_level`` is not between 0 and 1.
 
     See Also
     --------
-    perturbed : Copies against originals. position : Pairwise judgements.
+    perturbed : Verdicts on copies against those on the originals.
+    position : Position bias in pairwise judgements.
     skillcomp.plots.estimates : Draws the result.
 
     Notes
     -----
-    ``effect_points`` is the slope of a linear probability model of the verdict with an intercept
-    for each combination of skill, condition and gold label, adjusted for the other features, CR2
-    by case. For leniency the intercepts are those of skill and gold label, without adjustment,
-    because every difference between the conditions distorts a delta. The effects are associations
-    among answers that differ in several ways: if copies exist, prefer the perturbation test. If
-    errors of gold depend on a feature, they look like a bias of the grader.
+    ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
+    intercept for each combination of skill, condition and gold label; it is adjusted for the other
+    features, with CR2 by case. For leniency it has an intercept for each combination of skill and
+    gold label, and no adjustment, because every difference between the conditions distorts a delta.
+    The effects are associations among answers that differ in several ways, so prefer the test with
+    copies if there is one. If errors of gold depend on a feature, they look like a bias of the
+    grader.
 
     References
     ----------
@@ -194,7 +199,7 @@ def audit(
 
 
 def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add p-values adjusted by Holm over the effects in stratum ``all``."""
+    """Add the p-values adjusted by Holm over the effects in stratum ``all``."""
     family = [effect for effect in rows if effect["stratum"] == "all"]
     adjusted = holm([effect["p_value"] for effect in family])
     for effect, p_value in zip(family, adjusted, strict=True):
@@ -262,7 +267,7 @@ def _leniency_rows(
 
 @dataclass(frozen=True)
 class _PairwiseJudgements:
-    """Winners of pairwise judgements in each order, and a note for the position rows."""
+    """Pairwise judgements with one row per pair, and a note for the position rows."""
 
     pairs: pd.DataFrame | None
     by: list[str]

@@ -1,7 +1,8 @@
 """Features of the form of an answer, and their effects on verdicts given gold.
 
-Features are length, hedging, lists and sentences. Effects are average marginal effects of these
-features, of the model family and of the condition on the pass rate, in percentage points.
+The features are length, hedging, lists and sentences. The effects are those of these features, of
+the model family and of the condition on the pass rate. They are average marginal effects, in
+percentage points.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
-# words that express uncertainty; "may" only in lower case, because May is a month
+# words that express uncertainty; "may" must be in lower case, because May is a month
 _WORDS = (
     "perhaps|possibly|probably|maybe|might|seems?|seemed|seemingly|appears?|apparently|arguably|"
     "presumably|likely|unlikely|conceivably|supposedly|could be|not sure|not certain|unsure|"
@@ -40,7 +41,7 @@ Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 FENCE = re.compile(r"\s*(```|~~~)")
 _BULLET = re.compile(r"(?P<indent>\s*)[-*+•]\s+\S")
 _NUMBER = re.compile(r"\s*\d+[.)]\s+\S")
-# lines that are never changed: tables, quotations, headings and rules
+# matches lines that are never changed: tables, quotations, headings and rules
 _FIXED = re.compile(r"\s*(\||>|#{1,6}\s|([-*_]\s*){3,}$)")
 
 
@@ -50,19 +51,20 @@ def features(attempts: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     attempts : pandas.DataFrame
-        An attempts frame; reads attempt_id, answer, n_words.
+        An attempts frame with attempt_id, answer and n_words.
 
     Returns
     -------
     pandas.DataFrame
-        One row per attempt: attempt_id; n_words; log2_words (one unit is a doubling);
-        hedges_per_100 (hedge words and phrases per 100 words, outside code, tables and
-        quotations); has_list (1 with at least two list items, else 0); words_per_sentence and
-        log2_words_per_sentence. NaN without an answer.
+        One row per attempt, with attempt_id. ``n_words`` is the number of words and ``log2_words``
+        its logarithm, so that one unit is a doubling. ``hedges_per_100`` is the number of hedges
+        per 100 words outside code, tables and quotations. ``has_list`` is 1 if the answer has at
+        least two list items, otherwise 0. ``words_per_sentence`` is a mean, and
+        ``log2_words_per_sentence`` its logarithm. Features are NaN without an answer.
 
     Notes
     -----
-    Hedges are counted from a fixed list of English words, whatever they qualify.
+    Hedges are the words and phrases of a fixed English list, whatever they qualify.
 
     Examples
     --------
@@ -126,7 +128,7 @@ class Part:
 
 
 def parts(answer: str) -> list[Part]:
-    """Split an answer into parts; joining their texts by line ends gives the answer again."""
+    """Split an answer into parts; their texts joined by line ends are the answer again."""
     split: list[Part] = []
     fence = ""
     for line in answer.split("\n"):
@@ -182,11 +184,12 @@ Floats = NDArray[np.float64]
 POINTS = 100.0  # percentage points of a rate
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
-_FEWEST_CLUSTERS = 5  # with fewer, CR2 has one or two degrees of freedom
-# share of a unit that a feature must span; below 1, because labels may miss the ends of a batch
+_FEWEST_CLUSTERS = 5  # with fewer clusters, CR2 has one or two degrees of freedom
+# Share of a unit that a feature must span. It is below 1 because labels may miss the ends of a
+# batch.
 _REACH = 0.9
-_LARGEST = 1_000_000  # most elements in a matrix of intercepts
-_FLAT = 1e-10  # a feature is collinear if the others leave no more than this share unexplained
+_LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
+_FLAT = 1e-10  # collinear: the others leave at most this share of a feature unexplained
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
@@ -210,7 +213,7 @@ def checked_verdicts(
 def known_attempts(
     frame: pd.DataFrame, attempts: pd.DataFrame, what: str, rows: str = "verdicts"
 ) -> pd.DataFrame:
-    """Check the attempts; FrameError if a row of ``frame`` belongs to none of them."""
+    """Check the attempts; raise FrameError if a row of ``frame`` belongs to none of them."""
     checked = check(attempts, "attempts")
     unknown = frame.loc[~frame["attempt_id"].isin(checked["attempt_id"]), "attempt_id"]
     if len(unknown):
@@ -234,7 +237,7 @@ def labelled_verdicts(
     about = features(plain).set_index("attempt_id")[list(ANSWER)]
     about["agent_family"] = plain.set_index("attempt_id")["agent_family"]
     names = [*_READ, *verdicts.columns.intersection(["_group"])]
-    # object columns are the fastest for the many small selections that follow
+    # use object columns, which are the fastest for the many small selections that follow
     slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
     joined = join_gold(slim.assign(place=place, verdict=known_verdict(verdicts)), labels)
     joined = joined[joined["gold"].notna() & joined["verdict"].notna()]
@@ -261,7 +264,7 @@ def in_points(interval: Interval) -> Interval:
 
 
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
-    """Build an undefined interval with a note that begins "not identified"."""
+    """Build an undefined interval; its note gives the reason after "not identified"."""
     return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
 
 
@@ -280,9 +283,10 @@ def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
 def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: float) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
-    Linear probability model with one intercept for every combination of skill, condition and gold
-    label; CR2 by case. The slope is the average marginal effect if the effect is equal in every
-    combination, and otherwise the precision-weighted mean of the effects.
+    The model is a linear probability model with one intercept for every combination of skill,
+    condition and gold label, and CR2 by case. If the effect is the same in every combination, the
+    slope is the average marginal effect. Otherwise it is the precision-weighted mean of the
+    effects.
     """
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
@@ -325,7 +329,7 @@ def _too_few_cases(clusters: NDArray[Any]) -> str:
 
 
 def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls: list[str]) -> str:
-    """Note the rows and features that the model leaves out because values are missing."""
+    """Return a note on the rows and features that the model leaves out for missing values."""
     notes = []
     if n_lost:
         notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
@@ -339,7 +343,7 @@ def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls
 def _independent_features(
     rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
 ) -> tuple[list[str], list[Floats]]:
-    """Select the controls that are not collinear with preceding controls, and centre them."""
+    """Return the controls that are not collinear with preceding ones: names and centred columns."""
     names: list[str] = []
     columns: list[Floats] = []
     for other in controls:
@@ -371,19 +375,19 @@ def _first_slope(
     if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
         design, how = np.column_stack([columns, _stratum_dummies(codes)]), ""
     else:
-        # in large studies the leverage of the intercepts is negligible, so centring suffices
+        # centring is enough, because in large studies the leverage of the intercepts is negligible
         verdict, design = _centred_by_stratum(verdict, codes), columns
         how = ", intercepts swept out"
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
     slope = fit.interval(0)
     method = f"{_METHOD}{how}, {slope.method} over {n_clusters} cases"
-    # drop the note of a slope with limits: it concerns only intercepts of strata without variation
+    # With limits, the note is only about intercepts of strata without variation, so drop it.
     note = slope.note if math.isnan(slope.low) else ""
     return in_points(replace(slope, method=method, note=note))
 
 
 def _cut_to_range(interval: Interval) -> Interval:
-    """Clip limits in percentage points to the range of a difference of rates, -100 to 100."""
+    """Clip limits to the range of a difference of rates, -100 to 100 percentage points."""
     most = (-POINTS, POINTS)
     if math.isnan(interval.low) or (interval.low >= most[0] and interval.high <= most[1]):
         return interval
@@ -395,10 +399,10 @@ def _cut_to_range(interval: Interval) -> Interval:
 def leniency(
     frame: pd.DataFrame, condition: str, reference: str, gold: float | None, ci_level: float
 ) -> tuple[Interval, int]:
-    """Estimate how many points more often answers pass than under the reference, given gold.
+    """Estimate by how many points the pass rate exceeds that under the reference, given gold.
 
-    The second result is the number of strata (skill and gold label) without answers under one of
-    the two conditions; such strata do not contribute.
+    The second result is the number of strata without answers under one of the two conditions. A
+    stratum is a combination of skill and gold label. Such strata do not contribute.
     """
     compared = frame["condition"].eq(condition).to_numpy(dtype=bool)
     rows = compared | frame["condition"].eq(reference).to_numpy(dtype=bool)
@@ -406,7 +410,7 @@ def leniency(
     gold_labels = [0.0, 1.0] if gold is None else [gold]
     labels = frame["gold"].to_numpy(dtype=float)
     rows &= np.isin(labels, gold_labels)
-    # a stratum (skill and gold label) needs answers under both conditions
+    # keep the strata (skill and gold label) that have answers under both conditions
     strata = 2 * pd.factorize(frame["skill"])[0] + labels
     usable = np.intersect1d(strata[rows & compared], strata[rows & ~compared])
     n_empty = n_skills * len(gold_labels) - len(usable)
@@ -443,13 +447,13 @@ def _leniency_difference(
 def _by_condition(labelled: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
     """Estimate the difference between two conditions from a bounded interval for each.
 
-    Used for a single stratum, in which least squares would depend on few cases with a failing
-    behaviour, and for verdicts that do not vary within a stratum.
+    This is for verdicts that do not vary within strata, and for a single stratum, in which least
+    squares would depend on few cases with a failing behaviour.
     """
     values = labelled["verdict"].to_numpy(dtype=float)
     if flat:
-        # All verdicts of a stratum are equal, so no verdict of a condition deviates from its
-        # stratum. The pass rates would only show how often gold passes under each condition.
+        # All verdicts of a stratum are equal, so the difference within strata is 0. The pass rates
+        # would only show how often gold passes under each condition.
         values = np.zeros(len(labelled))
     cluster, compared = labelled["cluster"].to_numpy(), labelled["compared"].to_numpy(dtype=bool)
     parts = [(values[at], cluster[at], None) for at in (~compared, compared)]

@@ -1,4 +1,4 @@
-"""Copies of answers with one change that keeps the content, and the effect on verdicts."""
+"""Copies of answers with one change in form, and the effect of the change on verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skillcomp.stats.significance import mcnemar_midp
 
 Kind = Literal["pad", "hedge", "reorder", "confident"]
 
-# filler sentences, without content and without hedges
+# filler sentences; they have neither content nor hedges
 _OPENINGS = (
     "This question touches on something that comes up in a great many projects, and it rewards a "
     "calm and thorough look. Before turning to the substance, it helps to keep the wider picture "
@@ -41,7 +41,7 @@ _CLOSINGS = (
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
 
-# labels that begin a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
+# match labels that begin a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
 _LABELS = (
     ("bold", re.compile(r"\*\*[^*\n]{1,60}\*\*\W*\w")),
     ("colon", re.compile(r"(?:[\w'-]+ )?[\w'-]+: \w")),
@@ -49,7 +49,7 @@ _LABELS = (
 _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
 _MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
-# openings of an item or paragraph that refer to preceding text or to its position
+# matches openings of an item or paragraph that refer to its position or to preceding text
 _BACK_REFERENCE = re.compile(
     r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
     r"step|so|thus|therefore|hence|however|but|and|also|or|yet|still|instead|otherwise|this|that|"
@@ -70,22 +70,23 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     Parameters
     ----------
     attempts : pandas.DataFrame
-        An attempts frame. Attempts that are copies, or have no answer, are ignored.
+        An attempts frame. Attempts that are copies or have no answer are ignored.
     kind : {"pad", "hedge", "reorder", "confident"}
         - ``pad``: four sentences of filler around the answer.
         - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every other
           sentence.
-        - ``reorder``: bulleted lists in reverse order; if there is none to reverse, runs of
-          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``). Numbered lists, prose, and
+        - ``reorder``: bulleted lists in reverse order. If no list can be reversed, runs of
+          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are. Numbered lists, prose, and
           lists with an item that refers to preceding text (then, this, however ...) keep their
           order.
 
     Returns
     -------
     pandas.DataFrame
-        An attempts frame, one row per copy: attempt_id ``<source>/<kind>``, source_attempt_id,
-        perturbation, the changed answer and its n_words; costs, tokens and times are NA, all
-        other columns as in the original. Answers that the change leaves identical have no copy.
+        An attempts frame with one row per copy. ``attempt_id`` is ``<id of the original>/<kind>``,
+        ``source_attempt_id`` the id of the original, and ``perturbation`` the kind. ``answer`` and
+        ``n_words`` are those of the changed answer. Costs, tokens and times are NA. All other
+        columns are as in the original. An answer that stays the same has no copy.
 
     Raises
     ------
@@ -98,9 +99,9 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
 
     Notes
     -----
-    The result is deterministic: the inserted words depend only on the attempt_id. Code (fenced,
-    indented, within backticks), tables, quotations and headings are never changed. Whether items
-    may be reordered is inferred from their first words; read some copies before you grade many.
+    The result is deterministic: the inserted words depend only on the attempt_id. Code, tables,
+    quotations and headings are never changed. Whether items may be reordered is inferred from their
+    first words; read some copies before you grade many.
 
     Examples
     --------
@@ -142,7 +143,7 @@ def _pad_answer(answer: str, seed: int) -> str:
 
 
 def _word_inserter(words: Sequence[str]) -> Callable[[str, int], str]:
-    """Build a change that inserts one of the words at the end of every other sentence."""
+    """Return a function that inserts one of the words at the end of every other sentence."""
 
     def change(answer: str, seed: int) -> str:
         seen = 0
@@ -255,25 +256,27 @@ def perturbed(
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and perturbation: estimates columns (measure ``perturbation_points``,
-        estimate in percentage points: pass rate of the copies minus that of the originals, cases
-        weighing equally; n counts cases; p_value by inverting the interval), n_pairs (verdicts
-        compared), n_to_pass and n_to_fail (verdicts that changed), p_mcnemar (mid-p McNemar over
-        verdicts, which assumes that the checks of an answer are independent), n_dropped (verdicts
-        on copies without a verdict on the original). Without copies there are no rows.
+        One row per ``by`` and perturbation, with the estimates columns. The measure is
+        ``perturbation_points``: the pass rate of the copies minus that of the originals, in
+        percentage points, with equal weight of cases. ``n`` counts cases. ``p_value`` inverts the
+        interval. ``n_pairs`` counts the pairs of verdicts, ``n_to_pass`` and ``n_to_fail`` those in
+        which only the copy passes or only the copy fails. ``p_mcnemar`` is the p-value of the mid-p
+        McNemar test over verdicts, which assumes that the checks of an answer are independent.
+        ``n_dropped`` counts the verdicts on copies without a verdict on the original. Without
+        copies there are no rows.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders or rounds would be pooled, a verdict's attempt
-        is missing from ``attempts``, or ``ci_level`` is not between 0 and 1.
+        If a frame breaks its contract, graders or rounds would be pooled, a verdict has no attempt
+        in ``attempts``, or ``ci_level`` is not between 0 and 1.
 
     See Also
     --------
@@ -281,7 +284,8 @@ def perturbed(
 
     Notes
     -----
-    The interval is :func:`skillcomp.stats.bounded.bounded_mean` of the cases' mean differences.
+    The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the mean differences of
+    the cases.
     """
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"

@@ -32,7 +32,7 @@ WHAT = "bias.position"
 TIES = ("tie", "tied", "draw", "equal", "both", "neither", "none", "c",
         "tie (bothbad)", "tie (inconsistent)")  # fmt: skip
 _PAIR_COLUMNS = ("pair", "pair_id", "comparison", "case_id", "question_id", "id")
-# columns that name the grader in the files of other tools
+# names of the grader's column in the files of other tools
 _GRADER_COLUMNS = (
     *GRADER,
     *("judge", "judge_name", "judge_id", "judge_model", "model", "annotator", "rater"),
@@ -61,26 +61,26 @@ def position(
     Parameters
     ----------
     pairwise : pandas.DataFrame
-        A pairwise frame (case_id, first, second, winner or winner_position, both orders of each
-        pair), or a frame of another layout with one row per pair and order: a pair column,
-        ``order`` (``"AB"`` and ``"BA"``, or 1 and 2) and ``winner`` (``"A"`` and ``"B"``,
-        ``"model_a"`` and ``"model_b"``, ``"answer_a"`` and ``"answer_b"``, or 1 and 2).
+        A pairwise frame with case_id, first, second, and winner or winner_position, and with both
+        orders of each pair. Or a frame of another layout, with one row per pair and order. It has a
+        pair column, ``order`` (``"AB"`` and ``"BA"``, or 1 and 2) and ``winner`` (``"A"`` and
+        ``"B"``, ``"model_a"`` and ``"model_b"``, ``"answer_a"`` and ``"answer_b"``, or 1 and 2).
     by : str or sequence of str, default ()
-        Columns to group by, such as ``"grader"``. Judgements of several graders, or of several
-        values of a column such as judge or model, are never pooled silently.
+        Columns to group by, such as ``"grader"``. Without it, judgements of several graders are
+        refused, and so are several values of a column such as judge or model.
     pair : str, optional
-        The column that names the pair in another layout; by default the first column present of
-        pair, pair_id, comparison, case_id, question_id, id.
+        The column that identifies the pair in another layout. By default the first that is present
+        of pair, pair_id, comparison, case_id, question_id and id.
     winner_names : {"answer", "position"}, default "answer"
-        In another layout, what a winner ``"A"`` means. With ``answer`` it is the same answer in
-        both orders, the one shown first in order AB (or 1) and second in BA (or 2): a grader that
-        always prefers that answer has A twice. With ``position`` it is whichever answer is shown
-        first: the same grader has A and then B.
+        In another layout, what a winner ``"A"`` means. ``"answer"``: A is one answer, shown first
+        in order AB (or 1) and second in order BA (or 2). A grader that always prefers this answer
+        has A twice. ``"position"``: A is the answer shown first, whichever it is. The same grader
+        then has A and B.
     ties : sequence of str, default ("tie", "draw", "equal", "both", "neither", "c", ...)
-        Words in ``winner`` that name neither answer, in any letter case. Such rows, and those
-        with a missing winner, have no winner; any other word raises.
+        Words in ``winner`` that name neither answer, in any letter case. Rows with such a word or a
+        missing value have no winner. Any other word is an error.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster. Needs case_id in
+        A cases frame; the two cases of a contrast pair then form one cluster. Needs case_id in
         ``pairwise``.
     ci_level : float, default 0.95
         Level of the intervals.
@@ -88,12 +88,14 @@ def position(
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by``: measure ``position_consistency`` (share of the pairs with the same
-        winner in both orders), ``first_wins_if_inconsistent`` (among the other pairs, the share
-        in which the answer shown first won both times; p_value tests it against 1/2), and
-        ``position_points`` (how many percentage points more often an answer wins when it is shown
-        first, paired, cases weighing equally). Extra columns: n_consistent, n_first_twice,
-        n_second_twice, n_dropped (pairs without a winner in both orders).
+        Three rows per ``by``, with the estimates columns. ``position_consistency`` is the share of
+        the pairs with the same winner in both orders. ``first_wins_if_inconsistent`` is the share
+        of the other pairs in which the answer shown first won both times; its ``p_value`` tests a
+        share of 1/2. ``position_points`` is how many percentage points more often an answer wins if
+        it is shown first than if it is shown second, with equal weight of cases. ``n_consistent``
+        counts the pairs with the same winner, ``n_first_twice`` and ``n_second_twice`` the pairs in
+        which the answer shown first or second won both times. ``n_dropped`` counts the pairs that
+        lack a winner in an order.
 
     Raises
     ------
@@ -104,8 +106,8 @@ def position(
     Notes
     -----
     A pair is identified by its case (skill and case_id, if present) and its two answers, or by the
-    pair column. Intervals: :func:`skillcomp.stats.bounded.bounded_mean` with the pairs of a case,
-    or of a contrast pair, as one cluster.
+    pair column. Intervals are those of :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a
+    case, or of a contrast pair of cases, are one cluster.
 
     References
     ----------
@@ -151,7 +153,7 @@ def position_intervals(
     )
     if not inconsistent.any():
         first_share = replace(first_share, note="every pair is consistent")
-    # wins - 1 = first_1 - (1 - first_2): win of an answer shown first minus its win shown second
+    # wins - 1 = first_1 - (1 - first_2): win of an answer if shown first minus win if shown second
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
@@ -173,15 +175,16 @@ def position_change(
 ) -> pd.DataFrame:
     """Estimate whether another pairwise grader depends less on the order of the answers.
 
-    Compares two graders on the pairs that both decided in both orders. For the consistency of one
-    grader use :func:`position`.
+    Each grader is compared with the reference on the pairs that both decided in both orders. For
+    the consistency of one grader use :func:`position`.
 
     Parameters
     ----------
     pairwise : pandas.DataFrame
-        As in :func:`position`, with the judgements of the reference and of at least one other.
+        As in :func:`position`, with the judgements of the reference and of at least one other
+        grader.
     reference_grader : str
-        The value of column ``grader`` that the others are compared with.
+        The value in the column ``grader`` with which the others are compared.
     grader : str, default "grader"
         The column that distinguishes the graders or their versions.
     by : str or sequence of str, default ()
@@ -192,13 +195,15 @@ def position_change(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and value of ``grader`` other than the reference, in the estimates
-        shape: measure ``position_consistency_change`` (share of pairs with the same winner in both
-        orders, minus that of the reference; from -1 to 1, above 0 if more consistent), n counts
-        pairs. Extra columns: reference, rate and reference_rate, n_gained (consistent with this
-        grader only), n_lost (with the reference only), n_dropped (pairs for which a grader
-        has no winner in an order), p_items (mid-p McNemar with pairs as independent). NaN with a
-        note if there is no common pair.
+        One row per ``by`` and grader other than the reference, with the estimates columns. The
+        measure ``position_consistency_change`` is the share of pairs with the same winner in both
+        orders, minus that of the reference. It is from -1 to 1, above 0 if the grader is more
+        consistent, and NaN with a note if there is no common pair. ``n`` counts pairs.
+        ``reference`` names the reference. ``rate`` and ``reference_rate`` are the two shares.
+        ``n_gained`` counts the pairs that only this grader decides consistently, ``n_lost`` those
+        that only the reference does. ``n_dropped`` counts the pairs for which a grader has no
+        winner in an order. ``p_items`` is the p-value of the mid-p McNemar test that takes pairs as
+        independent.
 
     Raises
     ------
@@ -208,9 +213,9 @@ def position_change(
 
     Notes
     -----
-    p_value is the mid-p McNemar test on consistent and inconsistent pairs with the case as unit:
-    the changes of a case, or of a contrast pair, are exchanged together. The interval is that
-    of :func:`skillcomp.reliability.drift`. A grader may be consistent and wrong.
+    ``p_value`` is that of the mid-p McNemar test on consistent and inconsistent pairs, with cases
+    as units: the changes of a case, or of a contrast pair of cases, are reversed together. The
+    interval is that of :func:`skillcomp.reliability.drift`. A grader may be consistent but wrong.
 
     References
     ----------
@@ -284,8 +289,8 @@ def first_wins(
 ) -> pd.DataFrame:
     """Reshape judgements to one row per pair, with the result in each order.
 
-    Columns: ``by``, case, pair, cluster, first_1 and first_2 (1 if the answer shown first won in
-    order 1 or 2, 0 if it lost, NaN without a winner).
+    The columns are ``by``, case, pair, cluster, first_1 and first_2. The last two are the results
+    in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, NaN without a winner.
     """
     require_frame(pairwise, "pairwise")
     words = [_normalised_word(word) for word in ([ties] if isinstance(ties, str) else ties)]
@@ -326,7 +331,7 @@ def _require_one_grader(long: pd.DataFrame, by: Sequence[str]) -> None:
 
 
 def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> pd.Series:
-    """Assign to one cluster the judgements of a case and of the cases linked to it."""
+    """Return the cluster of each judgement; linked cases (contrast pairs) share a cluster."""
     if cases is None:
         return long.groupby("_case", sort=False, dropna=False).ngroup()
     if "case_id" not in long.columns:
@@ -337,7 +342,7 @@ def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> p
     cases = check(cases, "cases")
     case_id = long["case_id"].astype("str")
     skill = long["skill"] if "skill" in long.columns else pd.Series(pd.NA, index=long.index)
-    # infer a missing skill from a case id that only one skill has
+    # infer a missing skill from the case id if only one skill has this id
     unique = cases.drop_duplicates(CASE).drop_duplicates("case_id", keep=False)
     inferred = case_id.map(unique.set_index("case_id")["skill"])
     rows = pd.DataFrame({"skill": skill.fillna(inferred).astype("str"), "case_id": case_id})
@@ -345,7 +350,7 @@ def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> p
 
 
 def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.DataFrame:
-    """Convert a pairwise frame: add pair, order, case and whether the answer shown first won."""
+    """Add to a pairwise frame: pair, order, case, and whether the answer shown first won."""
     pairwise = check(pairwise, "pairwise")
     names = pairwise[["first", "second"]].to_numpy(dtype=object)
     sorted_names = np.sort(names, axis=1)
@@ -365,7 +370,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
         )
     return pairwise.assign(
         _pair=[" against ".join(answers) for answers in sorted_names],
-        # order 1 is the one that shows the alphabetically first answer first
+        # order 1 shows the alphabetically first answer first
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
         _case=pairwise.groupby(CASE, dropna=False).ngroup(),
         _first=by_id.fillna(by_place),
@@ -375,7 +380,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
 def _from_other_layout(
     pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
 ) -> pd.DataFrame:
-    """Convert a frame of another layout: add pair, order, case and whether the first won."""
+    """Add to a frame of another layout: pair, order, case, and whether the first answer won."""
     require_known("winner_names: found", winner_names, ["answer", "position"])
     columns = [str(name) for name in pairwise.columns]
     column = pair or next((name for name in _PAIR_COLUMNS if name in columns), None)
@@ -407,7 +412,7 @@ def _from_other_layout(
 
 
 def _normalised_word(value: Any) -> str:
-    """Convert a cell to a lower-case word: 1.0 becomes "1", a missing value an empty text."""
+    """Convert a cell to a word in lower case; 1.0 becomes "1", a missing value an empty text."""
     if pd.isna(value):
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -54,13 +54,13 @@ Estimator = Literal[
 ]
 Drawn = Literal["random", "chosen"]
 
-# Smallest number of cases for which the coverage of the prediction-powered interval was measured.
+# Fewest cases with gold for which the coverage of the prediction-powered interval was measured.
 FEWEST_GOLD = 10
-# Words in the note of the prediction-powered estimate if imagined errors were added.
+# Words that the note of the prediction-powered estimate has if imagined errors were added.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
-DOUBTED = 0.001  # share of random draws that get a warning; low, because tables may have many rows
+DOUBTED = 0.001  # share of random draws with a warning; low, as tables may have many rows
 
 
 def rate(
@@ -76,8 +76,8 @@ def rate(
 ) -> pd.DataFrame:
     """Estimate the true pass rate of each condition, corrected for the grader's errors.
 
-    Cases weigh equally; repeats are averaged within a case. For a difference between conditions
-    use :func:`delta`, which pairs the cases that both conditions have.
+    Repeats are averaged within a case, and cases have equal weight. For a difference between
+    conditions use :func:`delta`, which compares the same cases.
 
     Parameters
     ----------
@@ -87,11 +87,12 @@ def rate(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition and estimator: estimates columns (measure
-        ``rate_share_passed`` or ``rate_passed``, estimate from 0 to 1), and estimator, recommended,
-        reason, n_gold (cases with gold), sensitivity, specificity, youden. The last three are the
-        grader's under this condition (NaN if there are no gold passes or no gold fails that they
-        need). Estimators are as in :func:`delta`.
+        One row per ``by``, condition and estimator, with the estimates columns. The measure is
+        ``rate_share_passed`` or ``rate_passed``; estimates are from 0 to 1. ``estimator``,
+        ``recommended`` and ``reason`` are as in :func:`delta`. ``n_gold`` counts the cases with
+        gold. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader under the
+        condition. The sensitivity needs gold passes, the specificity gold fails, and ``youden``
+        both; otherwise they are NaN.
 
     Raises
     ------
@@ -138,7 +139,7 @@ def rate(
 
 @dataclass(frozen=True)
 class _Group:
-    """Cases, units with gold and error rates, by condition, of one group of rows.
+    """Cases, units with gold and error rates of one group; each is a dict by condition.
 
     ``pooled`` holds the error rates over all conditions.
     """
@@ -340,7 +341,7 @@ def _delta_estimates(
 
 
 def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
-    """Return the estimators to compute; raise FrameError for an unknown word in an argument."""
+    """Return the estimators to compute; raise FrameError if an argument has an unknown value."""
     require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
     require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
     return ESTIMATORS if estimator == "auto" else (estimator,)
@@ -365,9 +366,10 @@ def choose(
 ) -> tuple[str, str]:
     """Return the name of the recommended estimator (empty if there is none), and the reason.
 
-    The choice does not depend on the widths of the intervals, because an interval that is selected
-    for being narrower covers less (``gold_only`` 86 to 89 % near 0 and 1). ``strays`` is the note
-    on gold labels that match no attempt, ``settled`` the note on the labels of several labellers.
+    The choice does not depend on the widths of the intervals. If the narrower interval were chosen,
+    that of ``gold_only`` would contain the true value in only 86 to 89 % of studies with rates near
+    0 and 1. ``strays`` is the note on gold labels that match no attempt, ``settled`` the note on
+    labels by several labellers.
     """
     choice = _without_a_draw(sides, intervals, n_gold, gold_drawn)
     name, why = choice or _by_a_draw(sides, intervals, n_gold)
@@ -380,7 +382,7 @@ def _without_a_draw(
     n_gold: int,
     gold_drawn: Drawn,
 ) -> tuple[str, str] | None:
-    """Choose if the choice does not rest on a random draw or gold is too little; otherwise None."""
+    """Choose if gold is complete, selected or insufficient; otherwise return None."""
     without = [name for name, side in sides.items() if side.n_gold == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
@@ -402,7 +404,7 @@ def _without_a_draw(
 def _by_a_draw(
     sides: Mapping[str, Condition], intervals: Mapping[str, Interval], n_gold: int
 ) -> tuple[str, str]:
-    """Choose between ``ppi`` and ``gold_only``, which assume that gold was drawn at random."""
+    """Choose between ``ppi`` and ``gold_only``, which both assume that gold was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
     equal = all(side.equal_chances for side in sides.values())
     if lacking["ppi"] and (lacking["gold_only"] or not equal):
@@ -453,13 +455,13 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
 
 
 def doubts(sides: Mapping[str, Condition]) -> str:
-    """Note the conditions in which the grader passes clearly more or fewer cases with gold.
+    """Note the conditions in which the grader passes cases with gold clearly more or less often.
 
-    Cases with gold are compared with cases without, relative to the standard error of a random
+    Cases with gold are compared with cases without gold, relative to the standard error of a random
     draw. If every case has gold on some of its repeats, these repeats are compared with all repeats
-    of the case. Over all conditions together, one random draw in a thousand gives a note. Cases
-    drawn with unequal chances may differ and are not compared. A selection that is unrelated to the
-    verdicts cannot be noticed.
+    of the cases. Over all conditions together, one random draw in a thousand gives a note. Cases
+    that were drawn with unequal chances may differ and are not compared. A selection that is
+    unrelated to the verdicts cannot be noticed.
     """
     reach = float(norm.isf(0.5 * DOUBTED / max(len(sides), 1)))
     drawn_alike = {name: side for name, side in sides.items() if side.equal_chances}
@@ -524,12 +526,13 @@ def differential(
     Returns
     -------
     pandas.DataFrame
-        Estimates columns, with three rows per ``by`` and condition: measure ``sensitivity``,
-        ``specificity`` (both 0 to 1) and ``youden`` (their sum minus 1; 0 if the grader guesses).
-        Every condition other than the reference has three more rows with the difference condition
-        minus reference: ``delta_sensitivity``, ``delta_specificity`` (both with p_value, and
-        p_adjusted by Holm over the two) and ``delta_youden``. ``n`` counts labels. NaN with a note
-        if there are no gold passes (sensitivity) or no gold fails (specificity).
+        Three rows per ``by`` and condition, with the estimates columns. The measures are
+        ``sensitivity`` and ``specificity``, from 0 to 1, and ``youden``: their sum minus 1, which
+        is 0 if the grader guesses. Every condition other than the reference has three more rows
+        with the differences (condition minus reference): ``delta_sensitivity``,
+        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value`` and, by Holm
+        over both, ``p_adjusted``. ``n`` counts labels. The sensitivity is NaN with a note without
+        gold passes, the specificity without gold fails.
 
     Raises
     ------
@@ -539,15 +542,16 @@ def differential(
     Notes
     -----
     Rates have the interval of a bounded mean, clustered by case. Differences have limits by
-    square-and-add (MOVER), which assumes independent conditions and is somewhat too wide if the
-    same cases have gold under both; their p-values are by CR2 over cases. With 30 to 60 labels the
-    test has little power, so a large p-value does not justify pooling the conditions.
+    square-and-add (MOVER). This assumes independent conditions and gives somewhat too wide
+    intervals if the same cases have gold under both. The p-values of differences are by CR2 over
+    cases. With 30 to 60 labels the tests have little power, so a large p-value does not justify
+    pooling the conditions.
 
     The comparison pools skills, dimensions and checks. The checks that fail with the skill may
     belong to other skills than the checks that fail in the baseline. Error rates that are equal
     within every skill can then seem to differ, and differences can cancel. To compare within
-    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. For the correction itself, rates
-    pooled over skills are right, because they are the error rates of the condition.
+    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. The correction itself needs rates
+    that are pooled over skills, because these are the error rates of the condition.
 
     References
     ----------

@@ -49,15 +49,16 @@ class Tables:
     check_id, verdict and gold (0, 1 or NaN), chance (the inclusion probability), and settled_by
     (how the gold label was settled; NA if there is none).
 
-    ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id, cluster;
-    passed and share_passed by the grader; gold_passed and gold_share; verdict and gold, which are
-    copies of those that ``value`` selects; seen, the grader's value on the checks with gold.
+    ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
+    passed and share_passed are by the grader, gold_passed and gold_share by gold. verdict and gold
+    are the two of these four that ``value`` selects. seen is the grader's value on the checks with
+    gold.
 
-    ``cases`` has one row per ``by``, case and condition: the means over attempts of verdict, gold
-    and seen; the number of attempts (size), of attempts with a verdict (n), with gold (n_gold),
-    with gold on all their checks (n_whole), with gold on so few checks that it is not used
-    (n_sparse), and with gold but no chance (n_unknown); chance (probability that the case was drawn
-    for gold; NaN if not recorded); codes of the case and its cluster (case, cluster).
+    ``cases`` has one row per ``by``, case and condition. verdict, gold and seen are means over
+    attempts. size is the number of attempts. The other counts are those of attempts with a verdict
+    (n), with gold (n_gold), with gold on all their checks (n_whole), with gold on so few checks
+    that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
+    probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
     ``strays`` is a note on gold labels that match no verdict.
     """
@@ -84,7 +85,7 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return the units with gold of each group: verdict, gold, cluster and condition."""
+        """Return, by group, the units with gold: verdict, gold, cluster and condition."""
         frame = self.items if self.value == "share_passed" else self.attempts
         rows = frame[frame["gold"].notna()]
         columns = list(dict.fromkeys([*self.by, "condition", "verdict", "gold"]))
@@ -108,9 +109,9 @@ def tables(
 ) -> Tables:
     """Join verdicts with gold and average by attempt and by case.
 
-    ``by`` has the columns to group by, ``cases`` defines contrast pairs, and ``what`` is the name
-    of the analysis in messages. Raises FrameError if a frame breaks its contract, graders, agents
-    or labellers would be pooled, or ``value`` is unknown.
+    ``by`` has the columns to group by, ``cases`` defines contrast pairs, and messages name the
+    analysis ``what``. Raises FrameError if a frame breaks its contract, graders, agents or
+    labellers would be pooled, or ``value`` is unknown.
     """
     require_known("value: found", value, get_args(Value))
     checked = prepared(verdicts, "verdicts", by, what, agents=True)
@@ -139,8 +140,8 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
-    # Gold on some of the checks can show that an attempt fails but never that it passes. Counting
-    # such attempts would select by outcome, so gold must cover all checks.
+    # Gold must cover all checks. Gold on some of them can show that an attempt fails but never that
+    # it passes, so that counting such attempts would select by outcome.
     whole = frame["_gold"].eq(frame["n_checks"])
     frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
     if value == "share_passed":
@@ -175,8 +176,8 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()
-    # a case has gold if any of its repeats is drawn, so its chance is that of a repeat times the
-    # number of repeats (per repeat with gold)
+    # A case has gold if any of its repeats is drawn. Its chance is thus that of a repeat times the
+    # number of repeats per repeat with gold.
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
@@ -189,7 +190,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 # The estimators
 
 ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi")
-_NO_BETTER_THAN = 1e-12  # a grader whose Youden's J is at most this is no better than chance
+_NO_BETTER_THAN = 1e-12  # up to this Youden's J, a grader is no better than chance
 NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
@@ -207,13 +208,13 @@ class Condition:
 
     @property
     def equal_chances(self) -> bool:
-        """Whether all cases with gold had the same chance, as far as chances are recorded."""
+        """Whether all recorded chances of cases with gold are equal."""
         chances = self.cases["chance"][self.cases["gold"].notna()].dropna()
         return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
 
 
 def unrecorded(conditions: Iterable[Condition]) -> str:
-    """Return a note with the number of missing chances if others are recorded; otherwise empty."""
+    """Return a note with the number of missing chances; empty if all or none are missing."""
     tables = pd.concat([condition.cases[["n_gold", "n_unknown"]] for condition in conditions])
     n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
@@ -262,7 +263,7 @@ class Errors:
 def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     """Estimate sensitivity and specificity of each group of units with gold, clustered by case.
 
-    Units are rows with verdict, gold and cluster. The sensitivity is NaN with a note if there are
+    A unit is a row with verdict, gold and cluster. The sensitivity is NaN with a note if there are
     no gold passes, the specificity if there are no gold fails.
     """
     samples = []
@@ -329,7 +330,7 @@ def _bounded_by_source(
     notes: Sequence[str],
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Estimate a bounded mean per source; each verdict and the gold after it form one dict."""
+    """Estimate a bounded mean per source; return one dict for each pair of verdict and gold."""
     decided = [(table[table[source].notna()], source) for table, source in sources]
     samples = [(table[source], table["cluster"], None) for table, source in decided]
     intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
@@ -356,7 +357,7 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
 
 
 def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: float) -> Interval:
-    """Compute the prediction-powered delta; unpaired if no case has gold under both conditions."""
+    """Compute the prediction-powered delta, without pairs if no case has gold under both."""
     if why := unrecorded([side, base]):
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
     pairs = pairs[pairs["verdict"].notna()]
@@ -393,13 +394,13 @@ def _divided_by_youden(
     bounds: tuple[float, float],
     n: float,
 ) -> Interval:
-    """Compute the interval of an estimate that results from dividing the naive one by Youden's J.
+    """Compute the interval of a corrected estimate, which is the naive one divided by Youden's J.
 
-    The distance from the estimate to a limit combines two distances as the root of their summed
-    squares: the distance of the naive estimate to its limit, divided by J, and one for the
-    uncertainty of the error rates. ``moved`` holds the absolute derivatives of the estimate with
-    respect to sensitivity and specificity, times J. For their variance, both rates are shrunk as in
-    Lang and Reiczigel, so that neither is treated as certain.
+    The distance from the estimate to a limit has two parts, combined as the root of their summed
+    squares. One is the distance of the naive estimate to its limit, divided by J. The other comes
+    from the uncertainty of the error rates. ``moved`` holds the absolute derivatives of the
+    estimate with respect to sensitivity and specificity, times J. For the variance of these two
+    rates, both are shrunk as in Lang and Reiczigel, so that neither is treated as certain.
     """
     j, variance = errors.j, 0.0
     for error_rate, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
@@ -422,18 +423,18 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Compute the effective number of labels of an error rate, from one per case up to all."""
-    # without spread, how far labels of a case depend on each other is unknown: count a case as one
+    """Compute the effective number of labels of a rate: at least one per case, at most all."""
+    # Without spread, the dependence within cases is unknown: assume that each case is one label.
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
     effective = spread / rate.se**2 if spread > 0 and rate.se > 0 else least
     return min(max(effective, least), rate.n)
 
 
 def difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
-    """Compute ``first`` minus ``second``, two corrected rates; NaN if one has no limits."""
+    """Compute the difference of two corrected rates, first - second; NaN if one has no limits."""
     difference = first.minus(second)
     if math.isnan(difference.low):
-        # the reason is in the note of the rate without limits; the other note would mislead
+        # keep only the note of the rate without limits, because the other note would mislead
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
         reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)
@@ -448,7 +449,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
 
 
 def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) -> Interval:
-    """Compute the Rogan-Gladen delta: the naive delta over a Youden's J pooled over conditions."""
+    """Compute the Rogan-Gladen delta: the naive delta divided by a J pooled over conditions."""
     label = "Rogan-Gladen pooled"
     if math.isnan(errors.j) or math.isnan(naive.low):
         reason = errors.sensitivity.note or errors.specificity.note or naive.note

@@ -1,4 +1,4 @@
-"""Measurement of copying: how much of a text repeats the words of its skill."""
+"""Measurement of copying: how far a text repeats the words of its skill."""
 
 import lazy_loader as lazy
 

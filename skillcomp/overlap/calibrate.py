@@ -1,8 +1,8 @@
 """Calibration of the overlap rule: the n-gram length from which a shared n-gram means copying.
 
-A candidate is an n-gram length with a rule. A text is flagged if it shares any n-gram, or if the
-share of its n-grams that are shared reaches a cut. A candidate is evaluated by its sensitivity
-among passages that copy, and by its false flags under each null, that is, among texts that are
+A candidate is an n-gram length with a rule: flag a text if it shares any n-gram, or if the share of
+its n-grams that are shared reaches a cut. A candidate is evaluated by its sensitivity among
+passages that copy, and by its false flags under each null. A null is a class of texts that are
 known not to copy.
 """
 
@@ -40,8 +40,8 @@ COLUMNS = {
     **{"chosen": "bool", "method": "str", "note": "str"},
 }
 N_SPLITS, N_REPEATS = 5, 10  # folds and repeats of the nested cross-validation
-FEW_UNITS = 10  # with fewer documents or cases, a bootstrap understates the uncertainty
-BLOCK = 250  # resamples per batch, to limit memory
+FEW_UNITS = 10  # fewer documents or cases are too few for a bootstrap
+BLOCK = 250  # resamples per batch; limits memory
 
 
 def calibrate(
@@ -61,21 +61,21 @@ def calibrate(
 ) -> pd.DataFrame:
     """Estimate the n-gram length from which a shared n-gram means copying.
 
-    Copies are passages that were written by copying. By default, two nulls show what texts share
-    without copying: answers without the skill (by coincidence) and passages written fresh from
-    understanding (by honest use of the technical terms). The limit on false flags applies under
-    each null.
+    Copies are passages that were written by copying. Nulls are texts that do not copy. By default
+    there are two nulls: answers without the skill, which share n-grams by coincidence, and passages
+    written fresh from understanding, which share technical terms. The limit on false flags applies
+    under each null.
 
     Parameters
     ----------
     shared : pandas.DataFrame
-        Scored attempts, as returned by :func:`score`. The lengths n in this frame are those to
-        choose from.
+        Scored attempts, as returned by :func:`score`. The calibration chooses among the lengths n
+        in this frame.
     attempts : pandas.DataFrame
         The attempts that were scored, or a selection of them. Rows of ``shared`` for other attempts
         are ignored.
     passages : pandas.DataFrame
-        A passages frame: passage_id, skill, document, level, text. Passages are scored here, as by
+        A passages frame: passage_id, skill, document, level, text. Passages are scored as by
         :func:`score`, which leaves out n-grams of a passage's question.
     skills : mapping of str to Skill or str
         As in :func:`score`.
@@ -84,16 +84,16 @@ def calibrate(
     nulls : str or sequence of str
         Levels of the passages, or conditions of the attempts, that are not copies.
     max_false_flags : float, default 0.05
-        Limit: largest rate of flagged texts that is allowed under each null.
+        Largest rate of flagged texts that is allowed under each null.
     by : str or sequence of str, default ()
         ``"skill"`` calibrates each skill separately.
     tokenizer : callable, optional
-        As in :func:`score`; it must be the one that scored the attempts.
+        As in :func:`score`. It must be the tokenizer that scored the attempts.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Number of resamples (at least 1) of documents and cases, for the intervals of the choice and
-        of the AUC, and seed of the random generator.
+        Number of resamples of documents and cases (at least 1), and seed of the random generator.
+        They serve the intervals of the chosen n and of the AUC.
 
     Returns
     -------
@@ -101,51 +101,57 @@ def calibrate(
         Long table with one row per ``by``, rule, n and measure.
 
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
-        n : Int64, number of tokens in an n-gram (the number of texts is ``n_texts``)
-        cut : float64, for ``share``: the preferred cut for this n (see Notes). There is no row if
-            no cut that keeps the limit finds a copy
+        n : Int64, number of tokens in an n-gram
+        cut : float64, the preferred cut for this n (see Notes); only for ``share``. If no cut that
+            keeps the limit finds a copy, there are no such rows
         measure : str
-            ``sensitivity`` among the copies; ``specificity`` among the passages of the nulls;
-            ``false_flags_<null>`` for each null (if the upper limit of its interval exceeds
-            ``limit``, the note has the number of clean texts needed to bring it down);
-            ``false_flags_<null>_at_answer_length``, the same rate extrapolated from short passages
-            to texts as long as the answers; ``flagged_<name>`` for every other level and condition,
-            for which it is unknown whether texts copy; ``auc`` of the share; ``nested_...``, the
-            rates if candidates are evaluated on documents and cases that were not used to choose
-            them, without the folds in which no candidate kept the limit; ``chosen_n_<null>``, the n
-            chosen under one null alone; ``chosen_n``, the n chosen under all nulls.
+            ``sensitivity``: share of the copies that are flagged.
+            ``specificity``: share of the null passages that are not flagged.
+            ``false_flags_<null>``: share of the texts of a null that are flagged. If the upper
+            limit of its interval exceeds ``limit``, the note states how many clean texts would be
+            needed.
+            ``false_flags_<null>_at_answer_length``: this rate extrapolated from short passages to
+            texts as long as the answers.
+            ``flagged_<name>``: share of flagged texts of any other level or condition, for which it
+            is unknown whether texts copy.
+            ``auc``: area under the ROC curve of the share.
+            ``nested_...``: the rates on documents and cases that were not used to choose the
+            candidate. Folds in which no candidate kept the limit are left out.
+            ``chosen_n_<null>``: the n chosen under one null alone.
+            ``chosen_n``: the n chosen under all nulls.
         estimate, ci_low, ci_high, ci_level : float64, the measure with its interval
-        n_texts, n_clusters : float64, number of texts, and of their documents or cases
+        n_texts, n_clusters : float64, numbers of texts and of their documents or cases
         limit : float64, the limit on false flags; NaN in rows to which it does not apply
-        chosen : bool, True in exactly one row (per ``by``), which has the measure ``chosen_n`` and
-            the chosen n, rule and cut. Its interval is the range of n over resamples, widened by
-            0.5 on each side. The row is NaN with a note if no candidate keeps the limit. It has no
-            interval if a class has fewer than 10 documents or cases, because resamples of so few
-            hardly change the choice.
-        method, note : str, method of the interval, and what to know about the row
+        chosen : bool, True in the row with the measure ``chosen_n``, one per ``by``
+            This row has the chosen n, rule and cut. Its interval is the range of n over resamples,
+            widened by 0.5 on each side. The row is NaN with a note if no candidate keeps the limit.
+            It has no interval if a class has fewer than 10 documents or cases, because resamples of
+            so few hardly change the choice.
+        method, note : str, method of the interval, and a caution or reason
 
     Raises
     ------
     FrameError
-        If a level, condition or column is missing, ``shared`` is empty, has none of the attempts or
-        has one of them twice, ``by`` names a column other than ``skill``, or a number is out of
-        range.
+        If a level, condition or column is missing; if ``shared`` is empty, has none of the attempts
+        or has an attempt twice; if ``by`` names a column other than ``skill``; or if a number is
+        out of range.
 
     See Also
     --------
-    flag : Apply the chosen rule to verdicts.
-    skillcomp.plots.threshold : Draw the calibration.
+    flag : Marks the verdicts on answers that copy by the chosen rule.
+    skillcomp.plots.threshold : Draws the calibration.
 
     Notes
     -----
     The chosen candidate is the most sensitive of those that keep the limit under every null. If
-    several tie, ``any`` comes before ``share``. Among ``any`` candidates the longest n-gram is
-    preferred, because it flags least; among ``share`` candidates the lowest rate under the worst
-    null, then the longest n-gram, then the middle of the remaining cuts, which is farthest from
-    both classes. The cut for each n is chosen in the same way.
+    several tie, ``any`` is preferred to ``share``. Among tied ``any`` candidates, the longest
+    n-gram is preferred, because it flags least. Among tied ``share`` candidates, the one with the
+    lowest rate under its worst null is preferred, then the one with the longest n-gram, then the
+    middle of the remaining cuts, which is farthest from both classes. The cut for each n is chosen
+    in the same way.
 
-    Passages are clustered by document (a skill and topic), attempts by case. Extrapolation to
-    another length assumes the same chance of a match at every position of a text.
+    Passages are clustered by document (a skill and topic), attempts by case. The extrapolation to
+    answer length assumes the same chance of a match at every position of a text.
 
     References
     ----------
@@ -183,7 +189,7 @@ def settings_of(
         if not as_names(names):
             raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
     check_settings("overlap.calibrate", 0.95, n_resamples, seed)
-    if seed >= 2**31:  # the limit of KFold's generator
+    if seed >= 2**31:  # the limit of KFold
         raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
     limit = _in_range(max_false_flags, "max_false_flags", low=0.0, allowed="0 to below 1")
     level = _in_range(ci_level, "ci_level", low=1e-9, allowed="above 0 and below 1, as 0.95")
@@ -219,7 +225,7 @@ def _in_range(value: Any, name: str, *, low: float, allowed: str) -> float:
 
 
 def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
-    """Build the rows of `calibrate` for one sample; in one of them ``chosen`` is True."""
+    """Build the rows of `calibrate` for one sample, one of which is marked as chosen."""
     chooser = Chooser(sample, sample.nulls, settings.max_false_flags)
     ones = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
     chosen = int(chooser.choose(*ones)[0])
@@ -258,7 +264,7 @@ def _measure_row(
     about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
-    # column n is the length of the n-gram here, so the number of texts is in n_texts
+    # rename the number of texts to n_texts, because n is the length of the n-gram here
     estimate = row(measure, replace(value, note=join_notes(note, value.note)))
     return estimate | {"n_texts": value.n, "n": None, "limit": limit, "chosen": False} | about
 
@@ -271,7 +277,7 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
     sample : Sample
         Texts by class, with their flags under every candidate.
     settings : Settings
-        Settings, of which the limit and the confidence level are used.
+        Settings; only the limit and the confidence level are used.
     candidate : int
         Row number of the candidate in ``sample.candidates``.
 
@@ -304,7 +310,7 @@ def _flag_rate(settings: Settings, group: Group, values: NDArray[Any]) -> Interv
 def _false_flags(
     sample: Sample, settings: Settings, candidate: int, group: Group
 ) -> list[dict[str, Any]]:
-    """Build the rows with the false flags under one null, for passages also at answer length."""
+    """Build the row with the false flags under a null; for passages, also one at answer length."""
     flagged = _flag_rate(settings, group, group.flags[:, candidate])
     measure, limit = f"false_flags_{group.name}", settings.max_false_flags
     note = _texts_needed_note(flagged, settings)
@@ -317,7 +323,7 @@ def _false_flags(
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
-    """Note how many clean texts are needed; empty if the interval is below the limit."""
+    """Return a note on how many clean texts are needed to keep the limit; empty if it is kept."""
     limit = settings.max_false_flags
     if not np.isfinite(flagged.high) or flagged.high <= limit or not 0 < limit < 1:
         return ""
@@ -333,9 +339,9 @@ def _rate_at_answer_length(
 ) -> Interval:
     """Extrapolate a rate from short passages to texts of the length of the answers.
 
-    It is assumed that an n-gram is shared with the same chance at every position where it can
-    begin, so that P(flag) = 1 - exp(-chance x positions). The limits of the interval are
-    extrapolated in the same way.
+    An n-gram is assumed to be shared with the same chance at every position at which it can begin.
+    Then P(flag) = 1 - exp(-chance x positions). The limits of the interval are extrapolated in the
+    same way.
     """
     n = int(sample.candidates["n"].iloc[candidate])
     places = np.maximum(group.tokens - n + 1, 0.0)
@@ -362,7 +368,7 @@ def _rate_at_answer_length(
 
 
 def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
-    """Build the row of the area under the ROC curve by which the share separates copies."""
+    """Build the row with the area under the ROC curve of the share, for copies against nulls."""
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
     labels = np.repeat([1, *[0] * len(clean)], [len(g.units) for g in groups])
@@ -379,7 +385,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
 def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
 ) -> list[dict[str, Any]]:
-    """Evaluate the choice by repeated cross-validation on documents and cases not used for it."""
+    """Evaluate the choice by repeated cross-validation on documents and cases held out from it."""
     few = min(sample.n_documents, *([sample.n_cases] if sample.n_cases else []))
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
     method = f"nested cross-validation, {N_SPLITS} folds of documents and of cases, "
@@ -403,7 +409,7 @@ def _nested_validation(
 def _held_out_flags(
     sample: Sample, settings: Settings, chooser: Chooser
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
-    """Count how often each text of each group was flagged, and evaluated, while held out.
+    """Count how often each text of each group was held out, and how often it was then flagged.
 
     The third result is the number of folds in which no candidate kept the limit.
     """
@@ -469,7 +475,7 @@ def _choice_row(
         low, high = np.quantile(again, [tail, 1 - tail], method="inverted_cdf")
     if resampled.size < picked.size:
         words.append(f"{picked.size - resampled.size} resamples in which nothing kept the limit")
-    # n is a whole number, so 0.5 is added on each side; otherwise the interval could have width 0
+    # Widen by 0.5 on each side: n is a whole number, so the interval could have width 0.
     value = Interval(
         float(chooser.n[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=level,
         method=method, n=float(sum(len(g.units) for g in chooser.groups)),
@@ -493,7 +499,7 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
 
 
 def _few_units_note(chooser: Chooser) -> str:
-    """Return a note on the class with the fewest units if these are too few for a bootstrap."""
+    """Return a note on the class with the fewest units if they are too few for a bootstrap."""
     counts = [len(np.unique(group.units)) for group in chooser.groups]
     fewest = int(np.argmin(counts))
     if counts[fewest] >= FEW_UNITS:

@@ -14,13 +14,13 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
-MAX_CUTS = 200  # largest number of cuts of the share that are tried for each n
-TIE = 1e-12  # rates that differ by less count as equal
+MAX_CUTS = 200  # largest number of cuts of the share to try for each n
+TIE = 1e-12  # rates that differ by less than this count as equal
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Checked arguments of a calibration."""
+    """Checked arguments of `calibrate`."""
 
     positive: tuple[str, ...]
     nulls: tuple[str, ...]
@@ -37,13 +37,13 @@ class Group:
     Attributes
     ----------
     name : str
-        ``positive``, or the name of a level or condition.
+        ``positive``, or the name of the level or condition.
     passages : bool
         True for passages (units are documents), False for attempts (units are cases).
     flags : ndarray of bool, shape (texts, candidates)
         Whether each candidate flags the text.
     share : ndarray of float, shape (texts, lengths)
-        Share of the n-grams of each text that are shared, for each length.
+        For each text and length, the share of its n-grams that are shared.
     units : ndarray of int, shape (texts,)
         Code of the document or case of each text.
     tokens : ndarray of float, shape (texts,)
@@ -72,11 +72,12 @@ class Sample:
     positive : Group
         Passages that copy.
     nulls, others : tuple of Group
-        The nulls, to which the limit applies, and every other level or condition.
+        The nulls, to which the limit applies, and the groups of every other level or condition.
     n_documents, n_cases : int
-        Number of documents that passages belong to, and of cases that attempts belong to.
+        Number of documents of the passages, and number of cases of the attempts.
     answer_tokens : float
-        Median number of content tokens of the answers outside the nulls; NaN if there are none.
+        Median number of content tokens of the answers that belong to no null; NaN if there are
+        none.
     """
 
     candidates: pd.DataFrame
@@ -89,7 +90,7 @@ class Sample:
     answer_tokens: float
 
     def n_units(self, group: Group) -> int:
-        """Return the number of documents if the group has passages, otherwise that of cases."""
+        """Return the number of documents (for passages) or of cases (for attempts)."""
         return self.n_documents if group.passages else self.n_cases
 
 
@@ -101,7 +102,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     shared : pandas.DataFrame
         Rows of :func:`skillcomp.overlap.score` for attempts and passages together.
     settings : Settings
-        Settings that name the levels that copy, and the levels or conditions that are nulls.
+        Settings with the levels that copy, and the levels or conditions that are nulls.
 
     Returns
     -------
@@ -111,7 +112,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     Raises
     ------
     FrameError
-        If the settings name a level or condition that no text has, or one as positive and null.
+        If no text has a level or condition in the settings, or if one is both positive and a null.
     """
     names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
     scored = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
@@ -119,7 +120,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     scored = scored.assign(
         text=scored["passage_id"].where(scored["kind"].eq("passage"), scored["attempt_id"]),
         any=scored["any_shared"].astype("float64"),
-        # a text that is too short for an n-gram shares none
+        # too short for an n-gram: shares none
         share=scored["share"].fillna(0.0),
     )
     keys = ["kind", "name", "text"]
@@ -200,9 +201,10 @@ class Chooser:
     """Choice of a candidate, for given weights of documents and cases.
 
     The preferred candidate is the most sensitive of those that keep the limit on false flags under
-    every null. If several tie, ``any`` comes before ``share``. Among ``any`` candidates the longest
-    n is preferred; among ``share`` candidates the lowest rate under the worst null, then the
-    longest n, then the middle of the remaining cuts.
+    every null. If several tie, ``any`` is preferred to ``share``. Among tied ``any`` candidates,
+    the one with the longest n is preferred. Among tied ``share`` candidates, the one with the
+    lowest rate under its worst null is preferred, then the one with the longest n, then the middle
+    of the remaining cuts.
     """
 
     def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
@@ -213,7 +215,7 @@ class Chooser:
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
-        """Compute the flagged share of each group: one row per row of weights, by candidate."""
+        """Compute the flagged share of each group, by row of weights and candidate."""
         rates = []
         for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
             weights = documents if group.passages else cases
@@ -226,8 +228,8 @@ class Chooser:
     ) -> NDArray[np.intp]:
         """Return the preferred candidate for each row of weights.
 
-        The result is -1 if no candidate that keeps the limit finds a copy. `among` marks the
-        candidates to choose from, by default all.
+        It is -1 if no candidate that keeps the limit finds a copy. `among` marks the candidates to
+        choose from; by default all are.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)
@@ -237,7 +239,7 @@ class Chooser:
         gain = np.where(allowed, sensitivity, -1.0)
         usable = gain.max(axis=1) > 0
         tied = gain >= gain.max(axis=1, keepdims=True) - TIE
-        # argmax takes the first of tied candidates, which is the longest n because of their order
+        # argmax takes the first tied candidate, which has the longest n because of their order
         picked = np.argmax(tied & self.is_any, axis=1)
         by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
         if by_share.size:
@@ -245,7 +247,7 @@ class Chooser:
         return np.where(usable, picked, -1)
 
     def at_the_end(self, chosen: int) -> str:
-        """Return a note if the longest n was chosen although shorter ones do equally well."""
+        """Return a note if the longest n was chosen, but shorter ones do equally well."""
         if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
             return ""
         sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)

@@ -1,4 +1,4 @@
-"""N-grams that texts share with their skill: counts, flags by the calibrated rule, ROC curves."""
+"""N-grams that texts share with their skill: counts, flags by a calibrated rule, and ROC curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS = {
     **dict.fromkeys(("attempt_id", "passage_id", *CASE, "condition"), "str"),
     **{"repeat": "Int64", "document": "str", "level": "str"},
 }
-# dtypes of the columns that are read from scored texts, a calibration and verdicts
+# dtypes of the columns that are read from scored texts, calibrations and verdicts
 _KNOWN = {
     **_KEYS,
     **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
@@ -46,17 +46,17 @@ def score(
     """Count the n-grams that each text shares with its skill, for every length of n-gram.
 
     Each answer or passage is compared with the whole SKILL.md of its skill, even if the skill was
-    not loaded (baseline, placebo); such rows show what is shared by coincidence. Nothing is
+    not loaded, as in the baseline. Such rows show what is shared by coincidence. Nothing is
     averaged.
 
     Parameters
     ----------
     texts : pandas.DataFrame
-        Attempts (attempt_id, skill, case_id, condition, answer) or passages (passage_id, skill,
-        level, text, and optionally the question that the passage answers); other columns of the
-        two contracts may be missing.
+        Attempts with attempt_id, skill, case_id, condition and answer, or passages with passage_id,
+        skill, level, text and optionally question. Other columns of the two contracts may be
+        missing.
     skills : mapping of str to Skill or str
-        Record of each skill, or the text of its SKILL.md as loaded, by slug.
+        By slug, the record of each skill or the text of its SKILL.md as loaded.
     cases : pandas.DataFrame, optional
         A cases frame (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is
         False.
@@ -64,8 +64,8 @@ def score(
         Lengths of n-grams, in content tokens.
     exclude_prompt : bool, default True
         Whether to leave out shared n-grams that also occur in the prompt, because an answer may
-        repeat its question. The prompt of an attempt is that of its case, the prompt of a passage
-        its ``question``; for a passage without a question every shared n-gram counts.
+        repeat its question. The prompt of an attempt is that of its case. The prompt of a passage
+        is its ``question``; without a question, every shared n-gram counts.
     tokenizer : callable, optional
         Function that splits a str into a list of tokens; by default `skillcomp.ngrams.tokenize`.
 
@@ -75,20 +75,20 @@ def score(
         One row per text and n, with texts in the given order and n ascending.
 
         kind : str, ``attempt`` or ``passage``
-        attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`,
-            NA for a column that texts of this kind do not have
+        attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`
+            NA if texts of this kind do not have the column
         n : int64, number of tokens in an n-gram
         any_shared : boolean, whether any n-gram is shared
         n_shared : Int64, number of distinct n-grams that are shared
         n_distinct : Int64, number of distinct n-grams of the text, including those of the prompt
         share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
-        longest_run : Int64, number of tokens in the longest run of tokens that is shared, the same
-            for every n; 0 if no token is shared
-        longest_text : str, the first run of this length as written in the text, with the small
-            words and punctuation between its tokens; empty if no token is shared
+        longest_run : Int64, number of tokens in the longest shared run of tokens
+            The same for every n; 0 if no token is shared
+        longest_text : str, the first run of this length as written in the text
+            With the small words and punctuation between its tokens; empty if no token is shared
         n_tokens : Int64, number of content tokens of the text
 
-        If the answer is missing, any_shared and all columns after it are NA.
+        Without an answer, any_shared and all columns after it are NA.
 
     Raises
     ------
@@ -100,13 +100,13 @@ def score(
     Notes
     -----
     Longer texts share more by chance, and every honest text about a subject shares its technical
-    terms: interpret `any_shared` and `share` only in comparison with a null.
-    A text that shares an n-gram also shares shorter ones, unless the prompt is excluded: the
-    shorter n-grams may all occur in the prompt.
-    Matching is exact (see `skillcomp.ngrams.match`) and takes time linear in the texts.
+    terms. Interpret `any_shared` and `share` therefore only in comparison with a null. A text that
+    shares an n-gram also shares the shorter n-grams inside it, except those that occur in an
+    excluded prompt. Matching is exact (see `skillcomp.ngrams.match`); its time is proportional to
+    the length of the texts.
 
-    With your own tokenizer, `longest_text` is found by searching the text for the tokens in order.
-    If the text does not contain them (because they are stems), it is the tokens joined by blanks.
+    With your own tokenizer, the text is searched for the tokens of `longest_text` in order. If it
+    lacks one, because tokens are stems, for example, `longest_text` is the tokens joined by blanks.
 
     References
     ----------
@@ -182,7 +182,7 @@ def _checked_lengths(ngram: Iterable[int] | int) -> Ints:
 def _skill_of_texts(
     skill_column: pd.Series, skills: Mapping[str, Skill | str]
 ) -> tuple[list[str], Ints]:
-    """Return the slugs of the skills, and for each text the position of its skill among them."""
+    """Return the slugs of the skills, and the position of each text's skill among them."""
     if not isinstance(skills, Mapping):
         raise FrameError(
             f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill or text, "
@@ -212,7 +212,7 @@ def _skill_text(skill: Skill | str, slug: str) -> str:
 def _prompts_of_answers(
     frame: pd.DataFrame, cases: pd.DataFrame | None, kind: str
 ) -> tuple[list[str], Ints | None]:
-    """Return the distinct prompts, and for each text the position of its prompt among them."""
+    """Return the distinct prompts, and the position of each text's prompt among them."""
     if kind == "passage":
         return _questions_of_passages(frame)
     if cases is None:
@@ -275,7 +275,7 @@ def _row_per_length(
     )
 
 
-# Checks of arguments that the functions of this package share
+# Checks of arguments, for all functions of this package
 
 
 def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -316,7 +316,7 @@ def require_one_row_per_attempt(shared: pd.DataFrame, *, what: str) -> None:
 
 
 def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.DataFrame:
-    """Mark the verdicts on answers that copy according to the calibrated rule; keep all rows.
+    """Mark the verdicts on answers that copy by the calibrated rule; keep all rows.
 
     Parameters
     ----------
@@ -325,22 +325,23 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     shared : pandas.DataFrame
         Scored attempts, as returned by :func:`score`, with the chosen n among its lengths.
     cut : pandas.DataFrame
-        A calibration, as returned by :func:`calibrate`. The rule in its ``chosen`` row is applied
-        (in one row per skill if calibrated by skill).
+        A calibration, as returned by :func:`calibrate`. The rule in its ``chosen`` row is applied.
+        A calibration by skill has one such row per skill.
 
     Returns
     -------
     pandas.DataFrame
-        The verdicts with two more boolean columns: ``copied`` (NA for an attempt that was not
-        scored or has no answer) and ``passed_own_words`` (True if passed and not copied, False if
-        the verdict is a FAIL or the answer copies, otherwise NA).
+        The verdicts with two more boolean columns. ``copied`` is True if the answer copies; NA if
+        the attempt was not scored or has no answer. ``passed_own_words`` is True if the verdict is
+        a PASS and the answer does not copy, False if the verdict is a FAIL or the answer copies,
+        otherwise NA.
 
     Raises
     ------
     FrameError
-        If a column is missing, ``passed`` is not boolean, no row of ``cut`` is chosen or the
-        chosen row has no n, ``shared`` lacks the chosen n or has an attempt twice for one n, or no
-        verdict is about an attempt in ``shared``.
+        If a column is missing or ``passed`` is not boolean; if no row of ``cut`` is chosen, or the
+        chosen row has no n; if ``shared`` lacks the chosen n or has an attempt twice for one n; or
+        if no verdict is about an attempt in ``shared``.
     """
     checked = checked_columns(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
     passed = checked["passed"]
@@ -372,7 +373,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Return n, rule and cut of the chosen rows, and skill if calibrated by skill."""
+    """Return n, rule and cut of the chosen rows; also skill if the calibration is by skill."""
     cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():
@@ -411,10 +412,11 @@ def roc(
     Returns
     -------
     pandas.DataFrame
-        One row per n and per cut at which a curve bends, strictest cut first: n, cut (a text is
-        flagged if its share is at least the cut; the first cut is infinite), true_positive_rate,
-        false_positive_rate, recall (equal to the true positive rate), precision (NaN if nothing is
-        flagged), prevalence (share of copies among the passages).
+        One row per n and cut at which a curve bends, the strictest cut first. A text is flagged if
+        its share is at least ``cut``; the first cut is infinite. Further columns:
+        ``true_positive_rate``, ``false_positive_rate``, ``recall`` (equal to the true positive
+        rate), ``precision`` (NaN if nothing is flagged) and ``prevalence`` (share of copies among
+        the passages).
 
     Raises
     ------
@@ -423,8 +425,8 @@ def roc(
 
     Notes
     -----
-    The points have no intervals; for rates with intervals use :func:`skillcomp.overlap.calibrate`.
-    A passage that is too short for an n-gram counts as sharing none.
+    The points have no intervals. For rates with intervals use :func:`skillcomp.overlap.calibrate`.
+    A passage that is too short for an n-gram counts as one with share 0.
     """
     columns = ["kind", "level", "n", "any_shared", "share"]
     shared = checked_columns(shared, columns, what="overlap.roc: shared")
