@@ -233,7 +233,7 @@ def plain(value: Any, *, width: int | None = None) -> str:
     r"""Turn any value into text that matplotlib shows literally.
 
     Labels may come from a model's answer. Therefore dollar signs are escaped, line breaks and
-    control characters become blanks, characters without a glyph become U+FFFD. Text longer than
+    control characters become blanks, and characters without a glyph become U+FFFD. Text longer than
     ``width`` ends in an ellipsis.
 
     >>> plain("costs $5\nor $6", width=14)

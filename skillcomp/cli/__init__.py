@@ -238,7 +238,7 @@ def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
 
 
 def _parse_parameters(settings: list[str]) -> dict[str, object]:
-    """Parse settings NAME=VALUE as YAML; a value other than a scalar or list stays text."""
+    """Parse settings NAME=VALUE as YAML; a value that is neither scalar nor list stays text."""
     import yaml
 
     parameters: dict[str, object] = {}

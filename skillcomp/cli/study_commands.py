@@ -208,7 +208,7 @@ def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
 
 @contextmanager
 def warnings_as_notes(store: RunStore, again: str = "The same command") -> Iterator[None]:
-    """Print warnings as notes when they occur; after Ctrl-C, print how to resume and exit."""
+    """Print warnings as notes when they occur; after Ctrl-C, print how to resume, then exit."""
     from tqdm.auto import tqdm
 
     def show(message: Warning | str, *_: object, **__: object) -> None:

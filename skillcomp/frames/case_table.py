@@ -356,7 +356,7 @@ def claim(
 
 
 def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
-    """Add the note of :func:`claim` to an interval; make it NaN if that note is ``ONE_SKILL``.
+    """Add the note of :func:`claim` to an interval; without a claim, make the interval NaN.
 
     An interval without cases gets the note ``nothing`` instead. The notes ``more`` are added only
     to an interval with an estimate.

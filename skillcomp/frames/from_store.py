@@ -490,7 +490,7 @@ def _short_hash(texts: Iterable[str]) -> str:
 
 
 def passages(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read passages labelled by construction with their degree of copying, one row per passage.
+    """Read passages with a known degree of copying, one row per passage.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ def _n_lines(buffer: pa.Buffer) -> int:
 
 
 def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read a rejected file without blank lines and unknown keys; raise if that fails, too."""
+    """Read again a file that Arrow rejected; this time leave out blank lines and unknown keys."""
     lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
     if not lines:
         return schema(name).empty_table() if name in RECORDS else pa.table({})

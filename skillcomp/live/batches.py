@@ -279,7 +279,7 @@ class Batches:
             return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(6),  # the first try included
+            stop=tenacity.stop_after_attempt(6),  # counts the first try, too
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
@@ -389,7 +389,7 @@ class Batches:
             usd = batch_cost(self.agent, body)
             if self.stop.reason or (reserved := self.budget.reserve_now(usd)) is None:
                 break
-            length = len(json.dumps(body)) + 100  # 100 for the name of the request and brackets
+            length = len(json.dumps(body)) + 100  # plus name of the request and brackets
             is_full = len(requests) >= self.limits.max_requests
             if sent is not None and (is_full or size + length > self.limits.max_bytes):
                 yield sent, requests
@@ -468,7 +468,7 @@ class Batches:
         await self._collect_all(ready, earlier=True)
 
     async def _find_batch(self, sent: Sent) -> str | None:
-        """Return the name that the service gave a recorded batch; None if it never arrived."""
+        """Return the name that the service gave a recorded batch; None if it never got the batch."""
         newest = sent.before.newest if sent.before else None
         listed, has_newest = await self._call_or_raise(
             lambda: self._service.newer_than(newest), "batches cannot be listed"
@@ -575,7 +575,7 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the listed batches may be all of a workspace that was empty before `sent`."""
+    """Return whether the workspace may have been empty before `sent`, given the batches in it."""
     if sent.before is None:
         return True  # nothing is known about earlier batches
     if sent.before.newest is not None:

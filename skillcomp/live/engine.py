@@ -1,4 +1,4 @@
-"""The engine of all stages: send a prompt for each open job, alone or in a batch, and record."""
+"""The engine of all stages: send a prompt for each open job, alone or in a batch, and record it."""
 
 from __future__ import annotations
 
@@ -479,7 +479,7 @@ class Judging(Engine[J]):
 
     async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
         """Do the pending jobs out of `n` jobs; return how many are still open."""
-        # do jobs with stored replies first: they cost nothing more, while the budget may end later
+        # do jobs with stored replies first: they cost nothing, and the budget may end later
         pending.sort(key=lambda job: not self.replies.get(job.key))
         with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:
             return len(await self.do_all(pending, purpose if self.options.limits else None))

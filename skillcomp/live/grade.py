@@ -73,8 +73,8 @@ def grade(
         ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on
         them go to the table ``gold_verdicts``, apart from the verdicts of the study.
     min_gold_agreement : float, optional
-        Minimum share of the gold labels with which a grader must agree. A grader below it does not
-        grade the study.
+        Minimum share of the gold labels with which a grader must agree. A grader with a
+        lower share does not grade the study.
     budget_usd : float, optional
         Maximum cost of all gradings of this store in dollars, including earlier gradings.
     seed : int, default 0
@@ -344,7 +344,7 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
 
 
 def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
-    """Return the items for a grader; its own ``checks_of``, if there is one, chooses the checks."""
+    """Return the items for a grader; if it has a method ``checks_of``, that chooses the checks."""
     of = getattr(grader, "checks_of", None)
     if of is None:
         return {name: item for name, item in items.items() if item.attempt.status == "ok"}

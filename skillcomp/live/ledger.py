@@ -353,7 +353,7 @@ class Budget:
         return usd
 
     async def reserve(self, estimate: float) -> float | None:
-        """Wait until an estimated cost fits, reserve and return it; None if it will never fit."""
+        """Wait until the budget has room for a cost; reserve and return it, or None if too high."""
         async with self._changed:
             while (reserved := self.reserve_now(estimate)) is None:
                 if self.exhausted or not self._n_running:

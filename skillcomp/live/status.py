@@ -270,9 +270,9 @@ def errors(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per reason: ``stage`` (run, grade or compare), ``name`` (agent or grader),
-        ``round`` (of a grader, otherwise NA), ``reason`` (the message; of messages that differ only
-        in numbers, the first), ``n`` (number of tries with it), ``first`` (attempt of the first
-        such try). Tries are left out if their cell, grading or comparison has a result.
+        ``round`` (of a grader, otherwise NA), ``reason`` (the message; messages that differ
+        only in numbers count as one), ``n`` (number of tries with this reason), ``first`` (attempt
+        of the first such try). Tries are left out if their cell, grading or comparison has a result.
     """
     counts: dict[tuple[str, str, int | None, str], list[Any]] = {}
     failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
@@ -345,7 +345,7 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 
 def writer(store: RunStore) -> str | None:
-    """Describe the process that, by the lock file, writes to a store; None if there is none."""
+    """Describe the process that writes to a store, as its lock file names it; None if none does."""
     who = json_or_none(store.path / journal.WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"

@@ -148,7 +148,7 @@ def _checked_target(target: str) -> str:
 
 
 class _Guest(Record):
-    """An agent or grader from outside this package; keys without a field are its arguments."""
+    """An agent or grader from outside this package; keys that are not fields are its arguments."""
 
     model_config = ConfigDict(extra="allow")
     group: ClassVar[Group] = "agents"

@@ -67,8 +67,8 @@ class TriggerSettings:
     program, model : str, str or None
         The program to ask, and its model; None leaves the choice of a model to the program.
     judge_program, judge_model : str or None
-        The program that judges by a rubric, and its model. Default: `program`, and `model` if both
-        programs are the same.
+        The program that judges by a rubric, and its model. By default `program` judges; it uses
+        `model` if both programs are the same.
     timeout_s, judge_timeout_s : float
         Time limit of a case that has none of its own, and of one judgement, in seconds.
     concurrency : int

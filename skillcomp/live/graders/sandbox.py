@@ -114,7 +114,7 @@ async def run_tests(
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
         # The limit counts all processes of a user, also those outside the run. A sandbox and a lent
-        # user start with none. A trusted run under any other user must add those that user has.
+        # user start with none. For a trusted run under any other user, add the running ones.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,

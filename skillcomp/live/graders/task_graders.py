@@ -66,7 +66,7 @@ class _TaskGrader(BaseGrader):
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict for each check that it judges; see `ComprehensionGrader.grade`."""
+        """Return one verdict for each check of its kind; see `ComprehensionGrader.grade`."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}

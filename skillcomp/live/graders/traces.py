@@ -328,7 +328,7 @@ _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("efficiency", "efficiency", "no needless commands, no loops"),
 )  # fmt: skip
 OVERALL = "rubric-overall"
-JUDGEMENT = "judge.json"  # name of the file in the folder of a case
+JUDGEMENT = "judge.json"  # file with the judgement, in the folder of a case
 # The judge does not see these files, so that it judges the run and does not repeat other grades.
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 RUBRIC_CHECKS = (
