@@ -468,7 +468,7 @@ class Batches:
         await self._collect_all(ready, earlier=True)
 
     async def _find_batch(self, sent: Sent) -> str | None:
-        """Return the name that the service gave a recorded batch; None if it never got the batch."""
+        """Return the name that the service gave a recorded batch; None if the batch is unknown."""
         newest = sent.before.newest if sent.before else None
         listed, has_newest = await self._call_or_raise(
             lambda: self._service.newer_than(newest), "batches cannot be listed"

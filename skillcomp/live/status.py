@@ -269,10 +269,10 @@ def errors(store: RunStore) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per reason: ``stage`` (run, grade or compare), ``name`` (agent or grader),
-        ``round`` (of a grader, otherwise NA), ``reason`` (the message; messages that differ
-        only in numbers count as one), ``n`` (number of tries with this reason), ``first`` (attempt
-        of the first such try). Tries are left out if their cell, grading or comparison has a result.
+        One row per reason: ``stage`` (run, grade or compare), ``name`` (agent or grader), ``round``
+        (of a grader, otherwise NA), ``reason`` (the message; messages that differ only in numbers
+        count as one), ``n`` (number of tries with this reason), ``first`` (attempt of the first
+        such try). Tries are left out if their cell, grading or comparison has a result.
     """
     counts: dict[tuple[str, str, int | None, str], list[Any]] = {}
     failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))

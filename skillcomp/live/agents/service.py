@@ -174,7 +174,7 @@ class CacheGate:
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:
-        """Wait until the gate is open for the prefix; the first call passes at once and opens it."""
+        """Wait until the gate is open for the prefix; the first call passes and opens it."""
         if not self.is_open(prefix):
             async with self._locks[prefix]:
                 if not self.is_open(prefix):

@@ -135,7 +135,8 @@ class Agreement:
     ----------
     n, n_agree, n_missing : int
         Number of labels with a verdict, number of those that agree with their verdict, and number
-        of labels without a verdict because the grader failed. `share` ignores labels without a verdict.
+        of labels without a verdict because the grader failed. `share` ignores labels without a
+        verdict.
     ci_low, ci_high : float
         Wilson's 95 % interval for `share`. It treats all labels as independent, although labels of
         the same answer are not.
