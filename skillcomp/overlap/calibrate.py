@@ -102,8 +102,8 @@ def calibrate(
 
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram
-        cut : float64, the preferred cut for this n (see Notes); only for ``share``. If no cut that
-            keeps the limit finds a copy, there are no such rows
+        cut : float64, the preferred cut for this n (see Notes); only for ``share``
+            If no cut that keeps the limit finds a copy, there are no such rows.
         measure : str
             ``sensitivity``: share of the copies that are flagged.
             ``specificity``: share of the null passages that are not flagged.

@@ -1,4 +1,4 @@
-"""Reliability of a grader: agreement with gold, consistency, drift, integrity of verdicts."""
+"""Reliability of a grader: agreement with gold, consistency, drift and integrity of verdicts."""
 
 import lazy_loader as lazy
 

@@ -1,4 +1,4 @@
-"""Consistency of a grader: verdicts of one version on the same answers, graded again."""
+"""Consistency of a grader: verdicts of one version on the same answers in several rounds."""
 
 from __future__ import annotations
 
@@ -46,31 +46,32 @@ def consistency(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame with its rounds (``frames.verdicts(store, round="all")``).
+        A verdicts frame with all rounds, as ``frames.verdicts(store, round="all")`` returns it.
     by : str or sequence of str, default ("grader",)
         Columns to group by; not ``round``, because rounds are compared.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Number of bootstrap resamples of cases for the chance-corrected coefficients, and seed.
+        Number of bootstrap resamples of cases and their seed, for the chance-corrected
+        coefficients.
 
     Returns
     -------
     pandas.DataFrame
-        Rows per ``by`` in the estimates shape, over the items (attempt x check) with verdicts in
-        two rounds or more:
+        Several rows per ``by``, with the estimates columns. An item is a check of an attempt; only
+        items with verdicts in two or more rounds count. The measures are:
 
-        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa`` (two rounds only),
-          ``krippendorff_alpha`` between rounds;
+        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa`` (only for two rounds) and
+          ``krippendorff_alpha``: agreement between rounds;
         - ``flip_rate``: share of items with different verdicts in different rounds;
-        - ``case_flip_rate``: the same share within each case, averaged over cases;
-        - ``attempt_flip_rate``: share of attempts with an outcome (whether every check passed)
-          that differs between rounds, among attempts with every check decided in every round;
+        - ``case_flip_rate``: the flip rate within each case, averaged over cases;
+        - ``attempt_flip_rate``: share of attempts that pass (every check passed) in one round but
+          not in another; only attempts with a verdict on every check in every round count;
         - ``pass_rate_change``: pass rate of the last round minus that of the first.
 
-        Extra column: n_rounds. NaN with a note if nothing was graded twice.
+        ``n_rounds`` is the number of rounds. NaN with a note if nothing was graded twice.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def consistency(
 
     Notes
     -----
-    Rates, raw agreement and the change have the interval of
+    Flip rates, raw agreement and the change have the interval of
     :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader may be
     wrong: see :func:`agreement`.
     """
@@ -134,7 +135,7 @@ def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:
 
 
 def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
-    # an attempt without a verdict on every check has no outcome in that round
+    # keep attempts with a verdict on every check in every round; others have no outcome
     full = wide.notna().all(axis=1).groupby(level=["cluster", "attempt_id"], sort=False).all()
     passed = wide.groupby(level=["cluster", "attempt_id"], sort=False).min()[full]
     if passed.empty:
@@ -163,7 +164,7 @@ def flip_rates(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame with its rounds.
+        A verdicts frame with all rounds.
     by : str or sequence of str, default ("grader",)
         As in :func:`consistency`.
     ci_level : float, default 0.95
@@ -172,9 +173,10 @@ def flip_rates(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, skill and case that was graded twice: the estimates columns (measure
-        ``flip_rate``, n counts items graded twice) and n_flipped. The interval is that
-        of ``bounded_mean`` with the checks of the case as independent, as the note says.
+        One row per ``by``, skill and case that was graded twice, with the estimates columns. The
+        measure is ``flip_rate``; ``n`` counts items graded twice. The interval is that of
+        :func:`skillcomp.stats.bounded.bounded_mean`, which takes the checks of the case as
+        independent, as ``note`` states. ``n_flipped`` counts the items that flipped.
 
     Raises
     ------

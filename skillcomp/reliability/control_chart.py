@@ -13,7 +13,7 @@ from skillcomp.frames.estimates import By, groups, listed, refuse_pooling, requi
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
 _TIMES = ("time", "graded_at")
-# dtypes (as pandas infers them) with an order in time; text is not among them
+# dtypes, as pandas infers them, that have an order in time; text has none
 _MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]
@@ -34,48 +34,53 @@ def chart(
     Parameters
     ----------
     gold_checks : pandas.DataFrame
-        One row per check with a gold label: ``error`` (true if grader and gold differ), or
-        ``passed`` and ``gold`` to compare. A missing value (the grader failed) does not change
-        the chart.
+        One row per check with a gold label. It has either ``error``, true if grader and gold
+        differ, or ``passed`` and ``gold``, which are compared. A missing value means that the
+        grader failed; it leaves the chart unchanged.
     p0, p1 : float
-        Tolerated error rate, and the higher one that should be detected quickly.
+        Tolerated error rate, and the higher rate that should be detected quickly.
     arl : float
-        Desired mean number of checks until a false alarm at ``p0``; it determines the limit.
+        Wanted mean number of checks until a false alarm at ``p0``; the limit is derived from it.
     by : str or sequence of str, default ()
-        Columns to group by, such as ``"grader"``: one chart per group.
+        Columns to group by, such as ``"grader"``; each group has its own chart.
     time : str, optional
-        Column of times, dates or numbers that gives the order; by default ``time``, else
-        ``graded_at``. Rows with equal times keep their order and rows without a time come last.
-        Without any times the rows are used in their order, with a note.
+        Column of times, dates or numbers that gives the order of the checks. By default ``time``
+        or, if it is missing, ``graded_at``. Rows with equal times keep their order, and rows
+        without a time come last. If there are no times, rows keep their order, with a note.
 
     Returns
     -------
     pandas.DataFrame
-        One row per check, in order: ``by``, check (number from 1), time (NaT if unknown), error,
-        cusum (value after the check), limit, alarm (true only at the check of the first alarm).
-        Constant within a stream: alarm_at (check of the alarm) and change_at (first check after
-        the chart was last at 0, the usual estimate of the time of the rise), both NA without an
-        alarm; alarm_time, arl_p0 and arl_p1 (exact mean number of checks from the start to an
-        alarm at either rate), p_false_alarm (exact probability of an alarm in a stream of this
-        length at ``p0``), method, note.
+        One row per check, in the order of the checks. ``check`` is its number, from 1. ``time`` is
+        NaT if unknown. ``error`` is the result of the check. ``cusum`` is the value of the chart
+        after it. ``alarm`` is true only at the first alarm.
+
+        The other columns are the same for all checks of a group. ``limit`` is the value at which
+        the chart alarms. ``alarm_at`` is the number of the check with the first alarm, and
+        ``alarm_time`` its time. ``change_at`` is the first check after the last value 0 before the
+        alarm, the usual estimate of when the rate rose. ``arl_p0`` and ``arl_p1`` are the exact
+        mean numbers of checks until an alarm at the two rates. ``p_false_alarm`` is the exact
+        probability of an alarm at ``p0`` in a stream of this length. ``method`` and ``note``
+        describe the chart. ``alarm_at``, ``alarm_time`` and ``change_at`` are missing without an
+        alarm.
 
     Raises
     ------
     FrameError
-        If columns are missing or have values that are not booleans or times (convert text with
-        ``pandas.to_datetime``), some times have a time zone and some have none, several graders or
-        streams would be pooled, ``0 < p0 < p1 < 1`` does not hold, or ``arl`` is not above 1.
+        If a column is missing or has values that are not booleans or times, only some times have a
+        time zone, several graders or streams would be pooled, ``0 < p0 < p1 < 1`` does not hold, or
+        ``arl`` is not above 1. Convert times that are text with ``pandas.to_datetime``.
 
     See Also
     --------
     skillcomp.plots.cusum : Draws the result.
-    skillcomp.simulate.gold_stream : A stream with a planted rise.
+    skillcomp.simulate.gold_stream : Simulates a stream with a rise.
 
     Notes
     -----
-    Bernoulli CUSUM with whole-number steps, so that its run length follows exactly from a finite
-    Markov chain. It assumes independent checks: use one check per attempt, otherwise alarms come
-    too early.
+    The chart is a Bernoulli CUSUM with whole-number steps, so that its run length can be computed
+    exactly from a finite Markov chain. It assumes independent checks. Use one check per attempt;
+    otherwise alarms come too early.
 
     References
     ----------
@@ -113,7 +118,7 @@ def chart(
 
 
 def _chart_limit(p0: float, p1: float, arl: float) -> int:
-    """Compute the limit of the chart; FrameError if no limit fits the settings."""
+    """Compute the limit of the chart; raise FrameError if no limit fits the settings."""
     try:
         up, down = cusum_steps(p0, p1)
         return cusum_limit(p0, up=up, down=down, arl=arl)
@@ -134,10 +139,10 @@ def _error_flags(frame: pd.DataFrame) -> pd.Series:
 
 
 def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
-    """Select the times that give the order of the rows; None if there are no times."""
+    """Return the times that give the order of the rows; None if there are no times."""
     if name is not None:
         require_columns(frame, [name], "reliability.chart: time")
-    # a verdicts frame has the column even if no time was recorded
+    # look for values, because a verdicts frame has the column even if no time was recorded
     there = [column for column in (_TIMES if name is None else [name]) if column in frame.columns]
     dated = [column for column in there if frame[column].notna().any()]
     if not dated:

@@ -1,4 +1,4 @@
-"""Drift between grader versions, on the same checks of the same answers."""
+"""Drift: differences between grader versions on the same checks of the same answers."""
 
 from __future__ import annotations
 
@@ -65,71 +65,74 @@ def drift(
 ) -> pd.DataFrame:
     """Estimate how the verdicts on the same checks change with the grader version.
 
-    Every other grader version is compared with the reference over the items (attempt x check)
-    that both decided. Items have equal weight; the case is the unit of evidence in every
-    interval and test, because checks of a case are not independent.
+    Every other grader version is compared with the reference. An item is a check of an attempt;
+    only items that both versions decided count. Items have equal weight, but the case is the unit
+    of evidence in every interval and test, because checks of a case are not independent.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame with the reference and at least one other version, one round of each.
+        A verdicts frame with one round of the reference and of at least one other version.
     gold : pandas.DataFrame, optional
-        A gold frame; it separates drift of sensitivity from drift of specificity.
+        A gold frame, which separates drift of sensitivity from drift of specificity.
     reference_grader : str or tuple of str
-        The grader that the others are compared with: its name, or name and version.
+        The grader with which the others are compared: its name, or name and version.
     by : str or sequence of str, default ()
-        Columns to group by, such as ``"check_kind"``; not those that name the grader.
+        Columns to group by, such as ``"check_kind"``. Columns that name the grader are not allowed.
     exclude_checks : str or sequence of str, default ()
-        Leave out checks with one of these texts in their id: ``"verbatim"`` for behaviours that a
-        grader could not check without the text of the skill.
+        Leave out checks with one of these texts in their id. For example, ``"verbatim"`` leaves out
+        behaviours that a grader could not check without the text of the skill.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Number of permutations of versions within cases for the p-value of Cochran's Q, and seed.
+        Number of permutations of versions within cases and their seed, for the p-value of Cochran's
+        Q.
 
     Returns
     -------
     pandas.DataFrame
-        Rows per ``by`` and compared grader and grader_version, in the estimates shape:
+        Several rows per ``by``, grader and grader_version (those of the compared version), with
+        the estimates columns. The measures are:
 
-        - ``pass_rate_change``: pass rate of the compared version minus that of the reference; its
-          p-value inverts the interval;
-        - ``sensitivity_change``: the same change among gold passes, and ``specificity_change``: the
-          change in the share failed among gold fails. Both are below 0 if the version is worse.
-          p_value is McNemar's mid-p with the flips of a case exchanged together; p_adjusted is
-          Holm's over these two measures;
-        - ``severity_shift``: logits, above 0 if more severe (passes fewer of the same items),
-          below 0 if more lenient; conditional logit (Rasch);
-        - ``cochran_q``: one row per ``by`` with three or more versions, grader NA: the statistic
-          and its p-value, with versions permuted within cases; no interval.
+        - ``pass_rate_change``: pass rate of the compared version minus that of the reference. The
+          p-value inverts the interval.
+        - ``sensitivity_change``: change in the share passed among gold passes.
+        - ``specificity_change``: change in the share failed among gold fails. This and the
+          sensitivity change are below 0 if the version is worse. Their ``p_value`` is McNemar's
+          mid-p with all flips of a case reversed together; ``p_adjusted`` is by Holm over the two.
+        - ``severity_shift``: in logits, from a conditional logit (Rasch) model. Above 0 if the
+          version is more severe (it passes fewer of the same items), below 0 if more lenient.
+        - ``cochran_q``: Cochran's Q over three or more versions, without an interval. One row per
+          ``by``, with grader NA. Its p-value permutes the versions within cases.
 
-        Extra columns: reference, reference_version, rate and reference_rate (over the same items),
-        n_gained and n_lost (verdicts that flipped to PASS and to FAIL), n_dropped (items that only
-        one of the two decided), p_interval (p by inverting the interval), p_items (mid-p McNemar
-        or Cochran's Q with items as independent, for comparison with published work). Undefined
-        values are NaN with a note.
+        Further columns: ``reference`` and ``reference_version`` name the reference. ``rate`` and
+        ``reference_rate`` are the rates over the items that both decided. ``n_gained`` and
+        ``n_lost`` count verdicts that flipped to PASS and to FAIL. ``n_dropped`` counts items that
+        only one of the two decided. ``p_interval`` inverts the interval. ``p_items`` is from the
+        mid-p McNemar test or Cochran's Q with items as independent, for comparison with published
+        work. Undefined values are NaN with a note.
 
     Raises
     ------
     FrameError
-        If the reference is missing or has several versions, a version has several rounds, there
-        is nothing to compare, or ``by`` names a grader column.
+        If the reference is missing or has several versions, a version has several rounds, there is
+        no other version, or ``by`` names a grader column.
 
     See Also
     --------
     flipped : The verdicts that changed.
-    flip_counts : The number of changes, as a matrix of old and new verdict.
+    flip_counts : Counts by old and new verdict.
 
     Notes
     -----
-    The interval of a change is :func:`skillcomp.stats.bounded.bounded_mean` of the changes of the
-    items, cases as clusters. This interval and the mid-p test are different approximations
-    and may disagree near the level, so the row has both p-values. The severity shift is
-    log(lost / gained) with a cluster-robust standard error; if one of the two is 0, half an item is
-    added to both. Holm's family is sensitivity and specificity of one comparison. A missing or
-    failed verdict excludes the item from the comparison.
+    The interval of a change is that of :func:`skillcomp.stats.bounded.bounded_mean` for the changes
+    of the items, with cases as clusters. The interval and the mid-p test are different
+    approximations and may disagree near the level, so a row has both p-values. The severity shift
+    is log(lost / gained) with a cluster-robust standard error; if one of the two counts is 0,
+    something is added to both (see :func:`skillcomp.stats.significance.severity_shift`). An item
+    with a missing or failed verdict is left out of the comparison.
 
     References
     ----------
@@ -189,7 +192,7 @@ def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[
 def _change_row(
     measure: str, pair: Pair, label: float | None, level: float, why: str
 ) -> dict[str, Any]:
-    """Estimate one paired change; for specificity, which counts FAILs, invert the verdicts."""
+    """Estimate one paired change. For specificity, which counts FAILs, invert the verdicts."""
     items, n_dropped = pair.decided_items(label)
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
     if label == 0.0:
@@ -207,8 +210,8 @@ def paired_change(
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change in the rate over the same items, with both rates and p-values.
 
-    The p-value is from exchanging the versions within clusters or, without ``exchanged``, from
-    inverting the interval.
+    If ``exchanged``, the p-value of the interval is from exchanging the versions within clusters,
+    otherwise from inverting the interval.
     """
     clusters = cluster.to_numpy()
     change = bounded_mean(new - old, clusters, quantity=DELTAS, null=0.0, ci_level=level)
@@ -275,10 +278,10 @@ def flipped(
     Returns
     -------
     pandas.DataFrame
-        skill, case_id, attempt_id, condition, repeat, check_id, check_kind, grader and
-        grader_version (compared), reference, direction (``to PASS`` or ``to FAIL``), old and new
-        (boolean), gold (boolean, NA without a label), evidence_quote, rationale (of the compared
-        version) and old_rationale. Empty if nothing flipped.
+        One row per verdict that flipped: skill, case_id, attempt_id, condition, repeat, check_id
+        and check_kind; grader and grader_version of the compared version; reference; direction
+        (``to PASS`` or ``to FAIL``); the booleans old, new and gold (NA without a label);
+        evidence_quote and rationale of the compared version; and old_rationale.
 
     See Also
     --------
@@ -305,7 +308,7 @@ def flip_counts(
     reference_grader: Reference,
     exclude_checks: str | Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Count the pairs of old and new verdict, separately for gold passes and gold fails.
+    """Count pairs of an old and a new verdict, separately for gold passes and gold fails.
 
     Parameters
     ----------
@@ -315,9 +318,11 @@ def flip_counts(
     Returns
     -------
     pandas.DataFrame
-        One row per grader, grader_version (compared), gold (``PASS``, ``FAIL``; NA for items
-        without a label) and pair of verdicts: reference and reference_version (the grader of
-        ``old``), old, new, count. All four pairs are present, also with count 0.
+        One row per grader and grader_version (those of the compared version), gold label and pair
+        of verdicts. ``gold`` is ``PASS`` or ``FAIL``, and NA for items without a label.
+        ``reference`` and ``reference_version`` name the grader of ``old``. ``old`` and ``new`` are
+        the two verdicts, and ``count`` is the number of items. All four pairs are present, even
+        with count 0.
 
     See Also
     --------
@@ -352,14 +357,14 @@ def _reference_pairs(
 
 @dataclass(frozen=True)
 class Pair:
-    """Items that a version or the reference decided; ``both`` marks those decided by both."""
+    """Items that a version, the reference or both decided; column ``both`` marks the last."""
 
     grader: str
     version: str
     items: pd.DataFrame
 
     def decided_items(self, label: float | None = None) -> tuple[pd.DataFrame, int]:
-        """Select the items that both decided and count the others; all, or one gold ``label``."""
+        """Return the items that both decided and the number of others, of one gold label or all."""
         items = self.items if label is None else self.items[self.items["gold"].eq(label)]
         return items[items["both"]].reset_index(drop=True), int((~items["both"]).sum())
 
@@ -371,7 +376,7 @@ def graded_versions(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check verdicts of one round per version and add ``verdict`` and ``cluster``."""
+    """Check that verdicts have one round per version; add columns ``verdict`` and ``cluster``."""
     verdicts = prepared(verdicts, "verdicts", names, what, compared=GRADER, graders=False)
     rounds = verdicts.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
@@ -391,7 +396,7 @@ def graded_versions(
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Version:
-    """Find name and version of the reference; FrameError if not unique or nothing else is there."""
+    """Return name and version of the reference; FrameError if not unique or the only grader."""
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]
@@ -417,7 +422,7 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Ve
 
 
 def _name_and_version(reference_grader: Reference) -> tuple[str, str | None]:
-    """Split a reference grader; a list counts as a tuple, because JSON has no tuples."""
+    """Split a reference grader into name and version. JSON has no tuples, so lists are accepted."""
     if isinstance(reference_grader, str):
         return reference_grader, None
     parts = list(reference_grader) if isinstance(reference_grader, Sequence) else []
@@ -432,7 +437,7 @@ def _name_and_version(reference_grader: Reference) -> tuple[str, str | None]:
 def pairs_with_reference(
     part: pd.DataFrame, reference: Version, labels: pd.DataFrame | None
 ) -> Iterator[Pair]:
-    """Yield each other version paired item by item with the reference, with gold labels."""
+    """Yield every other version, paired item by item with the reference and joined with gold."""
     old = part[part["grader"].eq(reference[0]) & part["grader_version"].eq(reference[1])]
     names = {"verdict": "old", "rationale": "old_rationale"}
     old = old[[*ITEM, *names]].rename(columns=names)

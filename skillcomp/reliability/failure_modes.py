@@ -26,7 +26,7 @@ from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
-# Modes in order of precedence, each with the data without which the mode is unknown.
+# Modes in order of precedence, with the data that each needs. Without them the mode is unknown.
 _NEEDS: Mapping[str, str] = {
     "verbatim_copying": "check_kind, and the overlap of the answer",
     "leading_prompt_capitulation": "check_kind and comprehension_dimension",
@@ -64,30 +64,30 @@ def failure_modes(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame. Only FAILs are labelled; a verdict that the grader failed to give is
-        not a FAIL.
+        A verdicts frame. Only FAILs are labelled. A missing verdict is not a FAIL.
     attempts : pandas.DataFrame
         An attempts frame, which shows the skill that was loaded.
     shared : pandas.DataFrame
         Result of :func:`skillcomp.overlap.score` on these attempts, with the lengths ``ngram``
         and ``short``.
     cases : pandas.DataFrame
-        A cases frame; reads comprehension_dimension, transfer, bloom and contrast_of.
+        A cases frame with comprehension_dimension, transfer, bloom and contrast_of.
     ngram : int, default 6
         Length in tokens of the n-grams that count as copying.
     short : int, default 3
         Length in tokens of the n-grams that distinguish a close paraphrase from coincidence.
     verbatim : str, default "verbatim"
-        Text in the ids of the negative checks that forbid copying.
+        Text that the ids of negative checks contain if they forbid copying.
 
     Returns
     -------
     pandas.DataFrame
-        One row per failed verdict: attempt_id, skill, case_id, condition, repeat, check_id,
-        check_kind, grader, grader_version, round, then mode (one of the six; NA if none applies),
-        why (the reason in words) and one boolean column per mode: whether the mode applies, NA if
-        the data it needs are not recorded (comprehension_dimension, transfer, bloom, check_kind, a
-        row of ``shared``). Several modes may apply; ``mode`` is the first in the order below.
+        One row per failed verdict, with attempt_id, skill, case_id, condition, repeat, check_id,
+        check_kind, grader, grader_version and round. ``mode`` is the first of the six modes below
+        that applies, NA if none does. ``why`` gives the reason in words. Every mode has a boolean
+        column that states whether it applies; several may apply. It is NA if the mode needs data
+        that are missing: comprehension_dimension, transfer, bloom, check_kind or a row of
+        ``shared``.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def failure_modes(
 
     See Also
     --------
-    failure_mode_rates : The share of each mode by skill and condition.
+    failure_mode_rates : The share of each mode, such as by skill and condition.
 
     Notes
     -----
@@ -105,22 +105,22 @@ def failure_modes(
 
     - verbatim_copying: a check against copying failed and the answer shares an n-gram of ``ngram``
       tokens with the loaded skill;
-    - leading_prompt_capitulation: a negative check failed in C7, where prompts state a
-      misconception; the twin with the correct prompt is excepted;
-    - scope_reduction_softening: a negative check, which forbids partial compliance, failed in C4
-      or C9;
-    - near_far_failure: the skill was loaded and the case is far, while the same agent passes more
-      than half of the behaviours on near cases of the same dimension, skill and condition (of all
-      dimensions if this one has no near case);
+    - leading_prompt_capitulation: a negative check failed in a case of C7, where prompts state a
+      misconception; the twin with the correct prompt does not count;
+    - scope_reduction_softening: a negative check failed in a case of C4 or C9, where such checks
+      forbid partial compliance;
+    - near_far_failure: the skill was loaded and the case is far, but the same agent passes more
+      than half of the behaviours on near cases of the same dimension, skill and condition; if the
+      dimension has no near case, near cases of all dimensions count;
     - body_only_retrieval: the skill was loaded, the answer shares an n-gram of ``ngram`` tokens
       with it, and a positive check failed in a case that asks for more than understanding;
     - paraphrastic_regurgitation: the skill was loaded, a positive check failed, no n-gram of
       ``ngram`` tokens is shared, and the share of shared ``short`` n-grams is larger than in every
       answer about the skill that was given without the skill.
 
-    Failures without a mode failed in another way, most often by not knowing. The source report
-    names the modes without defining them; these rules are how this library interprets the
-    names. Read the labelled rows before you count them.
+    Behaviours without a mode failed for another reason, most often a lack of knowledge. The source
+    report names the modes but does not define them; the rules are this library's interpretation.
+    Read the labelled rows before you count them.
     """
     facts = _verdicts_with_facts(verdicts, attempts, shared, cases, ngram, short)
     failed = facts[facts["verdict"].eq(0.0)].reset_index(drop=True)
@@ -140,7 +140,7 @@ def _verdicts_with_facts(
     ngram: int,
     short: int,
 ) -> pd.DataFrame:
-    """Add to each verdict the facts about its case and answer that the rules use."""
+    """Add to each verdict the facts about its case and its answer that the rules use."""
     verdicts = check(verdicts, "verdicts")
     refuse_pooling(verdicts, [], "failure_modes", graders=False)
     facts = check(cases, "cases").set_index(CASE)
@@ -175,7 +175,7 @@ def _require_rows(
 
 
 def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
-    """Return whether the agent had loaded the skill that it is judged on, by attempt."""
+    """Return, for each attempt, whether the agent had loaded the skill of the case."""
     own = attempts["condition"].isin(["skill", "previous"]) & attempts["loaded_skill"].isna()
     return (own | attempts["loaded_skill"].eq(attempts["skill"])).astype(bool)
 
@@ -183,24 +183,25 @@ def _skill_was_loaded(attempts: pd.DataFrame) -> pd.Series:
 def _closeness_to_skill(
     shared: pd.DataFrame, loaded: pd.Series, ngram: int, short: int
 ) -> tuple[pd.Series, pd.Series]:
-    """Return for each attempt two facts about its overlap with the skill.
+    """Return two facts about the overlap of each answer with the skill.
 
     The first is whether the answer shares an n-gram of length ``ngram`` with the skill. The second
-    is whether its share of ``short`` n-grams exceeds that of every answer without the skill.
+    is whether its share of shared n-grams of length ``short`` exceeds the share of every answer
+    that was given without the skill.
     """
     columns = ["skill", "any_shared", "share"]
     copied = shared_of(shared, ngram, columns, "failure_modes")["any_shared"]
     brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()
     without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
     largest = brief["skill"].map(without.groupby("skill")["share"].max())
-    # only answers without the skill show how much is shared by coincidence
+    # unknown if no answer without the skill shows how much is shared by coincidence
     recorded = largest.notna() & brief["share"].notna()
     close = brief["share"].gt(largest).astype("boolean").where(recorded)
     return copied, close.set_axis(pd.Index(brief["attempt_id"]))
 
 
 def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
-    """Return whether the agent passes over half of the behaviours on comparable near cases."""
+    """Return whether the agent passes more than half of the behaviours on comparable near cases."""
     near = facts[facts["transfer"].eq("near") & facts["verdict"].notna()]
     same = ["agent", "skill", "condition", *GRADER]
     shares = []
@@ -212,7 +213,7 @@ def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
 
 
 def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
-    """Return whether each mode applies to each failure; NA if data it needs are not recorded."""
+    """Return whether each mode applies to each failure; NA if the mode needs missing data."""
     kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
     against_copying = failed["check_id"].str.contains(verbatim, regex=False)
@@ -235,7 +236,7 @@ def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: st
     for mode in MODES:
         applies, needed = rules[mode]
         recorded = failed[needed].notna().all(axis=1)
-        # a mode that needs the skill never applies without it, so no data are needed to decide
+        # without the skill, a mode that needs it does not apply, even if data are missing
         decided = recorded | ~loaded if mode in _NEEDS_SKILL else recorded
         columns[mode] = applies.astype("boolean").where(decided)
     return pd.DataFrame(columns)
@@ -257,22 +258,25 @@ def failure_mode_rates(
     by : str or sequence of str, default ("grader", "skill", "condition")
         Columns to group by.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Seven rows per ``by``, in the estimates shape: measure is a mode or ``none_of_these``,
-        estimate its share of the failed behaviours (n) with the interval of
-        :func:`skillcomp.stats.bounded.bounded_mean`, cases as clusters. Extra columns: count, and
-        n_undecided (failures without a label, or with the label of a later mode, for which this
-        mode is unknown; for ``none_of_these``, unlabelled failures for which some mode is
-        unknown). A mode that is unknown for every failure is NaN with a note. If it is unknown for
-        some, the share is a lower bound (for ``none_of_these`` an upper bound); if a preceding
-        mode is unknown for some failures with this label, the share is an upper bound. The note
-        says which.
+        Seven rows per ``by``, with the estimates columns. ``measure`` is a mode or
+        ``none_of_these``. ``estimate`` is its share of the failed behaviours, with the interval of
+        :func:`skillcomp.stats.bounded.bounded_mean` and cases as clusters. ``n`` counts the failed
+        behaviours, ``count`` those with this mode. ``n_undecided`` counts the failures to which
+        missing data might give this mode. For ``none_of_these``, it counts the failures from which
+        missing data might take this label.
+
+        A mode that is unknown for every failure is NaN with a note. The note also states if missing
+        data make the share a lower or an upper bound. It is a lower bound if this mode is unknown
+        for some failures without an earlier mode. It is an upper bound if an earlier mode is
+        unknown for some failures with this mode. For ``none_of_these`` it is an upper bound if any
+        mode is unknown for some of its failures.
 
     Raises
     ------
@@ -294,7 +298,7 @@ def failure_mode_rates(
 def _mode_share(
     part: pd.DataFrame, mode: str | None, ci_level: float
 ) -> tuple[Interval, dict[str, int]]:
-    """Return share and counts of a mode among the failures; None means failures without a mode."""
+    """Return share and counts of a mode among the failures; None stands for no mode."""
     unlabelled = part["mode"].isna()
     hit = unlabelled if mode is None else part["mode"].eq(mode)
     may_gain, may_lose = _possible_changes(part, mode, hit)
@@ -312,7 +316,7 @@ def _mode_share(
 def _possible_changes(
     part: pd.DataFrame, mode: str | None, hit: pd.Series
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the failures that complete data might add to this mode, and might take from it."""
+    """Mark the failures that complete data might add to a mode, and those they might remove."""
     unknown = part[list(MODES)].isna()
     if mode is None:
         return hit & unknown.any(axis=1), hit & False
@@ -324,7 +328,7 @@ def _possible_changes(
 def _bound_notes(
     part: pd.DataFrame, mode: str | None, undecided: int, may_lose: pd.Series
 ) -> list[str]:
-    """Note how many failures are undecided, and whether the share is a lower or upper bound."""
+    """Return notes on undecided failures, and on whether the share is a lower or upper bound."""
     lost, notes = int(may_lose.sum()), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:

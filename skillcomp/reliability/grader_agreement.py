@@ -1,4 +1,4 @@
-"""Agreement of a grader with gold labels, next to the agreement of the labellers."""
+"""Agreement of a grader with gold labels, compared with the agreement between labellers."""
 
 from __future__ import annotations
 
@@ -58,49 +58,52 @@ def agreement(
 ) -> pd.DataFrame:
     """Estimate the agreement of each grader with gold, and of the labellers with each other.
 
-    An item is a check of an attempt with a verdict and a gold label; items weigh equally, and the
-    case is the unit of evidence. To compare two versions of a grader use :func:`drift`.
+    An item is a check of an attempt that has a verdict and a gold label. Items have equal weight,
+    but the case is the unit of evidence. To compare two versions of a grader use :func:`drift`.
 
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame with one version and round per grader, unless they are in ``by``.
+        A verdicts frame with one version and one round per grader, unless ``by`` separates them.
     gold : pandas.DataFrame
-        A gold frame. The reference is the adjudicated label, otherwise the label on which all
-        labellers agree or the only one. If labels of several of these kinds occur, the note
-        has the number of each kind and of disputed items, which are left out. The ceiling needs the
-        labels of every labeller (``frames.gold(store, labeller="all")``).
+        A gold frame. The reference for an item is the adjudicated label, otherwise the only label
+        or the label on which all labellers agree. If labels of several of these kinds occur, the
+        note states the number of each kind, and that of disputed items, which are left out. The
+        ceiling needs the labels of every labeller, as ``frames.gold(store, labeller="all")``
+        returns them.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
-        Number of bootstrap resamples of cases for the chance-corrected coefficients, and seed.
+        Number of bootstrap resamples of cases and their seed, for the chance-corrected
+        coefficients.
 
     Returns
     -------
     pandas.DataFrame
-        Rows per ``by``, in the estimates shape:
+        Several rows per ``by``, with the estimates columns. The measures are:
 
-        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa``, ``krippendorff_alpha`` of grader and
-          gold, at most 1; n counts items;
-        - ``sensitivity``, share of the gold passes that the grader passes, and ``specificity``,
-          share of the gold fails that it fails;
-        - ``failure_share``, share of the grader's gradings, labelled or not, that gave no verdict
-          (malformed, refused or an error);
+        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa`` and ``krippendorff_alpha``: agreement of
+          grader and gold, at most 1. ``n`` counts items;
+        - ``sensitivity``: share of the gold passes that the grader passes;
+        - ``specificity``: share of the gold fails that the grader fails;
+        - ``failure_share``: share of all gradings, with or without a label, that gave no verdict,
+          because the reply was malformed or refused or there was an error;
         - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the same items.
 
-        Extra columns: ceiling (the same coefficient between labellers), prevalence (share of the
-        items that pass by gold), n_failed (items without a verdict, which are left out and not
-        counted as FAIL). NaN with a note if a coefficient is undefined.
+        Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
+        is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
+        verdict, which are left out and do not count as FAIL. An undefined coefficient is NaN with a
+        note.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, several graders, versions or rounds would be pooled, or
-        labellers differ on an item and nothing was adjudicated.
+        labellers differ on an item and no label is adjudicated.
 
     See Also
     --------
@@ -109,14 +112,14 @@ def agreement(
 
     Notes
     -----
-    Intervals of rates and raw agreement are :func:`skillcomp.stats.bounded.bounded_mean` with cases
-    as clusters. Those of coefficients are from a bootstrap of whole cases or, if the bootstrap can
-    collapse, from rescaling the limits of the raw agreement. Report raw agreement and AC1 together
-    with kappa, which falls towards 0 if nearly all items pass. If labels were drawn with unequal
-    probabilities, the rates are those of the labelled items, with a note. Adjudication resolves
-    disputes, so agreement with adjudicated labels may exceed the agreement between labellers. For a
-    fair comparison with the ceiling, compare the grader with each labeller:
-    ``agreement(verdicts, gold[gold["labeller"] == name])``.
+    Intervals of rates and raw agreement are those of :func:`skillcomp.stats.bounded.bounded_mean`
+    with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases
+    or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. Kappa falls
+    towards 0 if nearly all items pass, so report raw agreement and AC1 with it. If labels were
+    drawn with unequal probabilities, the rates are those of the labelled items, with a note.
+    Adjudication resolves disputes, so agreement with adjudicated labels may exceed the agreement
+    between labellers. For a fair comparison with the ceiling, compare the grader with each
+    labeller: ``agreement(verdicts, gold[gold["labeller"] == name])``.
 
     References
     ----------
@@ -141,13 +144,13 @@ def agreement(
     checked = prepared(verdicts, "verdicts", names, "reliability.agreement")
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
     decided = checked.assign(verdict=known_verdict(checked), cluster=clusters_of(checked, cases))
-    # labels without a verdict have no skill or condition: count them only if groups are graders
+    # Labels without a verdict have no skill or condition. Count them only if groups are graders.
     whole = set(names) <= set(GRADER)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = join_gold(part, labels)
-        # sorted by cluster, so that the resamples do not depend on the order of the rows
+        # sort by cluster, so that the resamples do not depend on the order of the rows
         items = items[items["settled_by"].notna()].sort_values("cluster", kind="stable")
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
@@ -187,7 +190,7 @@ def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, In
 def coefficients(
     ratings: Floats, clusters: Any, *, ci_level: float, n_resamples: int, seed: int
 ) -> dict[str, Interval]:
-    """Estimate four coefficients of agreement between ratings, NaN with a note if undefined."""
+    """Estimate four coefficients of agreement between ratings; NaN with a note if undefined."""
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
@@ -225,7 +228,7 @@ def _labeller_agreement(
 
 
 def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
-    """Explain why labellers cannot be compared."""
+    """Return why there is no agreement between labellers."""
     if raters.shape[1]:
         return "one labeller"
     labellers = gold["labeller"] if "labeller" in gold.columns else pd.Series(dtype="str")
@@ -246,7 +249,7 @@ def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
 
 
 def _labels_by_labeller(gold: pd.DataFrame) -> pd.DataFrame:
-    """Pivot the labels before adjudication: one row per item, one column per labeller."""
+    """Pivot the labels before adjudication to one row per item and one column per labeller."""
     labels = check(gold, "gold")
     single = labels[labels["labeller"].notna() & ~labels["labeller"].isin(SETTLED)]
     values = single.assign(_label=single["passed"].astype("float64"))

@@ -1,4 +1,4 @@
-"""Integrity of verdicts: the mechanical rules of the source report, checked by a program."""
+"""Integrity of verdicts: checks of the mechanical rules of the source report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from skillcomp.grading_rules import (
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
-# rule -> the denominator of its rate
+# Maps a rule to what the denominator of its rate counts.
 RULES: Mapping[str, str] = {
     "count_differs": "attempts",
     "ids_differ": "attempts",
@@ -77,25 +77,26 @@ def integrity(
     verdicts : pandas.DataFrame
         A verdicts frame of any number of graders, versions and rounds.
     attempts : pandas.DataFrame
-        An attempts frame with the answers that evidence quotes are taken from.
+        An attempts frame with the answers from which evidence is quoted.
     checks : pandas.DataFrame
         A checks frame: the expected behaviours of every case.
     shared : pandas.DataFrame, optional
         Result of :func:`skillcomp.overlap.score` on these attempts, for the overlap rule.
     ngram : int, default 6
-        Length of the n-grams that decide the overlap check; the source report starts with 6.
+        Length in tokens of the n-grams that decide the overlap check; the source report suggests 6.
     verbatim : str, default "verbatim"
-        The overlap check decides negative checks with this text in their id.
+        Text in the ids of the negative checks that the overlap decides.
     asks_evidence : mapping of str to bool, optional
-        Whether each grader was asked for evidence, by grader name. By default a grader version
-        counts as asked if it ever gave a quote or a rationale.
+        By name, whether each grader was asked for evidence. By default a grader version was asked
+        if it gave at least one quote or rationale.
 
     Returns
     -------
     pandas.DataFrame
-        One row per verdict, and one with ``passed`` NA for each expected behaviour that a reply
-        left out: attempt_id, skill, case_id, condition, repeat, check_id, check_kind, grader,
-        grader_version, round, passed, then booleans, true if a rule is broken:
+        One row per verdict, with attempt_id, skill, case_id, condition, repeat, check_id,
+        check_kind, grader, grader_version, round and passed. An expected behaviour that a reply
+        left out has a row with ``passed`` NA. Then follow boolean columns that are true if a rule
+        is broken:
 
         - ``count_differs`` (RULE-1): the reply has more or fewer verdicts than behaviours;
         - ``ids_differ`` (RULE-9): the ids in the reply are not those of the behaviours;
@@ -107,18 +108,19 @@ def integrity(
           read the rationale;
         - ``overlap_contradicted``: a verdict on a verbatim check that contradicts the n-gram
           overlap;
-        - ``dimension_inconsistent``: the reply's verdict on all behaviours together
-          (``dimension_passed``) differs from "every behaviour passed"; NA if it was not recorded,
-          or if no behaviour failed and one has no verdict. Outcomes follow from the behaviours;
-          no analysis uses ``dimension_passed``;
-        - ``undecided_fail``: a FAIL because the grader could not decide. RULE-9 asks for that, so
-          its rate is information, not an error.
+        - ``dimension_inconsistent``: ``dimension_passed``, the grader's verdict on all behaviours
+          together, contradicts the single verdicts. NA if it was not recorded, or if no behaviour
+          failed and one has no verdict. No analysis uses ``dimension_passed``;
+        - ``undecided_fail``: a FAIL because the grader could not decide. RULE-9 asks for a FAIL
+          then, so the rate is information, not an error.
 
-        The first two rules and the dimension rule concern a whole reply; all its rows have the
-        same value. A value is NA if the rule does not apply: the grader was not asked for evidence,
-        there is no rationale, answer, dimension verdict or ``shared``, or the verdict failed. Last,
-        ``closest_spot`` (boolean): the verdict is a FAIL or the behaviour a negative one, so the
-        quote shows only the closest spot of the answer, not the behaviour.
+        ``count_differs``, ``ids_differ`` and ``dimension_inconsistent`` have the same value in all
+        rows of a reply. A value is NA if the rule does not apply: the grader was not asked for
+        evidence; the rationale, the answer, the dimension verdict or ``shared`` is missing; or the
+        verdict failed.
+
+        The last column, ``closest_spot``, is true if the verdict is a FAIL or the behaviour is
+        negative. The quote then shows only the closest spot of the answer, not the behaviour.
 
     Raises
     ------
@@ -132,8 +134,8 @@ def integrity(
 
     Notes
     -----
-    Hedge words are those of the source report (A.4 for FAIL, 8.9 for PASS), English only, matched
-    as whole words outside quotations in the rationale. A reply in which every verdict failed
+    Hedge words are the English ones of the source report (A.4 for FAIL, 8.9 for PASS). They are
+    matched as whole words outside the quotations of a rationale. A reply without any usable verdict
     breaks no rule; :func:`skillcomp.reliability.agreement` counts such failures.
     """
     verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
@@ -194,7 +196,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Return whether number and ids of a reply's verdicts differ from the expected behaviours."""
+    """Return whether the number, and the ids, of a reply's verdicts differ from those expected."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
@@ -223,8 +225,8 @@ def _quote_marks(
     inferred = gives_evidence.groupby(version, dropna=False).transform("any")
     asked_for = replies["grader"].map(dict(asks_evidence)).astype("boolean").fillna(inferred)
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
-    answer = answer.astype("str")  # mapping an empty column loses the dtype
-    # an empty answer has nothing to quote
+    answer = answer.astype("str")  # `map` of an empty column loses the dtype
+    # leave out empty answers, which have nothing to quote
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
     not_found = pd.Series(pd.NA, index=replies.index, dtype="boolean")
@@ -240,7 +242,7 @@ def _quote_marks(
 def _wording_marks(
     rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None
 ) -> pd.Series:
-    """Return whether a rationale has one of the words or, without words, is undecided."""
+    """Return whether a rationale has one of the words or, if words is None, is undecided."""
     rows = applies.fillna(False).to_numpy(dtype=bool)
     marks = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
     marks[rows] = [
@@ -253,7 +255,7 @@ def _wording_marks(
 def _contradicts_overlap(
     replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int, verbatim: str
 ) -> pd.Series:
-    """Return whether the verdict of a verbatim check differs from what the overlap implies."""
+    """Return whether the verdict on a verbatim check contradicts the overlap."""
     if shared is None:
         return pd.Series(pd.NA, index=replies.index, dtype="boolean")
     any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
@@ -265,7 +267,7 @@ def _contradicts_overlap(
 
 
 def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: str) -> pd.DataFrame:
-    """Select the overlap of each attempt at one n-gram length, indexed by attempt_id."""
+    """Return the overlap of each attempt at one n-gram length, indexed by attempt_id."""
     require_columns(shared, ["attempt_id", "n", *columns], f"{what}: shared")
     shared = settle(shared, _SHARED, f"{what}: shared")
     attempts = shared[shared["attempt_id"].notna()]
@@ -280,14 +282,14 @@ def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: st
 
 
 def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
-    """Return whether a reply's dimension verdict differs from "every behaviour passed"."""
+    """Return whether a reply's dimension verdict contradicts its verdicts on the behaviours."""
     reply = [replies[name] for name in _REPLY]
     passed = replies["passed"].astype("boolean")
     failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")
     unknown = passed.isna().groupby(reply, dropna=False).transform("any")
     every_passed = (~failed).astype("boolean").where(failed | ~unknown)
     differs = replies["dimension_passed"].astype("boolean").ne(every_passed)
-    # the maximum ignores NA, so it is NA only if every row of the reply is NA
+    # the maximum is NA only if every row of the reply is NA
     return differs.astype("Int64").groupby(reply, dropna=False).transform("max").astype("boolean")
 
 
@@ -307,18 +309,18 @@ def integrity_rates(
     by : str or sequence of str, default ("grader",)
         Columns to group by.
     cases : pandas.DataFrame, optional
-        A cases frame: the members of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and rule (measure), in the estimates shape: estimate is the share that
-        breaks the rule, n its denominator, with the interval of
-        :func:`skillcomp.stats.bounded.bounded_mean`, cases as clusters. Extra columns: counted
-        (what n counts: attempts, verdicts, quotes ...), n_broken. NaN with a note if the rule
-        does not apply to this grader.
+        One row per ``by`` and rule, with the estimates columns. ``measure`` is the rule.
+        ``estimate`` is the share that breaks it, with the interval of
+        :func:`skillcomp.stats.bounded.bounded_mean` and cases as clusters; NaN with a note if the
+        rule does not apply to the grader. ``n`` is the denominator of the share, and ``counted``
+        states what it counts, such as attempts or quotes. ``n_broken`` is the numerator.
 
     Raises
     ------
@@ -355,9 +357,9 @@ def verdicts_with(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check a frame of labelled verdicts and add the cluster of each verdict.
+    """Check verdicts that an analysis has extended, and add the cluster of each verdict.
 
-    ``made`` maps the columns that an analysis added to the verdicts to their dtypes.
+    ``made`` maps each column that the analysis added to its dtype.
     """
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
