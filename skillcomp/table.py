@@ -200,7 +200,8 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         require_columns(flat, columns, "table")
         flat = flat[list(columns)]
     about, hidden = _common_facts(flat)
-    if frame.columns.names != [None]:  # after a pivot, keep a level with missing cells only
+    # after a pivot, keep the column of a level even if all its cells are missing
+    if frame.columns.names != [None]:
         hidden = [name for name in hidden if not flat[name].isna().all()]
     limits = _limit_columns(flat)
     formatted = [

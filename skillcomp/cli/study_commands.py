@@ -61,7 +61,7 @@ def run(
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
-    """Ask the agents of a study its cases; the same command resumes after an interruption."""
+    """Put the cases of a study to its agents; the same command resumes after an interruption."""
     from skillcomp.live.run import run as run_study
 
     file, store = _study_and_store(study, allow_outside, "agents", "ask")

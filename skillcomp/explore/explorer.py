@@ -32,7 +32,7 @@ _DPI = 160  # makes pictures sharp on screens with two device pixels per CSS pix
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
-MOST = 100_000  # characters of a text that are shown; a longer text would stall the browser
+MOST = 100_000  # maximum characters shown of a text; a longer text would stall the browser
 _MOST_MARKS = 500
 _LONGEST_QUOTE = 10_000  # characters; longer quotes are not marked
 _MARKS = {"'": "['‘’]", '"': '["“”]'}
@@ -72,7 +72,7 @@ class Control:
         self.at = self.values.index(before) if before in self.values else 0
 
     def browser_state(self, name: str) -> dict[str, Any]:
-        """Return the description of the control from which the browser draws it."""
+        """Return the description from which the browser draws the control."""
         state = {"name": name, "kind": self.kind, "label": self.label, "value": self.at}
         state |= {"key": self.key} if self.key else {}
         if self.kind == "slider":
@@ -92,7 +92,7 @@ def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str 
 
 
 def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> dict[str, Any]:
-    """Return the description of a button from which the browser draws it."""
+    """Return the description from which the browser draws a button."""
     return {"name": name, "kind": "button", "label": label, "do": do, "value": value, **about}
 
 
@@ -106,7 +106,7 @@ def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]
 
 
 def next_position(at: int | None, by: Any, n: int) -> int:
-    """Return the position among n items one step forward if `by` is 1, else one step back."""
+    """Return the next position among n items if `by` is 1, otherwise the previous position."""
     here = -1 if at is None else at
     return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
 
@@ -163,7 +163,7 @@ class Explorer(anywidget.AnyWidget):
         raise NotImplementedError
 
     def _widget_state(self) -> dict[str, Any]:
-        """Return the values of the other traits, such as controls, shortcuts and status."""
+        """Return the values of traits other than the view, such as controls, shortcuts, status."""
         raise NotImplementedError
 
     def _choice_states(self) -> list[dict[str, Any]]:

@@ -135,7 +135,7 @@ class LabelEditor(ui.Explorer):
         self._show_item(self._next_open(self._at + 1))
         n = self.n_labelled
         if n % _EVERY == 0 or n == len(self._names):
-            self._after_redraw = self._update_agreement  # after the next check is shown
+            self._after_redraw = self._update_agreement  # run it after the next check is shown
 
     def _update_agreement(self) -> None:
         """Estimate the agreement of the graders with the labels; use full tens of labels only."""
@@ -148,7 +148,7 @@ class LabelEditor(ui.Explorer):
         gold = pd.DataFrame([label.model_dump() for label in labels])
         try:
             estimates = agreement(self._verdicts, gold, by=["grader"], n_resamples=1)
-        except FrameError as cause:  # for example, a grader has two rounds
+        except FrameError as cause:  # raised, for example, if a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
             rows = estimates[estimates["measure"].isin(_SHOWN)].drop(columns=["method", "note"])

@@ -1,4 +1,4 @@
-"""Read verdicts next to the answers of a case, which are shown side by side with gold labels."""
+"""Read the answers of a case side by side, with their verdicts and gold labels."""
 
 from __future__ import annotations
 
@@ -442,7 +442,7 @@ class VerdictBrowser(ui.Explorer):
 
 
 def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:
-    """Return, for each filter, the value of every verdict that the filter compares."""
+    """Return, for each filter, the values that it is compared with, one per verdict."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
     keys = ["skill", "case_id", "condition", "check_id"]
     columns: dict[str, Any] = {name: table[name] for name in keys}

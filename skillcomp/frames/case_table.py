@@ -75,7 +75,7 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
 
 
 def _contrast_links(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return skill, case_id and contrast_of of each row; NA for a contrast_of that is absent."""
+    """Return skill, case_id and contrast_of of each row; NA if the frame has no contrast_of."""
     if "contrast_of" in frame.columns:
         return frame[[*CASE, "contrast_of"]].astype("str")
     return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))

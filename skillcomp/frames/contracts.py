@@ -38,8 +38,8 @@ class Contract:
     required: tuple[str, ...]  # columns with a value in every row; others may be absent (NA)
     unique: tuple[str, ...]  # the key of a row
     otherwise: tuple[str, ...]  # the key of rows without a value in the first `unique` column
-    allowed: Mapping[str, tuple[Any, ...]]  # allowed words; NA, too, unless required
-    ranges: Mapping[str, tuple[float, float]]  # lowest and highest value
+    allowed: Mapping[str, tuple[Any, ...]]  # allowed words by column; NA, too, unless required
+    ranges: Mapping[str, tuple[float, float]]  # lowest and highest allowed value
     own: tuple[str, ...]  # columns of `allowed` that also accept a user's own vocabulary
 
 

@@ -243,7 +243,7 @@ def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, A
 
 
 def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
-    """Group by distinct columns in order of appearance; a missing value is a value of its own."""
+    """Group rows by columns, in order of appearance; a missing value is a value of its own."""
     return frame.groupby(list(dict.fromkeys(names)), sort=False, dropna=False, observed=True)
 
 

@@ -120,7 +120,7 @@ def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
 
 
 def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
-    """Return a note on the labels of attempts that no verdict is about, or "" if there are none."""
+    """Return a note on the labels of attempts that have no verdict, or "" if there are none."""
     matched = labels["attempt_id"].isin(verdicts["attempt_id"])
     if matched.all():
         return ""

@@ -125,7 +125,7 @@ def bases_of(file: Path) -> list[Path]:
 
 
 def inside(name: str, bases: list[Path]) -> Path | None:
-    """Return the path of a name in the first of `bases` that contains it, or None.
+    """Return the path of a name in the first of `bases` that contains it; None if none does.
 
     The last base is the widest. A name or link that leads out of it gives None.
     """
@@ -210,7 +210,7 @@ def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompErro
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        sizes[id(part)] = math.inf  # for now, since a node may contain itself
+        sizes[id(part)] = math.inf  # until known: a node may contain itself
         total = 1.0
         if isinstance(part, yaml.MappingNode):
             _require_unique_keys(part, path, error)

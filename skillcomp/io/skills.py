@@ -29,8 +29,8 @@ from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model holds
-MAX_FRONT = 1 << 17  # most characters of front matter; YAML takes seconds to read a MiB
-MAX_NODES = 20_000  # most values in the front matter once its aliases are expanded
+MAX_FRONT = 1 << 17  # maximum characters of front matter; YAML takes seconds to read a MiB
+MAX_NODES = 20_000  # maximum number of values in the front matter once its aliases are expanded
 FILE_NAME = "SKILL.md"
 
 # the library's own pattern also swallows blank lines after a fence, which would shift line numbers

@@ -289,7 +289,7 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
     for file in sorted(root.rglob(name)):
         parts = file.relative_to(root).parts[:-1]
         hidden = any(part.startswith(".") or part in _SKIPPED for part in parts)
-        # skills in a recorded study are copies; the originals are checked
+        # skip the skills in a recorded study: they are copies, and the originals are checked
         copied = any(is_store(root.joinpath(*parts[:k])) for k in range(1, len(parts)))
         if not (hidden or copied) and file.is_file() and file.resolve().is_relative_to(whole):
             yield file
@@ -345,7 +345,7 @@ def _normalised(text: str) -> str:
 def _missing_prompts(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
 ) -> Iterator[Finding]:
-    """Yield a finding for each skill that lacks a kind of prompt and each suite without skill."""
+    """Yield findings for skills that lack a kind of prompt and for suites that lack a skill."""
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:

@@ -323,7 +323,7 @@ class Engine(ABC, Generic[J]):
             self.budget.exhausted = self.budget.exhausted or "budget_usd: nothing further fits"
 
     def failed_in_batch(self, key: str, reply: Reply) -> None:
-        """Count a failed request of a batch; give its job up if it is not to be repeated."""
+        """Count a failed request of a batch; give up its job if no further try is allowed."""
         self.batch_failures[key] += 1
         limits = self.options.limits or BatchLimits()
         if reply.fatal or self.batch_failures[key] >= limits.n_rounds:
@@ -368,7 +368,7 @@ class Judging(Engine[J]):
     # name of the table of results, then the columns that are read from it
     result_columns: tuple[str, ...]
     units: str  # plural of the noun `unit`
-    warning_parts: tuple[str, str, str]  # open jobs; failures; condition names
+    warning_parts: tuple[str, str, str]  # about open jobs, failures, condition names
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
@@ -501,7 +501,7 @@ class Judging(Engine[J]):
 
     @property
     def is_at_fault(self) -> bool:
-        """Whether this grader was stopped by five unreadable replies in a row; others can go on."""
+        """Whether five unreadable replies in a row stopped this grader; other graders go on."""
         return self.n_unreadable >= 5
 
     def warn(self) -> None:
@@ -548,7 +548,7 @@ async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop
     for work in works:
         try:
             await work.collect(budget, stop)
-        except AgentError as error:  # the batches of the next grader can still be collected
+        except AgentError as error:  # go on: the next grader's batches can be collected
             errors.append(error)
     if errors:
         raise errors[0]

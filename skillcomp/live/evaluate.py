@@ -470,7 +470,7 @@ def _hash_of(body: Mapping[str, Any]) -> str:
 def _main_fields(
     verdict: str, reason: str | None, under: Mapping[str, Results], tasks: Sequence[str]
 ) -> dict[str, Any]:
-    """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
+    """Return rates, delta and verdict; if `verdict` is empty, the delta or the rate decides it."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None

@@ -92,7 +92,7 @@ class PlannedAgent(Record):
     tells_endpoint: bool = False
 
     def is_still(self, now: str | None) -> bool:
-        """Return whether the settings equal the recorded ones, except an unrecorded endpoint."""
+        """Return whether the settings are as recorded, apart from an endpoint not yet recorded."""
         if now == self.settings or self.tells_endpoint or not (now and self.settings):
             return now == self.settings
         try:
@@ -425,7 +425,7 @@ def _settled_texts(
     arguments: Mapping[str, Text | Mapping[str, Text] | None],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
-    """Return the text for every skill and condition; raise if it is not the recorded text."""
+    """Return the text for every skill and condition; raise if one is not the recorded text."""
     if not conditions:
         raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
     for condition in conditions:

@@ -365,7 +365,7 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 def _attempt_record(
     cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime | None
 ) -> Attempt:
-    """Return the attempt with the cell's id; errors and repeated answers get a suffix."""
+    """Return the attempt under the cell's id; errors and repeated answers get a suffix."""
     ending = f"/again-{len(tried.paid)}" if tried.paid else ""
     if reply.status not in PAID:
         ending = f"/error-{tried.n_errors + 1}"

@@ -400,7 +400,7 @@ def write_case(
         for c in results
     ]
     graded = {"deterministic": deterministic, "case_checks": checks}
-    remove_entry(folder, JUDGEMENT)  # the program under test may have written this
+    remove_entry(folder, JUDGEMENT)  # the program under test may have written this file
     write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))

@@ -260,7 +260,7 @@ def facet(
 def _heat_map(
     ax: Axes, cells: draw.Floats, texts: list[list[str]], norm: Normalize, size: float, **how: Any
 ) -> None:
-    """Draw the cells that are not missing in colour, with texts in black or white for contrast."""
+    """Draw in colour each cell that has a value; its text is black or white for contrast."""
     if not cells.size:
         return
     sns.heatmap(

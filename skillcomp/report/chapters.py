@@ -210,7 +210,7 @@ def _fill_sheets(sections: Sequence[_Section]) -> list[list[_Section]]:
 
 
 def _height_in_pixels(part: Markup | Figure) -> float:
-    """Estimate the height in pixels of a part set half a page wide, with all folds closed."""
+    """Estimate the height in pixels of a part that is half a page wide, with folds closed."""
     if isinstance(part, Figure):
         return part.high + _LINE_PX * len(part.caption) / _LETTERS_A_LINE
     seen, folds = str(part), 1

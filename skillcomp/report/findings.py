@@ -19,7 +19,8 @@ _VERDICTS = {
     "harmful": ("harms", "harm"),
     "undetermined": ("is undetermined", "are undetermined"),
 }
-_FEW = 4  # one sentence gives the cases needed for all undetermined skills if there are more
+# if there are more undetermined skills than this, one sentence gives the cases that they need
+_FEW = 4
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
 _ESTIMATORS = {
     "naive": "uncorrected",
@@ -159,7 +160,7 @@ def findings(
 
 
 def _main_rows(decided: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the skill condition; if there are none, those of all but the placebo."""
+    """Return the rows of the skill condition or, without any, of all conditions but the placebo."""
     conditions = list(decided["condition"].unique())
     chosen = [c for c in conditions if c == "skill"] or [c for c in conditions if c != "placebo"]
     return decided[decided["condition"].isin(chosen)]
@@ -172,7 +173,7 @@ def _sentences_if_present(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` with the skill and condition of `row`; None if no estimate."""
+    """Return the row of `frame` for the skill and condition of `row`, if it has an estimate."""
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]

@@ -134,7 +134,7 @@ def execute(
 def _insert_parameters(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """Insert a cell that overrides the values of the cell tagged 'parameters', right after it."""
+    """Insert a cell that overrides the values of the cell tagged 'parameters', after that cell."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []

@@ -60,10 +60,10 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 # By default claude repeats a call with a wrong key ten times, which takes three minutes. A value in
 # the environment takes precedence over these.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
-_MAX_TRACE = 1_000_000  # characters of the output that are kept
+_MAX_TRACE = 1_000_000  # maximum characters kept of the output
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# claude has no sandbox, so a permission mode takes its place: nobody can grant claude more rights.
+# claude has no sandbox; a permission mode takes its place, as nobody grants what claude asks for.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -312,7 +312,7 @@ class CliAgent(BaseAgent):
     def _command_with_shape(
         self, schema: dict[str, Any] | None, folder: Path
     ) -> tuple[list[str], str | None]:
-        """Return the command, and a note for the prompt if it has no option for a schema."""
+        """Return the command, and a note for the prompt if no option can pass the schema."""
         more: list[str] = []
         if self._program == "codex" and self._base_url:
             # codex reads its endpoint from no environment variable
@@ -359,7 +359,7 @@ class CliAgent(BaseAgent):
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
             if (
                 bounds.timeout and not waited
-            ):  # the agent itself exceeded the limit of its case, without waiting for its service
+            ):  # the agent exceeded the limit of its case, and not by waiting for its service
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}

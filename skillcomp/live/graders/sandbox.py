@@ -113,8 +113,8 @@ async def run_tests(
         room = place if trusted else Path("/room")
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # The limit counts all processes of a user, also those outside the run. A sandbox and a lent
-        # user start with none. For a trusted run under any other user, add the running ones.
+        # The limit counts all processes of a user, also those outside the run. In a sandbox, or
+        # for a lent user, there are none of those. In any other run, they are added to the limit.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
@@ -194,7 +194,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
 
 @contextmanager
 def _lent_user() -> Iterator[int | None]:
-    """Yield an unused user id, or None if not run by root; then end that user's processes."""
+    """Yield an unused user id, or None if not run by root; afterwards end that user's processes."""
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return
