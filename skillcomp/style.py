@@ -163,8 +163,8 @@ def figure(
     nrows, ncols : int
         Grid of axes.
     height : float, optional
-        Height in inches. By default each axes is about three quarters as high as wide and at
-        least 2.6 inches, and the figure at most 9 inches (a printed page).
+        Height in inches. By default each axes is about three quarters as high as wide, but at
+        least 2.6 inches high, and the figure is at most 9 inches high (a printed page).
     sharex, sharey : bool
         Whether all axes share their limits.
 
@@ -460,10 +460,10 @@ def save(
 
     Notes
     -----
-    A csv contains the whole frame in its order, floats with all digits; the index is written only
-    if it is not the row number. The json contains name, rows, columns and sha256 of each csv, the
-    size of the figure, the place where it can be cut between two panels (as a share of its width,
-    or null), caption, alternative text, package versions and the fingerprint.
+    A csv contains the whole frame in its order, and floats with all digits; the index is written
+    only if it is not the row number. The json contains name, rows, columns and sha256 of each csv,
+    the size of the figure, the place where it can be cut between two panels (as a share of its
+    width, or null), caption, alternative text, package versions and the fingerprint.
     """
     _check_frames(data)
     target = Path(path)

@@ -420,7 +420,7 @@ def copied_spans(
 def pieces(
     answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
 ) -> list[Piece]:
-    """Cut an answer into pieces that are wholly quoted or not, and wholly copied or not.
+    """Cut an answer into pieces; each piece is quoted or not, and copied or not, as a whole.
 
     Parameters
     ----------

@@ -58,7 +58,8 @@ def threshold(
         The prompts. Text that is also in the prompt is not marked as copied.
     cut : pandas.DataFrame, optional
         The result of :func:`skillcomp.overlap.calibrate`, whose choice sets the sliders at the
-        start. Without it, they start at n = 6 (or the smallest n scored) and any shared n-gram.
+        start. Without it, n starts at 6 (or at the smallest n scored), and the cut flags any shared
+        n-gram.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def threshold(
         their intervals, the texts judged wrongly, and the texts that are flagged at the chosen
         point but not at a saved one, or the reverse. Key ``c`` saves the chosen point. In code,
         ``choose(n=4, cut=None)`` sets the sliders, ``errors`` has the texts judged wrongly, and
-        ``moved`` has those that change sides.
+        ``moved`` has the texts flagged at only one of the chosen and the saved point.
 
     Raises
     ------

@@ -144,7 +144,7 @@ def prepared(
     Parameters
     ----------
     frame : pandas.DataFrame
-        The argument of the analysis.
+        The frame that was passed to the analysis.
     kind : str
         The contract of the frame, see :func:`check`.
     by : sequence of str

@@ -174,8 +174,8 @@ def from_frame(
     Warns
     -----
     FrameWarning
-        One warning that lists the values that were converted or mapped, with their numbers of rows,
-        and the labels that match no row.
+        One warning that lists the values that were converted or mapped, with the number of rows of
+        each, and the labels that match no row.
 
     See Also
     --------

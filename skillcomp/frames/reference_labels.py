@@ -27,7 +27,7 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
       nothing, since adjudicating a whole sheet leaves undisputed items blank;
     - ``agreed``: no adjudicated label; all labellers with a label gave the same one;
     - ``disputed``: the labellers differ and nobody adjudicated; ``passed`` is NA;
-    - a name: the only labeller with a label or, if ``passed`` is NA, one of those without.
+    - a name: the only labeller with a label or, if ``passed`` is NA, one labeller without a label.
 
     ``inclusion_probability`` is that of the chosen row or, if missing, of another row of the item.
     ``borderline`` of an agreed or disputed label is True if one labeller set it. Labels of a

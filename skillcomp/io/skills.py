@@ -57,19 +57,19 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Returns
     -------
     Skill
-        ``slug`` is the folder's name (the file's stem if the file is not called SKILL.md);
-        ``concept`` holds the concept fields that are present, out of seven; ``metadata`` the rest
-        of the front matter, with unknown keys of the concept block under ``concept``; ``sections``
-        the parts of the body under each heading, with anchors and line numbers; ``text`` the whole
-        file without a byte-order mark; ``sha256`` the hash of the file's bytes; ``problems`` one
-        sentence per deviation, with its line if it has one.
+        ``slug`` is the folder's name (the file's stem if the file is not called SKILL.md).
+        ``concept`` holds those of the seven concept fields that are present. ``metadata`` holds the
+        rest of the front matter, with unknown keys of the concept block under ``concept``.
+        ``sections`` are the parts of the body under each heading, with anchors and line numbers.
+        ``text`` is the whole file without a byte-order mark, and ``sha256`` the hash of the file's
+        bytes. ``problems`` has one sentence per deviation, with its line if it has one.
 
     Raises
     ------
     SkillError
-        If the file is missing, leads out of its folder, is larger than 1 MiB (its front matter:
-        128 KiB), is not UTF-8, or has broken YAML (the message names the line). With ``strict``,
-        any problem raises.
+        If the file is missing, leads out of its folder, is larger than 1 MiB (its front matter
+        larger than 128 KiB), is not UTF-8, or has broken YAML (the message names the line). With
+        ``strict``, any problem raises.
 
     Notes
     -----

@@ -144,7 +144,7 @@ class RunStore:
         return dict(sorted(suites.items()))
 
     def table(self, name: str) -> pa.Table:
-        """Return a table as Arrow with stable columns.
+        """Return a table as an Arrow table with stable columns.
 
         Parameters
         ----------

@@ -125,7 +125,7 @@ def read_suite(
     Returns
     -------
     Suite
-        The cases in file order. A ``case_id`` is ``slug/id`` with the id of the file;
+        The cases in file order. A ``case_id`` is ``slug/id`` with the id in the file;
         ``contrast_of`` is a full case_id as well. Words outside the report's vocabulary are kept in
         their field, unknown keys in ``extra``, and both are listed in ``problems`` with the place,
         the value, the allowed values and the nearest match. A behaviour of unknown kind counts as
@@ -160,8 +160,8 @@ def read_suite(
     suite that breaks a rule of its format cannot be used for grading, so this is always an error,
     which lists every fault with its line. The rules concern ``skill_id``, ``version`` "1.0", unique
     ids that are not empty, prompts, judges of a known type with their required keys, and an
-    existing test file below ``fixtures/``. Unknown keys are problems as above. ``reference/<id>.*``
-    next to the file may contain an ideal answer to each task.
+    existing test file below ``fixtures/``. Unknown keys are listed in ``problems``.
+    ``reference/<id>.*`` next to the file may contain an ideal answer to each task.
     """
     file = as_path(path, "read_suite", SuiteError)
     if isdir(file):

@@ -3,7 +3,7 @@ r"""Read prompts.csv: prompts on which a skill should trigger or should not, wit
 The format is that of the source's trigger document: one row per case, in
 ``evals/skills/<slug>/prompts.csv``. Patterns are separated by ``|``; ``\|`` is a ``|`` inside a
 pattern. The source's own program splits at every ``|``, so a file for both programs must not use
-``\|``. In a pattern, ``[\|]`` matches a literal ``|``.
+``\|``. A ``|`` inside a pattern means "or"; ``[\|]`` matches the character ``|`` itself.
 """
 
 from __future__ import annotations

@@ -119,12 +119,12 @@ def lint_suite(
     valid: its only errors are truth sources that do not resolve.
 
     Other warnings are heuristics, for a person to judge. Texts are compared by the report's content
-    tokens (A.3): a far prompt may share no run of four tokens with the skill (R4), and any prompt
-    no run of four tokens with its expected reasoning, positive behaviours or concept field. A
-    shared run can be a mere name, and a leak in other words is not detected. Primitives are read
-    from the mental model (``Name: what it is``, bold or code). The behaviours of C2 and C7 are
-    searched for the word stems of the primitives; a behaviour that asks for a primitive in other
-    words is not recognized.
+    tokens (A.3): a far prompt may share no run of four tokens with the skill (R4), and no prompt
+    may share such a run with its expected reasoning, positive behaviours or concept field. A shared
+    run can be a mere name, and a leak in other words is not detected. Primitives are read from the
+    mental model (``Name: what it is``, bold or code). The behaviours of C2 and C7 are searched for
+    the word stems of the primitives; a behaviour that asks for a primitive in other words is not
+    recognized.
 
     Examples
     --------

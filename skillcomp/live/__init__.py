@@ -1,8 +1,8 @@
 """Ask agents, have graders judge their answers, and run whole studies.
 
 Agents and graders are objects that are passed in. `run`, `grade` and `compare` write to a store,
-and `status` reads it. A name is imported on first use, since an SDK takes a second. The headings
-below are the names of the files.
+and `status` reads it. A name is imported on first use, since importing an SDK takes a second. The
+headings below are the names of the files.
 
 run: answers
     ``run``: ask every open cell of a study.

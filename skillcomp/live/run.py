@@ -53,7 +53,7 @@ def run(
     again: Collection[str] = (),
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Ask agents the cases of a study with and without the skill, and store all answers.
+    """Have agents answer the cases of a study with and without the skill, and store all answers.
 
     A cell is one combination of agent, case, condition and repeat. Each call asks the cells that
     have no answer yet, so after an error, Ctrl-C or a crash, the same call resumes the run.

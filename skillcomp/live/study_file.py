@@ -292,7 +292,7 @@ class StudyFile(Record):
     An agent or grader with ``kind: python`` is made by a class or function of a module, which
     ``target: "my_module:MyAgent"`` names. A kind that is not listed below must be the name of an
     entry point in an installed package, in the group ``skillcomp.agents`` or ``skillcomp.graders``.
-    In both ways, the class or function is called with the other keys as keyword arguments; a
+    In both cases, the class or function is called with the other keys as keyword arguments; a
     grader's ``agent`` is built before this call.
 
     This code is imported only when the agents or graders of a study file (or of a command's option

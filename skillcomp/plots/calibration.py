@@ -138,7 +138,7 @@ def threshold(
         ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (shown by the line style,
         at most four), ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
         false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too;
-        their limits, the range of the chosen n over resamples, are drawn as a bracket at the
+        their limits, the range of the chosen n across resamples, are drawn as a bracket at the
         bottom.
     x : str, default "n"
         Column of thresholds.

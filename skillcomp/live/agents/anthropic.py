@@ -61,7 +61,7 @@ class AnthropicAgent(ServiceAgent):
     name : str, optional
         Label of the agent in the frames; by default the model.
     effort : str, optional
-        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; by default the model's own.
+        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; by default the model's own effort.
     thinking : str or dict, optional
         ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or an object that is sent to the API
         as it is. The API refuses values that a model does not support. By default nothing is sent.

@@ -102,9 +102,9 @@ class CliAgent(BaseAgent):
     output : str, default "auto"
         How the output is read. ``"claude"`` or ``"codex"``: as the event stream of that program.
         ``"text"``: as the answer. ``"auto"``: as the ``--output-format`` or ``exec --json`` in the
-        command says. If the command has neither, the output itself decides: it is a stream if it
-        begins with the opening event of one, and output of claude if it is one JSON object with the
-        type ``result`` and a ``subtype``.
+        command says. If the command has neither, the output itself decides: it is read as a
+        stream if it begins with the opening event of a stream, and as output of claude if it is one
+        JSON object with the type ``result`` and a ``subtype``.
     passed : sequence of str, optional
         Names of further environment variables that the program gets. Without them, ``claude`` gets
         only the keys of Anthropic, ``codex`` only those of OpenAI, and any other program both.

@@ -29,7 +29,7 @@ class ReplayAgent(BaseAgent):
     Raises
     ------
     AgentError
-        If the store has no answers, or none of `agent`, or several agents and `agent` is not given.
+        If the store has no answers (of `agent`), or has several agents and `agent` is not given.
     """
 
     is_recording = True

@@ -258,7 +258,7 @@ def grader_prompt(
     """Build the prompt that asks for verdicts on one answer.
 
     In a custom `template`, each placeholder is replaced by a whole block with its tags, as in the
-    prompts of this package. If the case has no text for a placeholder, or its part is left out,
+    prompts of this package. If the case has no text for a placeholder, or that part is left out,
     the placeholder is replaced by nothing.
     """
     impression = _checked_style(style) == "impression"

@@ -32,15 +32,16 @@ class ReplayGrader(BaseGrader):
     Raises
     ------
     GraderError
-        If the store holds no verdicts of this grader and round, or has them for several versions.
+        If the store holds no verdicts of this grader and round, or has verdicts of several
+        versions.
 
     Notes
     -----
     An answer has recorded verdicts if the recorded study has exactly the same text for the same
-    case, condition, repeat and perturbation. On any other text, the verdicts would be invented. If
-    several recorded agents gave this text, the verdicts on the answer of the agent with the same
-    name are used, or else those on the last recorded answer. Cost, item, batch and order are the
-    recorded values.
+    case, condition, repeat and perturbation. For any other text, the verdicts have the status
+    ``error``. If several recorded agents gave this text, the verdicts on the answer of the agent
+    with the same name are used, or else those on the last recorded answer. Cost, item, batch and
+    order are the recorded values.
     """
 
     def __init__(
