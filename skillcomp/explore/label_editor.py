@@ -138,7 +138,7 @@ class LabelEditor(ui.Explorer):
             self._after_redraw = self._update_agreement  # run it after the next check is shown
 
     def _update_agreement(self) -> None:
-        """Estimate the agreement of the graders with the labels; use full tens of labels only."""
+        """Estimate the agreement of graders and labels; add labels in tens until all are given."""
         items = set(self._names)
         labels = [label for name, label in self._labels.items() if name in items]
         if len(labels) < len(self._names):

@@ -100,8 +100,8 @@ def lint_suite(
 
     Notes
     -----
-    A task suite is checked for its number of tasks (five to ten) and for the share that a model
-    scores (at most half); all other rules concern comprehension.
+    A task suite is checked for its number of tasks (five to ten) and for the share of tasks that
+    a model scores (at most half); all other rules concern comprehension.
 
     A suite may name its own dimensions instead of C1 to C9; then C1 to C9 are not expected.
 

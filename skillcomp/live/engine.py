@@ -424,7 +424,7 @@ class Judging(Engine[J]):
             await self.judge()
 
     def first_receipts(self) -> list[RunRecord]:
-        """Return the first receipt of the grader, before any prompt is sent."""
+        """Return the first receipt of the grader, to be written before any prompt is sent."""
         self.n_open = self.n_wanted
         who = {"model": self.grader.model, "prompt_version": self.grader.version}
         who["settings"] = getattr(self.agent, "settings", None)

@@ -29,7 +29,7 @@ class ReplayAgent(BaseAgent):
     Raises
     ------
     AgentError
-        If the store has no answers (of `agent`), or has several agents and `agent` is not given.
+        If the store has no answers, no answers of `agent` or, without `agent`, several agents.
     """
 
     is_recording = True
