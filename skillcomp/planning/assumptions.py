@@ -26,7 +26,7 @@ PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 
 
 class Stated(TypedDict, total=False):
-    """Types of the fields of :class:`Assumptions` when they are passed as keywords."""
+    """Types of the fields of :class:`Assumptions` that are passed as keywords."""
 
     effect: Effect
     cluster: Cluster
@@ -61,27 +61,25 @@ class Assumptions:
         Whether the claim is about further cases of the same skills (``case``), or about skills in
         general (``skill``).
     scope : {"within_dimensions", "pooled"}, default "within_dimensions"
-        Row of :func:`skillcomp.transfer.gap` to plan for. ``within_dimensions`` compares near and
-        far cases within skills (and dimensions), so that the effect of a skill cancels. ``pooled``
+        Row of :func:`skillcomp.transfer.gap` to plan for. ``within_dimensions`` compares near with
+        far cases within a skill and dimension, so that the effect of a skill cancels. ``pooled``
         compares all near with all far cases; its interval counts the variation between skills (tau2
-        of the delta) as noise. The scope has no influence on a delta, or on a gap with
-        ``cluster="skill"``.
+        of the delta) as noise. The scope matters only for a gap with ``cluster="case"``.
     by : str or sequence of str
-        Columns of the pilot that separate its rows, such as ``["grader"]``.
+        Columns of the pilot to group by, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
-        Outcome of the pilot: whole attempts passed, or share of checks passed.
+        Outcome in the pilot: whether all checks passed, or the share of checks passed.
     reference : str, default "baseline"
         Reference condition of the pilot.
     baseline_rate, delta : float, optional
-        Pass rate of the baseline, which limits the possible effects, and overall delta, which is
-        needed for a gap.
+        Pass rate of the baseline, which limits the possible effects, and overall delta, which a gap
+        needs.
     tau2, omega2, sigma2 : float, optional
-        tau2 is the variance between skills: of the delta or, for a gap, of the gap (with
-        ``scope="pooled"``, of the delta even then). omega2 is the variance of the true delta
-        between the cases of one skill or, for a gap, between the cases of one skill at one
-        distance. sigma2 is the variance between repeats of a case, used for both conditions. With
-        ``cluster="case"``, tau2 is added to omega2 for a delta and for a pooled gap, because an
-        interval by case includes both.
+        tau2 is the variance between skills of the delta; if a gap is planned and ``scope`` is not
+        ``"pooled"``, of the gap. omega2 is the variance of the true delta between the cases of a
+        skill; if a gap is planned, between its cases at the same distance. sigma2 is the variance
+        between repeats of a case, in either condition. With ``cluster="case"``, tau2 is added to
+        omega2 for a delta and for a pooled gap, because an interval by case includes both.
     far_share : float, default 0.5
         Share of far cases, for a gap.
     n_studies, seed : int
@@ -133,7 +131,7 @@ class Assumptions:
                 number(f"{name}, a variance", getattr(self, name), least=0, most=math.inf)
 
     def components(self) -> dict[str, float]:
-        """Return the stated values by component; tau2, omega2 and sigma2 set two each."""
+        """Return the stated values by component; tau2, omega2 and sigma2 stand for two each."""
         values = {"baseline_rate": self.baseline_rate, "delta": self.delta}
         for end in ("", "_gap"):
             values |= {f"tau2{end}": self.tau2, f"omega2{end}": self.omega2}
@@ -141,7 +139,7 @@ class Assumptions:
         return {name: float(value) for name, value in values.items() if value is not None}
 
     def needed(self, pilot: bool) -> list[str]:
-        """Return the components that the plan requires; with a pilot, sigma2 may be unknown."""
+        """Return the names of the required components; with a pilot, sigma2 may be unknown."""
         suffix = "_gap" if self.effect == "gap" else ""
         names = [f"omega2{suffix}"] + ([f"tau2{suffix}"] if self.cluster == "skill" else [])
         if self.effect == "gap" and self.scope == "pooled" and self.cluster == "case":
@@ -152,7 +150,7 @@ class Assumptions:
 
 
 def stated(assumptions: Assumptions | None, words: Stated) -> Assumptions:
-    """Return the assumptions (by default new ones), with the fields in `words` replaced."""
+    """Return the assumptions, or the defaults if None, with the fields in `words` replaced."""
     allowed = [field.name for field in fields(Assumptions)]
     for name in words:
         if name not in allowed:
@@ -208,7 +206,7 @@ def plans(
 
 
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
-    """Return a number as float after a check of its range; an open range excludes its ends.
+    """Check the range of a number and return it as float; `open_` excludes the ends of the range.
 
     Raises
     ------
@@ -234,7 +232,7 @@ def level(ci_level: Any) -> float:
 
 
 def whole(name: str, value: Any, *, least: int = 1) -> int:
-    """Return a whole number (of Python or numpy) as int, after a check of its range.
+    """Check a whole number (of Python or numpy) and return it as int.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Variance components of a paired delta: skills, cases, repeats."""
+"""Variance components of a paired delta: between skills, cases and repeats."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
 
-_NOTHING = 1e-15  # a smaller mean square is zero up to rounding
+_NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
-# the largest sample variance of values in [0, 1] is 1/2: two repeats with the values 0 and 1
+# The largest sample variance of values in [0, 1] is 1/2, that of two repeats with values 0 and 1.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
@@ -39,7 +39,7 @@ def variance_components(
     reference: str = "baseline",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Split the variance of a pilot's paired deltas into skills, cases and repeats.
+    """Split the variance of a pilot's paired deltas into parts between skills, cases and repeats.
 
     The delta of a case is the mean of its repeats in one condition minus the mean of its repeats in
     the reference.
@@ -49,20 +49,21 @@ def variance_components(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        Outcomes frame of the pilot; uses skill, case_id, condition, transfer and ``value``.
+        Outcomes frame of the pilot with skill, case_id, condition, transfer and the column
+        ``value``.
     by : str or sequence of str
-        Columns that separate rows, such as ``["grader"]``.
+        Columns to group by, such as ``["grader"]``.
     value : {"passed", "share_passed"}, default "passed"
         Outcome of an attempt: whether all checks passed, or the share of checks passed.
     reference : str, default "baseline"
-        Condition that the others are compared with.
+        Condition with which the others are compared.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Nine rows per ``by`` and condition, in the estimates columns; ``measure`` is one of
+        Nine rows per ``by`` and condition, with the estimates columns. The measures are
 
         - ``baseline_rate``, ``delta``: mean over cases, in rate units;
         - ``gap``: mean delta of far cases minus mean delta of near cases; NaN with fewer than two
@@ -71,12 +72,12 @@ def variance_components(
         - ``omega2``: variance of the true delta between cases of a skill;
         - ``omega2_gap``: variance of the true delta between cases of the same skill and distance;
         - ``sigma2_baseline``, ``sigma2_skill``: variance between the repeats of a case, averaged
-          over cases; for ``passed``, the mean of p(1 - p).
+          over cases; for ``passed``, this is the mean of p(1 - p).
 
         ``n`` is the number of paired cases, ``n_clusters`` the number of skills, and ``n_repeats``
         the mean number of repeats per case and condition. A variance estimated below zero is set to
         0 with a note. A component that needs several skills or repeats is NaN with a note if there
-        is only one. The limits of a variance are NaN if all deltas are equal.
+        is only one skill or repeat. The limits of a variance are NaN if all deltas are equal.
 
     Raises
     ------
@@ -86,14 +87,14 @@ def variance_components(
 
     See Also
     --------
-    cases_needed : Number of cases needed, given the components of a pilot.
+    cases_needed : Number of cases that a study needs, from the components of a pilot.
 
     Notes
     -----
-    The expected mean square within skills is omega2 plus the mean noise of a case's delta. This
+    The expected mean square within skills is omega2 plus the mean noise of a case's delta. The
     noise is sigma2_baseline / K_baseline + sigma2_skill / K_skill, where K is the number of repeats
-    in a condition. The expected mean square between skills is larger by n0 tau2, where n0 is the
-    effective number of cases per skill. sigma2 is the mean over cases of the sample variance
+    under the condition. The expected mean square between skills is larger by n0 tau2, where n0 is
+    the effective number of cases per skill. sigma2 is the mean over cases of the sample variance
     between repeats. With one repeat, omega2 and sigma2 cannot be distinguished, and omega2 includes
     both.
 
@@ -128,10 +129,10 @@ def variance_components(
 class PilotCases:
     """Cases with outcomes in both conditions, as arrays with one entry per case.
 
-    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. Fields that end
-    in 1 belong to the condition, fields that end in 0 to the reference: the ``mean`` over repeats,
-    the number ``n`` of repeats with an outcome, and the sample ``variance`` between these repeats
-    (NaN with one repeat).
+    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. The other
+    fields end in 1 for the condition and in 0 for the reference. They are the ``mean`` over
+    repeats, the number ``n`` of repeats with an outcome, and the sample ``variance`` between these
+    repeats (NaN with one repeat).
     """
 
     skill: NDArray[np.intp]
@@ -145,7 +146,7 @@ class PilotCases:
 
     @property
     def delta(self) -> Floats:
-        """Mean in the condition minus mean in the reference, for each case."""
+        """Mean under the condition minus mean under the reference, for each case."""
         return self.mean1 - self.mean0
 
     @property
@@ -155,7 +156,7 @@ class PilotCases:
 
 
 def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) -> PilotCases:
-    """Return the cases that have an outcome both in the condition and in the reference."""
+    """Return the cases that have an outcome under both the condition and the reference."""
     numbers = part.assign(_value=part[value].astype("float64"))
     keys = [*CASE, "transfer"]
     sides = [
@@ -218,7 +219,7 @@ class _Square:
 
 
 def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
-    """Return the variance of a case's delta due to repeats, averaged over cases."""
+    """Return the variance that repeats add to the delta of a case, averaged over cases."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
     value = sum(interval.estimate * float((1 / n).mean()) for interval, n in parts)
     spread = sum((interval.se * float((1 / n).mean())) ** 2 for interval, n in parts)
@@ -228,7 +229,7 @@ def noise_of_repeats(pairs: PilotCases, sigma: dict[str, Interval]) -> _Square:
 
 
 def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
-    """Return the mean square within groups of the cases' deltas; `codes` are the groups."""
+    """Return the mean square of deltas within groups; `codes` has the group of each case."""
     size = np.bincount(codes)
     df = float(len(delta) - len(size))
     if df < 1:
@@ -238,7 +239,7 @@ def spread_of_cases(delta: Floats, codes: NDArray[np.intp]) -> _Square:
 
 
 def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interval:
-    """Return the variance of true deltas between cases: `square` minus the noise of repeats."""
+    """Return the variance of true deltas between cases: the mean square minus the noise."""
     if np.isnan(square.value):
         return undefined(_MOMENTS, "no group has two cases", ci_level=ci_level)
     if np.isnan(noise.value):
@@ -249,7 +250,7 @@ def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interva
 
 
 def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
-    """Return the variance of deltas between skills, from mean squares between and within."""
+    """Return the variance of deltas between skills, from mean squares between and within skills."""
     n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
     within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
@@ -265,7 +266,7 @@ _NEEDS = "needs at least two skills, and {} in at least one"
 
 
 def distances(pairs: PilotCases) -> PilotCases:
-    """Return the cases with a known distance (far or near); skill codes again run from 0."""
+    """Return the cases with a known distance, far or near, with new skill codes from 0."""
     labelled = np.isfinite(pairs.far)
     parts = {name: getattr(pairs, name)[labelled] for name in PilotCases.__slots__}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
@@ -309,7 +310,7 @@ def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: 
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below / scale, 0.0), plain + above / scale
         if high <= 0:
-            # limits of 0 and 0 would claim that the variance is exactly 0
+            # do not return 0 and 0: such limits would claim that the variance is exactly 0
             low = high = math.nan
             notes.append("so are both limits: unknown")
     else:
@@ -368,14 +369,14 @@ class Components:
         """Return the variance between skills of the delta; for a gap, of the near or far delta."""
         if plan.assumptions.cluster == "case":
             return 0.0
-        # near and far are drawn independently, so each gets half of the variance of their gap
+        # near and far deltas are drawn independently, so each gets half the variance of their gap
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance of a case's observed delta around the simulated mean."""
+        """Return the variance of the observed delta of a case around the mean of the simulation."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
-            # an interval of the pooled scope counts variation between skills as variation of cases
+            # the interval of a pooled gap counts variation between skills as variation of cases
             skills = plan.assumptions.scope == "pooled" and plan.assumptions.cluster == "case"
         else:
             variance = self.omega2
@@ -390,11 +391,11 @@ MEASURES = tuple(component.name for component in fields(Components))
 def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
 ) -> list[tuple[dict[str, Any], Components, str]]:
-    """Return the keys, components and missing components of each group of a pilot.
+    """Return, for each group of a pilot, its keys, its components and a phrase.
 
-    Stated assumptions override the components of the pilot. The third entry of a group is a phrase
-    that names its missing components, empty if none is missing. If every group lacks a required
-    component, StudyError is raised.
+    The phrase names the required components that are missing; it is empty if none is. Stated
+    assumptions override the components of the pilot. StudyError is raised if every group lacks a
+    required component.
     """
     stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:

@@ -18,10 +18,10 @@ from skillcomp import pricing
 from skillcomp.errors import FrameError, StudyError, suggest
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# for each mode: whether prefixes are cached, and whether calls are batched
+# by mode, whether prefixes are cached and whether calls are batched
 MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
-ANSWER_TOKENS = 300.0  # an answer of 180 words, the mean length of the 420 answers of the pilot
+ANSWER_TOKENS = 300.0  # 180 words, the mean length of 420 answers of the pilot
 _COLUMNS = {
     **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
     **{"planned": "bool", "n_calls": "int64"},
@@ -64,41 +64,40 @@ def cost_estimate(
         prompt; without a style, ``forced`` is assumed.
     conditions : sequence of str
         Conditions of the study. ``baseline`` loads nothing, and ``skill`` loads the suite's skill.
-        Other conditions load their text in `loaded`; if it has none for ``placebo`` or
+        Other conditions load their text in `loaded`. If `loaded` has no text for ``placebo`` or
         ``previous``, a text as long as the skill is assumed.
     repeats : int or mapping of str to int, default 1
         Number of attempts per case, as one number for all conditions or by condition.
     batch, caching : bool
-        Whether the planned study uses batches and caching. The frame always has all four modes;
-        its column ``planned`` marks this one.
+        Whether the planned study uses batches, and caching. The result always has all four modes;
+        its column ``planned`` marks the mode of the planned study.
     loaded : mapping of str to text, Skill, or mapping of slug to either, optional
         For each condition, the text that it loads: one text for all skills, or one per skill.
     attempts : pandas.DataFrame, optional
         Answers of a pilot, with columns case_id, condition and answer. The mean length of the
-        answers to the same case in the same condition replaces `answer_tokens`. If there are none,
-        the mean of the condition is used, or else the mean of all answers.
+        answers to a case under a condition replaces `answer_tokens`. Without such answers, the mean
+        of the condition is used, or else the mean of all answers.
     client : object or callable, optional
-        Synchronous anthropic client, or function of model and text, that counts tokens; each text
-        is counted once. If omitted, tokens are estimated.
+        A synchronous anthropic client, or a function of model and text, that counts tokens. Each
+        text is counted once. If omitted, tokens are estimated.
     answer_tokens : float, default 300
         Assumed length of an answer.
     thinking_tokens : float, default 0
-        Number of thinking tokens per call, which are added to the output and priced as output. It
-        is unknown before a first run.
+        Number of thinking tokens per call, which count as output. It is unknown before a first run.
     on : datetime.date, optional
         Day of the prices; today if omitted.
     prices : sequence of Price, optional
-        Own prices, which replace the library's prices of the same models.
+        The user's own prices; they replace the library's prices of the same models.
 
     Returns
     -------
     pandas.DataFrame
         One row per role (``agent`` or ``grader``), name, model, condition and mode (``plain``,
-        ``cached``, ``batched`` or ``both``). Further columns: ``planned`` (whether this is the
-        planned mode), ``n_calls``, ``input_tokens`` (of whole prompts), ``cached_tokens`` and
-        ``cache_write_tokens`` (the input tokens that are read from or written to the cache),
-        ``output_tokens``, ``cost_usd`` (NaN if a price is unknown), ``counted`` (False if tokens
-        are estimated) and ``note``.
+        ``cached``, ``batched`` or ``both``). ``planned`` is True for the mode of the planned study.
+        ``n_calls`` is the number of calls. ``input_tokens`` counts whole prompts; ``cached_tokens``
+        and ``cache_write_tokens`` are the parts of them that are read from the cache and written to
+        it. ``output_tokens`` counts replies. ``cost_usd`` is NaN if a price is unknown. ``counted``
+        is False if tokens are estimated. ``note`` states assumptions and unknown prices.
 
     Raises
     ------
@@ -110,23 +109,23 @@ def cost_estimate(
 
     See Also
     --------
-    cost_total : Sums of all rows of each mode.
+    cost_total : Sums over all rows of a mode.
 
     Notes
     -----
-    Without a client, 3.5 characters of English text count as a token (Anthropic's glossary). Newer
-    tokenizers give up to 30 % more tokens, and code and other languages give even more. The length
-    of instructions is measured on the prompt templates. The length of replies is assumed: answers
-    as described above, and 225 characters for a verdict with quote and rationale, as in the pilot.
+    Without a client, 3.5 characters count as a token, as for English text in Anthropic's glossary.
+    Newer tokenizers give up to 30 % more tokens, and code and other languages give even more. The
+    length of instructions is measured on the prompt templates. Replies of graders are assumed to
+    have 225 characters per verdict with quote and rationale, as in the pilot.
 
     With caching, the first call writes its prefix to the cache, and all other calls with this
     prefix read it. The prefix of an agent is the loaded skill; the prefix of a grader is its
     instructions and the skill, and is the same in all conditions. The cost is a lower bound. It
     assumes that each call follows the previous one before the cache expires after five minutes, and
     that calls in a batch find the prefix in the cache, which is not guaranteed. Prefixes shorter
-    than the model's minimum are not cached; a note says so. The cost does not include retries,
-    repeated calls after malformed replies, refusals, gold and retests, tools and traces of CLI
-    agents, taxes and discounts.
+    than the model's minimum are not cached, as a note then states. The cost does not include
+    retries, repeated calls after malformed replies, refusals, gold and retests, tools and traces of
+    CLI agents, taxes and discounts.
 
     Examples
     --------
@@ -167,9 +166,9 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per mode: mode, planned, n_calls, input_tokens, output_tokens, ``cost_usd`` (NaN if
-        the cost of any row is unknown), ``ratio`` (cost divided by the cost of the mode ``plain``)
-        and ``note`` (which prices are unknown).
+        One row per mode: mode, planned, n_calls, input_tokens and output_tokens, then ``cost_usd``
+        (NaN if the cost of any row is unknown), ``ratio`` (the cost divided by that of the mode
+        ``plain``) and ``note`` (the prices that are unknown).
 
     Raises
     ------
@@ -182,7 +181,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     modes = estimate.groupby("mode", sort=False)
     counts = ["n_calls", "input_tokens", "output_tokens"]
     table = modes[["planned"]].all().join(modes[counts].sum())
-    # skipna=False: the sum is unknown if the cost of any row is unknown
+    # do not skip NaN: the sum is unknown if the cost of any row is unknown
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
     unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
@@ -193,7 +192,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 def _condition_rows(
     who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of each condition; the first call with a prefix writes it to the cache."""
+    """Yield one row per condition. The first call with a prefix writes it to the cache."""
     written: set[str] = set()
     least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():
@@ -239,15 +238,15 @@ def _usages_with_cache(
         yield pricing.Usage(whole, call.output, cached_tokens=call.prefix), n
 
 
-# From here on: the calls of a study, with prompts and replies in tokens, without prices
+# The calls of a study, with prompts and replies in tokens, but without prices
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 
-CHARS_PER_TOKEN = 3.5  # per token of English text, from the glossary of platform.claude.com
-MESSAGE_TOKENS = 8  # for the role and the delimiters of a message
+CHARS_PER_TOKEN = 3.5  # in English text, from the glossary of platform.claude.com
+MESSAGE_TOKENS = 8  # role and delimiters of a message
 SKILL_FRAME = 64  # characters around a skill in the system prompt of an agent
-# Shortest prompt prefix that the service caches, in tokens (documentation of prompt caching, read
-# 2026-11-21); 1,024 is assumed for models that are not listed.
+# Shortest prompt prefix in tokens that the service caches (documentation of prompt caching, read
+# 2026-11-21). For models that are not listed, 1,024 is assumed.
 _MINIMUM = {
     "claude-opus-5": 512,
     "claude-fable-5": 512,
@@ -262,7 +261,7 @@ _ASSUMED_MINIMUM = 1024
 
 
 def minimum_prefix(model: str | None) -> int:
-    """Return the length in tokens from which the service caches a prompt prefix."""
+    """Return the length in tokens of the shortest prompt prefix that the service caches."""
     name = model or ""
     dated = name.rpartition("-")
     name = dated[0] if dated[2].isdigit() and len(dated[2]) == 8 else name
@@ -276,7 +275,7 @@ class GraderFrame:
     ``system`` counts the instructions and the schema of the reply. ``case`` counts the tags that
     occur once per case, and ``check`` those that occur once per check. ``reply`` counts the part of
     a reply that occurs once, and ``verdict`` the part that occurs once per check. ``sees_skill`` is
-    whether the prompt contains the skill, the concept field and the expected reasoning.
+    True if the prompt contains the skill, the concept field and the expected reasoning.
     """
 
     system: int
@@ -287,26 +286,26 @@ class GraderFrame:
     sees_skill: bool = True
 
 
-# The numbers were fitted to the prompts of skillcomp.live.graders.prompts by least squares over the
-# pilot's 84 cases. The quotes of the pilot's grader g2 have 66 characters on average, and its
-# rationales have 75. A test compares the numbers with the templates.
+# The numbers were fitted by least squares to the prompts of skillcomp.live.graders.prompts for the
+# pilot's 84 cases. In the pilot, quotes of grader g2 have 66 characters on average, and rationales
+# have 75. A test compares the numbers with the templates.
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
-    # the templates rubric.j2 and rubric-case.j2, used only for tasks with a rubric
+    # for tasks with a rubric, which use the templates rubric.j2 and rubric-case.j2
     "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }
 
 
 def frame_of_grader(grader: Any) -> GraderFrame:
-    """Return the frame for the style of a grader; without a known style, that of ``forced``."""
+    """Return the frame of a grader's style; the frame of ``forced`` if the style is unknown."""
     return _FRAMES.get(getattr(grader, "style", "forced"), _FRAMES["forced"])
 
 
 @dataclass
 class Counter:
-    """Counts tokens with a client, or estimates them from characters without one.
+    """Counts tokens with a client or, without one, estimates them from characters.
 
     The client is a function of model and text, or an anthropic client with the method
     ``messages.count_tokens(model=, messages=)``. An anthropic client is used only for models with a
@@ -317,13 +316,13 @@ class Counter:
     _known: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def counts(self, model: str | None) -> bool:
-        """Return whether texts for a model are counted (True) or estimated (False)."""
+        """Return True if texts for a model are counted, False if they are estimated."""
         if self.client is None or model is None:
             return False
         return not hasattr(self.client, "messages") or model.startswith("claude")
 
     def __call__(self, model: str | None, text: str) -> float:
-        """Return the number of tokens of a text; an estimate excludes role and delimiters."""
+        """Return the number of tokens of a text; if estimated, without role and delimiters."""
         if not text:
             return 0.0
         if model is None or not self.counts(model):
@@ -353,7 +352,7 @@ class Counter:
 
 
 def loaded_text(skill: Skill | str) -> str:
-    """Return the text that an agent loads for a skill; a plain text is returned unchanged."""
+    """Return the text that an agent loads for a skill; return a plain text unchanged."""
     return skill if isinstance(skill, str) else skill.text or skill.body
 
 
@@ -373,9 +372,9 @@ def case_data(case: Case, skill: Skill, frame: GraderFrame) -> str:
 class Calls:
     """``n`` calls with the same prefix, prompt and length of reply.
 
-    Calls with the same ``key`` have the same prefix, which is written to the cache once.
-    ``prefix``, ``rest`` and ``output`` are the numbers of tokens of the part of the prompt that may
-    be cached, of the rest of the prompt, and of the reply.
+    Calls with the same ``key`` have the same prefix, which is written to the cache once. The other
+    fields are numbers of tokens: ``prefix`` of the part of the prompt that may be cached, ``rest``
+    of the rest of the prompt, and ``output`` of the reply.
     """
 
     key: str
@@ -387,10 +386,10 @@ class Calls:
 
 @dataclass(frozen=True)
 class Caller:
-    """An agent or a grader with its calls in each condition.
+    """An agent or a grader and its calls under each condition.
 
-    ``calls`` and ``notes`` are by condition. ``counted`` is whether tokens were counted (True) or
-    estimated (False).
+    ``calls`` and ``notes`` are dicts by condition. ``counted`` is True if tokens were counted,
+    False if they were estimated.
     """
 
     role: str
@@ -403,7 +402,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class CostedStudy:
-    """Arguments of `cost_estimate`, from which the calls of agents and graders are derived."""
+    """Arguments of `cost_estimate`; its methods derive the calls of agents and graders."""
 
     suites: Mapping[str, Suite]
     skills: Mapping[str, Skill]
@@ -441,7 +440,7 @@ class CostedStudy:
     def caller(
         self, role: str, agent: Any, calls_of: Callable[..., Calls], notes: dict[str, str]
     ) -> Caller:
-        """Return an agent or grader with its calls for all cases and conditions."""
+        """Build the Caller of an agent or grader, with its calls for all cases and conditions."""
         suites = self.suites.values()
         cases = [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
         calls = {name: [calls_of(*case, name) for case in cases] for name in self.conditions}
@@ -449,7 +448,7 @@ class CostedStudy:
         return Caller(role, _display_name(agent), model, calls, self.count.counts(model), notes)
 
     def text(self, condition: str, skill: Skill) -> str | None:
-        """Return the text that a condition loads; None if it is not known."""
+        """Return the text that a condition loads for a skill; None if it is unknown."""
         if condition == "baseline":
             return ""
         if condition == "skill":
@@ -460,7 +459,7 @@ class CostedStudy:
         return None if loaded is None else loaded_text(loaded)
 
     def agent(self, agent: Any) -> Caller:
-        """Return the agent with the calls needed to answer every case in every condition."""
+        """Build the Caller of an agent, with the calls that answer all cases in all conditions."""
         model = _model_name(agent)
         notes: dict[str, str] = {}
 
@@ -479,7 +478,7 @@ class CostedStudy:
         return self.caller("agent", agent, calls_of, notes)
 
     def grader(self, grader: Any, n_agents: int) -> Caller:
-        """Return a grader with its calls, which grade all answers of all agents."""
+        """Build the Caller of a grader, with the calls that grade all answers of all agents."""
         model, frame = _model_name(grader), frame_of_grader(grader)
         letters = self.count.letters
 
@@ -500,7 +499,7 @@ class CostedStudy:
         return self.caller("grader", grader, calls_of, {})
 
     def answer(self, case: Case, condition: str) -> float:
-        """Return the length of an answer in tokens, estimated from the pilot if there is one."""
+        """Return the length of an answer in tokens, from the pilot if there is one."""
         for key in ((case.case_id, condition), ("", condition), ("", "")):
             if key in self.lengths:
                 return self.count.letters(self.lengths[key])
@@ -528,7 +527,7 @@ def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
 
 
 def listed_agents(agents: Any) -> list[Any]:
-    """Return one or several agents or graders as a list."""
+    """Return a list of agents or graders, whether one or several were given."""
     if agents is None:
         return []
     return list(agents) if isinstance(agents, list | tuple | set) else [agents]
@@ -543,10 +542,10 @@ def _display_name(who: Any) -> str:
 
 
 def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float]:
-    """Return the mean length of answers in characters, by case and condition and more coarsely.
+    """Return mean lengths of answers in characters, with case_id and condition as key.
 
-    The key of a mean over all cases has an empty case_id; the key of the overall mean is two empty
-    strings.
+    The mean over all cases of a condition has an empty case_id in its key. The key of the overall
+    mean is two empty strings.
     """
     if attempts is None:
         return {}

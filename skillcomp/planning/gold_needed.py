@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
-FEWEST = 10  # gold cases; the coverage of the PPI interval was not tested with fewer
+FEWEST = 10  # gold cases; with fewer, the coverage of PPI was not tested
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
-_NO_ERROR = 1e-9  # a smaller difference between gold and grader is a rounding error
-_FEWEST_PILOT = 5  # gold cases of a pilot; with fewer, the covariance is too imprecise
+_NO_ERROR = 1e-9  # a difference of gold and grader below this is a rounding error
+_FEWEST_PILOT = 5  # gold cases in a pilot; with fewer, covariances are too imprecise
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Differences:
 
     A case has three paired differences: by gold, by the grader over all repeats, and by the grader
     on the repeats with gold. ``mean`` (..., 3) and ``joint`` (..., 3, 3) are their means and
-    covariances over the cases with gold; ``grader`` is the variance of the second over all cases.
-    ``errors`` (..., 2) is the share of gold cases on which gold is above the grader, and the share
-    on which it is below; ``largest`` (..., 2) is the largest difference in each direction.
-    ``checks`` is the number of checks per case, and ``n_gold`` the number of cases with gold
-    (infinite for assumptions).
+    covariances over the cases with gold. ``grader`` is the variance of the second difference over
+    all cases. ``errors`` (..., 2) has the share of gold cases in which gold is above the grader,
+    and the share in which it is below. ``largest`` (..., 2) has the largest difference in each
+    direction. ``checks`` is the number of checks per case. ``n_gold`` is the number of cases with
+    gold, infinite for assumptions.
     """
 
     mean: Floats
@@ -53,17 +53,17 @@ class Differences:
     n_gold: float = math.inf
 
 
-# the differences in a pilot, and those in its resamples if there are any
+# the differences in a pilot, and in its resamples if there are any
 Pilots = tuple[Differences, Differences | None]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
-    """Return the variance and grader weight of the PPI++ paired delta with n gold cases.
+    """Return the variance of the PPI++ paired delta with n gold cases, and the grader weight.
 
-    The delta is that of :func:`skillcomp.stats.ppi.ppi_paired`. If n is below ``n_cases``, it uses
-    separate means of the cases with and without gold; if every case has gold, it uses one value per
-    case. Imagined errors are not included. The results have the leading dimensions of the pilot,
-    then those of n.
+    The delta is that of :func:`skillcomp.stats.ppi.ppi_paired`. If n is below ``n_cases``, it is
+    computed from separate means of the cases with and without gold; if every case has gold, from
+    one value per case. Imagined errors are not included. The results have the leading dimensions of
+    the pilot, then those of n.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
@@ -71,7 +71,7 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
     with np.errstate(invalid="ignore", divide="ignore"):
         lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
-        # every case has gold on one repeat, so the true mean of a case cancels
+        # if every case has gold on one repeat, the true mean of a case cancels
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
         full_lam = _clipped_ratio(-both, gap)
@@ -84,8 +84,8 @@ def imagined_variance(pilot: Differences, n: Ints) -> Floats:
     """Return the expected variance of imagined errors, for a grader of weight 1.
 
     If gold shows fewer than five errors in a direction, :func:`skillcomp.stats.ppi.ppi_paired` adds
-    one imagined error in each direction. In a direction with at least five errors, it is as large
-    as the largest of them; otherwise it is a whole case.
+    one imagined error in each direction. In a direction with five or more errors, the imagined
+    error is as large as the largest of them; otherwise it is a whole case.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
@@ -97,7 +97,7 @@ def imagined_variance(pilot: Differences, n: Ints) -> Floats:
 def expected_length(
     pilot: Differences, n: Ints, n_cases: int, ci_level: float
 ) -> tuple[Floats, Floats]:
-    """Return the length that the expected variance gives the interval, and the grader weight."""
+    """Return the length of an interval with the expected variance, and the grader weight."""
     variance, lam = expected_variance(pilot, n, n_cases)
     whole = n >= n_cases
     weight = np.where(whole, 0.0, lam)
@@ -143,27 +143,28 @@ def gold_needed(
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame, optional
-        Frames of the pilot. If an item has several gold labels, the adjudicated label is used; if
+        Frames of the pilot. If a check has several gold labels, the adjudicated label is used; if
         there is none, all labellers must agree.
     width : float or sequence of float, default 0.2
         Target length of the interval of the delta, in rate units.
     n_cases : int, optional
         Number of cases of the planned study; by default the number of cases of the pilot.
     by : str or sequence of str
-        Columns that separate rows, such as ``["grader"]``.
+        Columns to group by, such as ``["grader"]``.
     value : {"share_passed", "passed"}, default "share_passed"
         Outcome of an attempt: the share of checks passed, or whether all checks passed.
     reference : str, default "baseline"
-        Condition that the others are compared with.
+        Condition with which the others are compared.
     sensitivity, specificity : float or mapping of str to float, optional
         Assumed sensitivity and specificity of the grader on single checks, or on whole attempts if
-        `value` is ``passed``: one number, or a mapping with the keys ``baseline`` and ``skill``.
-        Without a pilot, both are required, and so are ``n_cases``, ``baseline_rate``, ``delta`` and
-        ``gold_variance``.
+        `value` is ``passed``. Each is one number, or a mapping with the keys ``baseline`` and
+        ``skill``. Without a pilot, both are required, as are ``n_cases``, ``baseline_rate``,
+        ``delta`` and ``gold_variance``.
     baseline_rate, delta : float, optional
-        Assumed rate of the baseline, and difference of the skill from it, by gold.
+        Assumed pass rate of the baseline by gold, and rate with the skill minus that of the
+        baseline.
     gold_variance : float, optional
-        Assumed variance over cases of the paired difference by gold of one attempt per condition.
+        Assumed variance over cases of the paired difference by gold, for one attempt per condition.
     n_checks : int, default 5
         Number of checks per case; not used with a pilot.
     ci_level : float, default 0.95
@@ -177,11 +178,12 @@ def gold_needed(
         Three rows per ``by``, condition and width, with the measures ``gold_cases``,
         ``gold_attempts`` (two per case) and ``gold_labels`` (attempts times checks per case).
         ``estimate`` is the smallest sufficient number; its limits are bootstrap percentiles over
-        the pilot's cases. It is NaN with a note if gold on every case is not sufficient, or if
-        fewer than 5 cases of the pilot have gold. ``note`` also counts labels without a matching
-        attempt. Extra columns: width, expected_width, n_cases, correlation (between the paired
-        differences by gold and by the grader, over cases with gold) and lam (weight of the grader
-        at the estimate).
+        the pilot's cases. It is NaN with a note if even gold on every case is not sufficient, or if
+        fewer than 5 cases of the pilot have gold. ``note`` also states the number of labels without
+        a matching attempt. ``width`` is the target and ``expected_width`` the width expected with
+        the estimate. ``n_cases`` is the number of cases of the study. ``correlation`` is that of
+        the paired differences by gold and by the grader, over cases with gold. ``lam`` is the
+        weight of the grader.
 
     Raises
     ------
@@ -194,16 +196,16 @@ def gold_needed(
     See Also
     --------
     skillcomp.stats.ppi.ppi_paired : The planned interval.
-    skillcomp.reliability.label_sheet : Sheet of randomly drawn answers to label.
+    skillcomp.reliability.label_sheet : Draws answers at random and writes a sheet to label.
 
     Notes
     -----
-    The planned interval is ``ppi`` of :func:`skillcomp.correction.delta`; its limits are those of
-    :func:`skillcomp.stats.ppi.ppi_limits` with the variance of PPI++ at its tuned weight. If gold
-    shows too few errors of the grader, that interval adds imagined errors; the plan adds them in
-    proportion to the probability of this. Without a pilot, the errors of different checks are
-    assumed to be independent. At least 10 gold cases are planned, because coverage with fewer was
-    not tested.
+    The planned interval is ``ppi`` of :func:`skillcomp.correction.delta`. Its limits are those of
+    :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++ at the weight of the grader
+    that minimises it. If gold shows too few errors of the grader, the interval includes imagined
+    errors; the plan includes them in proportion to the probability that this happens. Without a
+    pilot, the errors of different checks are assumed to be independent. At least 10 gold cases are
+    planned, because coverage was not tested with fewer.
 
     References
     ----------
@@ -247,7 +249,7 @@ def gold_needed(
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences in a pilot and its resamples; NaN and None with few gold cases."""
+    """Return the differences in a pilot and in its resamples; NaN and None with too little gold."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
@@ -290,7 +292,7 @@ def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
 def _fewest_gold_cases(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
 ) -> tuple[Interval, dict[str, float]]:
-    """Return the fewest gold cases for the width; also the expected width and grader weight."""
+    """Return the fewest gold cases for the width, the expected width and the grader weight."""
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilots[0], n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))
@@ -314,7 +316,7 @@ def _scaled_count(interval: Interval, factor: float) -> Interval:
 
 
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
-    """Return the first index on the last axis with a sufficient length; its size if none has."""
+    """Return the first index on the last axis with a sufficient length, or the size of the axis."""
     enough = length <= width * (1 + 1e-12)
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
 
@@ -340,8 +342,8 @@ def _bootstrap_limits(
 def differences_of(values: Floats, checks: float) -> Differences:
     """Compute `Differences` from an array of cases (second-last axis) by paired differences.
 
-    The last axis holds the differences by gold, by the grader over all repeats, and by the grader
-    on the repeats with gold; the first and third are NaN for cases without gold.
+    The last axis has the differences by gold, by the grader over all repeats, and by the grader on
+    the repeats with gold. The first and the third are NaN for cases without gold.
     """
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
@@ -365,7 +367,7 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
         raise StudyError(f"gold_needed: {rule}; missing: {', '.join(absent)}.")
     base = number("baseline_rate", values["baseline_rate"], least=0, most=1)
     change = number("delta", values["delta"], least=-1, most=1)
-    # a difference of two shares is between -1 and 1, so its variance is at most 1
+    # the variance is at most 1, because a difference of two shares is between -1 and 1
     gold_variance = number("gold_variance", values["gold_variance"], least=0, most=1)
     if not -1e-9 <= base + change <= 1 + 1e-9:
         both = f"{base:g} and {change:g}, a rate of {base + change:.4g} with the skill"
@@ -377,13 +379,13 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
-    # if the error rates of the conditions differ, each is assumed to have half the gold variance
+    # assume that each condition has half the gold variance, which matters if error rates differ
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]
     joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
     apparent = seen["skill"] - seen["baseline"]
-    # the summed errors of a case are taken as normal, in steps of one check
+    # take the summed errors of a case as normal, in steps of one check
     off, spread = change - apparent, math.sqrt(error)
     step = 0.5 / n_checks
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
@@ -401,9 +403,9 @@ def _rate_of_condition(rate: Rate | None, condition: str) -> float:
 class _LabelledCases:
     """Paired differences of one group and condition.
 
-    ``cases`` has one row per case with verdicts in both conditions. Columns of differences:
-    ``gold`` (NaN without gold in both conditions), ``grader`` (over all repeats) and ``on_gold``
-    (the grader, over the attempts with gold). ``about`` identifies the group and condition;
+    ``cases`` has one row per case with verdicts in both conditions. Its columns are differences:
+    ``gold`` (NaN unless both conditions have gold), ``grader`` (over all repeats) and ``on_gold``
+    (by the grader over the attempts with gold). ``about`` identifies the group and condition.
     ``n_checks`` is the mean number of checks per case.
     """
 
@@ -415,7 +417,7 @@ class _LabelledCases:
 def case_differences(
     verdicts: pd.DataFrame, gold: pd.DataFrame, names: list[str], value: Value, reference: str
 ) -> tuple[list[_LabelledCases], str]:
-    """Return the cases' differences by group and condition, and a note on unmatched gold labels.
+    """Return the cases' differences by group and condition, and a note on gold without an attempt.
 
     As in :mod:`skillcomp.correction`, a check without a verdict counts as missing, and an attempt
     passes only if all of its checks are known to pass.

@@ -1,6 +1,7 @@
 """Power and required size of a study for a delta or a near/far gap, by simulation.
 
-Simulated studies are tested with the interval that the analyses report, not with a formula.
+Simulated studies are tested with the interval that the analyses report. Power is not computed by a
+formula.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # differences of two deltas
 
-MOST_CASES = 2000  # largest number of cases per skill that a search tries
-STEPS_OF_SHARES = 20  # with value="share_passed", deltas are simulated in steps of 1/20
+MOST_CASES = 2000  # largest number of cases per skill in a search
+STEPS_OF_SHARES = 20  # with value="share_passed", deltas have steps of 1/20
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
-_LABELS = ["skills", "cases", "repeats"]  # columns with sizes in words, for legends
-_NOTHING = 1e-15  # a smaller variance is 0 up to rounding
-_EDGE = 1e-3  # an effect is possible if all its rates are this far from 0 and 1
-_STEP = 5e-4  # the search for a minimum detectable effect stops at this precision
+_LABELS = ["skills", "cases", "repeats"]  # columns with the sizes in words, for legends
+_NOTHING = 1e-15  # a variance below this is a rounding error
+_EDGE = 1e-3  # rates must be at least this far from 0 and 1
+_STEP = 5e-4  # precision of the minimum detectable effect
 _SKILLS = np.linspace(-4.0, 4.0, 41)  # grid of skill effects, in standard deviations
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
-_NEAREST = 1e-6  # tolerance when a variance is compared with the possible range
+_NEAREST = 1e-6  # tolerance at the ends of the possible range of a variance
 
 
 def power_curve(
@@ -59,35 +60,35 @@ def power_curve(
 ) -> pd.DataFrame:
     """Estimate the power of a study to detect a delta or a near/far gap.
 
-    Power is the chance that the interval excludes 0 and the estimate has the right sign. Use
-    :func:`minimum_detectable_delta` to find the effect, and :func:`cases_needed` to find the number
-    of cases, for a given power.
+    Power is the chance that the interval excludes 0 and the estimate has the right sign. For a
+    given power, :func:`minimum_detectable_delta` finds the effect and :func:`cases_needed` the
+    number of cases.
 
     Parameters
     ----------
     pilot : pandas.DataFrame, optional
-        Outcomes frame of a pilot, or the frame of :func:`variance_components`. Components stated in
-        the assumptions override those of the pilot; without a pilot, they are required.
+        Outcomes frame of a pilot, or the frame of :func:`variance_components`. Components in the
+        assumptions override those of the pilot. Without a pilot, they are required.
     sizes : float or sequence of float
         True effects in rate units; a gap is far minus near and may be negative.
     n_skills, n_cases, n_repeats : int or sequence of int
-        Skills, cases per skill, and attempts per case and condition; one study is planned for each
-        combination.
+        Numbers of skills, of cases per skill, and of attempts per case and condition. One study is
+        planned for each combination.
     assumptions : Assumptions, optional
-        Claim, stated components and settings of the simulation.
+        The claim, the assumed components and the settings of the simulation.
     **words
         Fields of :class:`Assumptions`, such as ``effect="gap"`` or ``omega2=0.05``.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition, plan and size. The measure is ``power`` and the estimate is
-        between 0 and 1; its 95 % limits show the simulation error. Extra columns: effect, cluster,
-        scope (of a gap), n_skills, n_cases (per skill), n_repeats, size, and ``skills``, ``cases``
-        and ``repeats``, the numbers in words for a legend, such as "1 repeat". The estimate is NaN
-        with a note if the plan has no interval (for example with fewer than five skills and
-        ``cluster="skill"``), if the size requires a rate outside 0 to 1, or if the group of the
-        pilot has no variance or lacks a component.
+        One row per ``by``, condition, plan and size. The measure is ``power``. The estimate is from
+        0 to 1; its 95 % limits show the simulation error. Further columns: effect, cluster, scope
+        (of a gap), n_skills, n_cases (per skill), n_repeats and size. ``skills``, ``cases`` and
+        ``repeats`` are the numbers in words, such as "1 repeat", for a legend. The estimate is NaN
+        with a note if the analysis would have no interval, as for ``cluster="skill"`` with fewer
+        than five skills; if the size requires a rate outside 0 to 1; or if the pilot has no
+        variance or lacks a component.
 
     Raises
     ------
@@ -103,20 +104,19 @@ def power_curve(
 
     Notes
     -----
-    The delta of a case is drawn in steps of 1 / repeats from a distribution with the mean of its
-    skill and the variance omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such
+    The delta of a case is drawn in steps of 1 / repeats. The mean of its distribution is that of
+    the skill, and the variance is omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such
     distributions, the one with the largest entropy is used; with one repeat there is only one. With
     ``cluster="skill"``, the effects of skills are drawn from a normal distribution. If a delta of
     this size cannot have the variance, the nearest possible variance is used, with a note. A pilot
-    with one repeat does not distinguish cases from repeats; further repeats are then assumed to
-    gain nothing.
+    with one repeat cannot distinguish the variance between cases from that between repeats. Further
+    repeats are then assumed to gain nothing.
 
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
     the bounded mean (:func:`skillcomp.stats.bounded.bounded_mean`), as in
-    :func:`skillcomp.deltas.paired`. For a gap, it is
-    :func:`skillcomp.stats.gaps.standardised_gap` with one level, as in
-    :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, it is the bounded mean of the skills'
-    deltas or gaps.
+    :func:`skillcomp.deltas.paired`. For a gap, it is :func:`skillcomp.stats.gaps.standardised_gap`
+    with one level, as in :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, it is the
+    bounded mean of the deltas or gaps of the skills.
 
     References
     ----------
@@ -163,10 +163,10 @@ def minimum_detectable_delta(
     pandas.DataFrame
         One row per ``by``, condition and plan. The measure is ``minimum_detectable_delta`` or
         ``minimum_detectable_gap``, and the estimate is in rate units. For a gap, it is the absolute
-        size of a negative gap (the skill helps far cases less). Extra columns: effect, cluster,
-        scope, n_skills, n_cases, n_repeats, power. There are no limits, because the components are
-        assumed to be known: plan for a range of components. The estimate is NaN with a note if no
-        possible effect reaches the power.
+        size of a negative gap, with which the skill helps far cases less. Further columns: effect,
+        cluster, scope, n_skills, n_cases, n_repeats and power. There are no limits, because the
+        components are taken as known; plan for a range of components. The estimate is NaN with a
+        note if no possible effect reaches the power.
 
     Raises
     ------
@@ -220,10 +220,11 @@ def cases_needed(
     -------
     pandas.DataFrame
         Three rows per ``by``, condition, plan and size, with the measures ``cases_per_skill``,
-        ``cases_in_all`` and ``attempts`` (in both conditions, with all repeats). Extra columns:
-        effect, cluster, scope, n_skills, n_cases (per skill), n_repeats, size, power. There are no
-        limits, as in :func:`minimum_detectable_delta`. The estimate is NaN with a note if no number
-        of cases is sufficient, for instance because there are few skills and they differ too much.
+        ``cases_in_all`` and ``attempts`` (under both conditions, with all repeats). Further
+        columns: effect, cluster, scope, n_skills, n_cases (per skill), n_repeats, size and power.
+        There are no limits, as in :func:`minimum_detectable_delta`. The estimate is NaN with a note
+        if no number of cases is sufficient, for instance because the skills are few and differ too
+        much.
 
     Raises
     ------
@@ -236,8 +237,8 @@ def cases_needed(
 
     Notes
     -----
-    The number is found by bisection. The error of the simulated power (about 1.3 points with 1,000
-    studies) changes it by a few per cent.
+    The number is found by bisection. The error of the simulated power, about 1.3 points with 1,000
+    studies, changes the number by a few per cent.
 
     Examples
     --------
@@ -249,7 +250,7 @@ def cases_needed(
     _check_power(power, settings.ci_level)
     targets, rows = assumed.effects("size", size), []
     fewest = 2
-    if settings.effect == "gap":  # the smallest number with a near and a far case
+    if settings.effect == "gap":  # one near and one far case at least
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
     for study in _planned_studies(pilot, settings, n_skills, fewest, n_repeats):
@@ -298,18 +299,18 @@ class _PlannedStudy:
     def room(self, sign: float) -> float:
         """Return the largest effect with this sign that keeps all rates between 0 and 1."""
         base = 0.5 if math.isnan(self.components.baseline_rate) else self.components.baseline_rate
-        # if the baseline rate is unknown, any delta from -1 to 1 is allowed
+        # allow any delta from -1 to 1 if the baseline rate is unknown
         up, down = (1 - base, base) if not math.isnan(self.components.baseline_rate) else (1.0, 1.0)
         if self.plan.assumptions.effect == "delta":
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.components.delta, down + self.components.delta
-        # a gap moves the far cases by (1 - share) of it and the near cases by -share of it
+        # a gap moves far cases by (1 - share) times the gap, and near cases by -share times the gap
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 
     def impossible(self, size: float) -> str:
-        """Return the reason why an effect of this size is impossible, or an empty string."""
+        """Return the reason why an effect of this size is impossible; empty if it is possible."""
         most = self.room(math.copysign(1.0, size))
         if abs(size) <= most:
             return ""
@@ -335,7 +336,7 @@ class _PlannedStudy:
 
     @property
     def method(self) -> str:
-        """Description of the simulation and its test, for the method column."""
+        """Description of the simulation and its test, for the column ``method``."""
         settings = self.plan.assumptions
         judge = f"the bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
@@ -357,9 +358,9 @@ class _PlannedStudy:
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
-        # a study detects the effect if its interval excludes 0; the p-value decides that
+        # use the p-value to decide whether the interval excludes 0, which means detection
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
-        if settings.cluster == "skill":  # one value per skill: its mean delta, or its gap
+        if settings.cluster == "skill":  # the value of a skill is its mean delta or gap
             means = [side @ values / n for side, n in zip(drawn, plan.sides, strict=True)]
             if settings.effect == "delta":
                 solved = bounded.bounded_mean_many(means[0], quantity=DELTAS, **how)
@@ -380,8 +381,8 @@ class _PlannedStudy:
     ) -> tuple[Counted, bool]:
         """Draw how many cases of each study have each possible value of the delta.
 
-        With ``cluster="skill"``, the cases are counted by study and skill. Also return whether a
-        delta with this mean can have the planned variance.
+        With ``cluster="skill"``, the cases are counted by study and skill. The second result is
+        whether a delta with this mean can have the planned variance.
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
         variance = self.components.of_a_case(self.plan)
@@ -452,7 +453,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
-    """Return a first guess of the cases per skill, from the normal approximation of the power."""
+    """Return a first guess of the cases per skill, by the normal approximation of the power."""
     reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
@@ -490,7 +491,7 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bou
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return the true delta as a list; for a gap, the true deltas of near and of far cases."""
+    """Return a list with the true delta or, for a gap, the true deltas of near and far cases."""
     if plan.assumptions.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
@@ -498,7 +499,7 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 
 
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the distribution of a case's delta at each point of the grid of skill effects."""
+    """Return the distribution of the delta of a case for each skill effect of the grid."""
     spread = math.sqrt(tau2)
 
     def mean(centre: float) -> float:
@@ -515,9 +516,9 @@ def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tup
 def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
     """Return the distribution of the delta of a case, and whether its variance is possible.
 
-    The possible values run from -1 to 1 in steps of ``1 / steps``. Of all distributions with mean
+    The possible values are from -1 to 1 in steps of ``1 / steps``. Of all distributions with mean
     `delta` and this variance, the one with the largest entropy is returned; with one step there is
-    only one. An impossible variance is replaced by the nearest possible one.
+    only one. An impossible variance is replaced by the nearest possible variance.
     """
     values = np.arange(-steps, steps + 1) / steps
     below = min(math.floor((delta + 1) * steps + 1e-9), 2 * steps - 1)
@@ -536,7 +537,7 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
 
 
 def _largest_entropy(features: Floats, moments: Floats) -> Floats:
-    """Return the distribution of largest entropy whose features have these means."""
+    """Return the distribution of largest entropy among those with these means of the features."""
     at = np.zeros(len(moments))
 
     def height(place: Floats) -> float:

@@ -25,9 +25,8 @@ COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "bo
 KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
 _LABELS = {"pass": True, "p": True, "fail": False, "f": False, "": None}
 _BORDERLINE = {"yes": True, "y": True, "x": True, "no": False, "n": False, "": None}
-# A spreadsheet takes a cell that begins with one of these for a formula (OWASP, CSV injection);
-# the last four are full-width forms. Apostrophes before such a character are matched, too, so that
-# the escape is reversible.
+# Matches cells that a spreadsheet takes for a formula (OWASP, CSV injection). The last four signs
+# are full-width forms. Leading apostrophes are matched, too, so that the escape is reversible.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
 _CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
 
@@ -47,48 +46,48 @@ def label_sheet(
 ) -> pd.DataFrame:
     """Draw cases to label and write them as a blinded csv to fill in by hand.
 
-    Cases are drawn at random within each skill, in proportion to its number of cases. Of each drawn
-    case, one repeat per condition is labelled: prediction-powered estimates need the case in all
-    conditions.
+    Cases are drawn at random within each skill, in proportion to its number of cases. One repeat of
+    each drawn case is labelled under every condition, as prediction-powered estimates require.
 
     Parameters
     ----------
     attempts, cases, checks : pandas.DataFrame
-        Frames of the study, the attempts of one agent. A case can be drawn if it has an answer in
-        every condition. Gold from the sheets of several agents can be concatenated afterwards.
+        Frames of the study; the attempts must be of one agent. A case can be drawn if it has an
+        answer under every condition. For several agents, write a sheet for each and concatenate the
+        gold frames.
     path : str or path
         The csv to write; an existing file is not overwritten.
     n_cases : int, optional
-        Number of further cases to label, at least one for each skill without labels. Give either
-        ``n_cases`` or ``plan``.
+        Number of further cases to label, at least one for each skill that has no labels. Give
+        either ``n_cases`` or ``plan``.
     plan : pandas.DataFrame, optional
-        Result of :func:`skillcomp.planning.gold_needed` with one row of measure ``gold_cases`` for
-        these conditions: the number of cases in total, those of ``gold`` included.
+        Result of :func:`skillcomp.planning.gold_needed`, with one row of measure ``gold_cases`` for
+        these conditions. It gives the total number of cases, including those in ``gold``.
     conditions : sequence of str, default ("baseline", "skill")
-        The conditions in which a case is labelled.
+        The conditions under which a case is labelled.
     gold : pandas.DataFrame, optional
-        Existing labels: their cases are not drawn again. Join both with :func:`join_labels`, which
-        updates the probabilities of the earlier labels.
+        Existing labels. Their cases are not drawn again. Join these labels and the new ones with
+        :func:`join_labels`, which updates the probabilities of the earlier labels.
     key : str or path, optional
-        File for the key, which maps rows to attempts; by default next to the sheet, with the
-        ending ``.key.csv``. Keep it away from the labeller.
+        File for the key, which maps rows of the sheet to attempts. By default it is next to the
+        sheet, with the ending ``.key.csv``. Keep it away from the labeller.
     seed : int, default 0
         Seed of the draw.
 
     Returns
     -------
     pandas.DataFrame
-        The sheet as written, one row per attempt and check, attempts in random order: row (an
-        anonymous id), skill, prompt, answer, behaviour, kind (``must be there`` or ``must be
-        absent``), and empty label, borderline and note. It does not contain case, condition,
-        repeat or grader, so you can show it to the labeller.
+        The sheet as written, with one row per attempt and check, and attempts in random order: row
+        (an anonymous id), skill, prompt, answer, behaviour and kind (``must be there`` or ``must be
+        absent``). label, borderline and note are empty. Case, condition, repeat and grader are not
+        in the sheet, so the labeller may see it.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, there are answers of several agents, a file exists already,
-        ``n_cases`` is not a positive whole number, existing labels already meet ``plan``, or there
-        are fewer cases to draw from than needed.
+        ``n_cases`` is not a positive whole number, existing labels already meet ``plan``, or fewer
+        cases can be drawn than are needed.
 
     See Also
     --------
@@ -97,14 +96,15 @@ def label_sheet(
 
     Notes
     -----
-    ``inclusion_probability`` in the key is the chance of being labelled by now: labelled cases
-    (those of ``gold`` included) over the cases of the skill that could be drawn, times one over
-    the number of repeats with an answer. Labels of earlier sheets carry a smaller value in their
-    own key until :func:`join_labels` joins them with these. The probability is valid if
-    the earlier cases were also drawn at random within skill. A cell that a spreadsheet would take
-    for a formula is written with a leading apostrophe; control characters are removed. An answer
-    about an invented skill may reveal its condition by not knowing the term; no sheet can hide
-    that.
+    ``inclusion_probability`` in the key is the chance that an attempt has been labelled by now. It
+    is the share of the skill's drawable cases that are labelled, in this sheet or in ``gold``,
+    divided by the number of repeats with an answer. Earlier sheets have smaller values in their
+    keys; :func:`join_labels` updates them. The probability is valid if the earlier cases were also
+    drawn at random within skill.
+
+    A cell that a spreadsheet would take for a formula is written with a leading apostrophe. Control
+    characters are removed. An answer about an invented skill may reveal its condition by not
+    knowing the term; no sheet can hide this.
     """
     attempts, cases = check(attempts, "attempts"), check(cases, "cases")
     checks = check(checks, "checks")
@@ -129,7 +129,7 @@ def label_sheet(
 def drawable(
     attempts: pd.DataFrame, cases: pd.DataFrame, conditions: Sequence[str]
 ) -> pd.DataFrame:
-    """Select the answered attempts of cases that have an answer in every condition."""
+    """Return the answered attempts of cases that have an answer under every condition."""
     conditions = list(dict.fromkeys(conditions))
     there = attempts["condition"].unique()
     for name in conditions:
@@ -158,7 +158,7 @@ def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
 def _further_cases(
     n_cases: int | None, plan: pd.DataFrame | None, conditions: Sequence[str], n_labelled: int
 ) -> int:
-    """Return the number of cases to draw: ``n_cases`` itself, or what the plan still lacks."""
+    """Return the number of cases to draw: ``n_cases``, or the number that the plan still lacks."""
     if (n_cases is None) == (plan is None):
         raise FrameError("label_sheet: give either n_cases= or plan=.")
     if plan is None:
@@ -188,9 +188,9 @@ def _further_cases(
 def draw_cases(
     pool: pd.DataFrame, labelled: set[tuple[str, str]], n_cases: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Draw ``n_cases`` unlabelled cases, and one attempt of each per condition.
+    """Draw ``n_cases`` unlabelled cases, and one attempt of each case under each condition.
 
-    The column ``inclusion_probability`` is added.
+    The result has the additional column ``inclusion_probability``.
     """
     unique = pool.drop_duplicates(CASE).groupby("skill", sort=False)["case_id"]
     every = {str(skill): list(ids) for skill, ids in unique}
@@ -226,7 +226,7 @@ def draw_cases(
 def _inclusion_probability(
     pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
 ) -> pd.Series:
-    """Chance that each attempt is labelled: the chance of its case over the number of repeats."""
+    """Return the chance that each attempt is labelled: that of its case over its repeats."""
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
     return (pool["skill"].map(share) / repeats).astype("float64")
@@ -238,7 +238,7 @@ def _proportional_shares(
     """Divide ``total`` in proportion to ``sizes``; each unlabelled name gets at least 1."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
     shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
-    while sum(shares.values()) > total:  # the minimum of 1 can make the sum too large
+    while sum(shares.values()) > total:  # a minimum of 1 can make it too large
         spare = (name for name in shares if shares[name] > int(name in unlabelled))
         largest = max(spare, key=lambda name: shares[name] - exact[name])
         shares[largest] -= 1
@@ -281,7 +281,7 @@ def as_cell(value: Any) -> str:
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
     text = value.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
-    # a spreadsheet may drop leading blanks before it looks for a formula
+    # also match leading blanks: a spreadsheet may drop them before it looks for a formula
     return f"'{text}" if _ESCAPED.match(text) else text
 
 
@@ -304,12 +304,12 @@ def _write_csv(path: Path, frame: pd.DataFrame) -> None:
     text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("xb")  # fails if the file was created meanwhile
+        file = path.open("xb")  # "x" fails if the file exists by now
     except OSError as cause:
         raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
     try:
         with file:
-            # the byte order mark makes a spreadsheet read UTF-8
+            # write a byte order mark, so that a spreadsheet reads UTF-8
             file.write(text.encode("utf-8-sig"))
     except OSError as cause:
         path.unlink()
@@ -324,26 +324,29 @@ def read_labels(
     Parameters
     ----------
     path : str or path
-        The filled csv as a spreadsheet saved it, separated by commas, semicolons or tabs. Columns
-        read: row, label (``PASS`` or ``FAIL``, ``p`` or ``f``; empty if undecided), borderline
-        (``yes``, ``no``, ``x`` or empty) and note. Other columns may be changed or missing.
+        The filled csv as a spreadsheet saved it, separated by commas, semicolons or tabs. These
+        columns are read: row, label (``PASS`` or ``FAIL``, ``p`` or ``f``; empty if undecided),
+        borderline (``yes``, ``no``, ``x`` or empty) and note. Other columns may be changed or
+        missing.
     labeller : str
-        Name of the person who filled it in.
+        Name of the person who filled in the sheet.
     key : str or path, optional
-        The key of the sheet; by default the one next to it.
+        The key of the sheet; by default the key next to the sheet.
 
     Returns
     -------
     pandas.DataFrame
-        A gold frame, one row per row of the key: attempt_id, check_id, labeller, passed (NA if
-        there is no label or the row is missing), borderline, inclusion_probability, note.
+        A gold frame with one row per row of the key: attempt_id, check_id, labeller, passed,
+        borderline, inclusion_probability and note. ``passed`` is NA if there is no label or the
+        sheet lacks the row.
 
     Raises
     ------
     FrameError
-        With every problem at once: labels that are not allowed, rows that are not in the key,
-        duplicate rows. Before that if a file is missing or is not a csv: an open quote, lines with
-        more cells than the header, a duplicate column, a probability that is not a number.
+        If a label is not allowed, a row is not in the key, or a row is duplicate; the message lists
+        all such problems. Also if a file is missing or cannot be read as csv, because of an open
+        quote, a line with more cells than the header, a duplicate column, or a probability that is
+        not a number.
 
     See Also
     --------
@@ -382,19 +385,20 @@ def read_labels(
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a csv as text, detecting its separator; FrameError if one of ``columns`` is missing."""
+    """Read a csv as text with any separator; raise FrameError if one of ``columns`` is missing."""
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # some spreadsheets on Windows use this encoding
+        # assume the encoding of some spreadsheets on Windows
         text = data.decode("cp1252", errors="replace")
     header = text.split("\n", 1)[0]
     separator = max(",;\t", key=header.count)
     try:
-        # without header=, pandas compares the number of cells of every line with the first line
+        # read the header as a line, so that pandas compares the number of cells of all lines with
+        # it
         lines = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
         ).fillna("")
@@ -420,7 +424,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def _sheet_problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
-    """List rows that are not in the key, duplicate rows and unknown words."""
+    """List the problems of a sheet: rows not in the key, duplicate rows and unknown words."""
     problems = []
     unknown = filled.loc[~filled["row"].isin(secret["row"]), "row"]
     if len(unknown):
@@ -459,25 +463,26 @@ def join_labels(
     """Join the labels of several sheets and update their inclusion probabilities.
 
     If a sheet was drawn from the cases that earlier sheets left over, the probabilities in its key
-    differ from those in the earlier keys. Together the sheets are one random sample of cases, and
-    weighing the labels by the probabilities of their own keys would be wrong.
+    differ from those in the earlier keys. Together, the sheets are one random sample of cases, so
+    the labels must not be weighted by the probabilities in their own keys.
 
     Parameters
     ----------
     batches : sequence of pandas.DataFrame
-        Gold frames from :func:`read_labels`, each drawn with ``label_sheet(..., gold=)`` from the
-        cases that the earlier sheets left over.
+        Gold frames from :func:`read_labels`. Each sheet after the first was drawn with
+        ``label_sheet(..., gold=)`` from the cases that the earlier sheets left over.
     attempts, cases : pandas.DataFrame
-        The frames that the sheets were drawn from: the attempts of one agent.
+        The frames from which the sheets were drawn, with the attempts of one agent.
     conditions : sequence of str, default ("baseline", "skill")
         As given to :func:`label_sheet`.
 
     Returns
     -------
     pandas.DataFrame
-        A gold frame with every row of the batches, in their order. inclusion_probability: cases
-        drawn by now over cases that could be drawn, by skill, divided by the number of answers
-        of the case in the condition. Rows without a label (``passed`` NA) were drawn and count.
+        A gold frame with every row of the batches, in their order. ``inclusion_probability`` is the
+        share of the skill's drawable cases that were drawn in any batch, divided by the number of
+        answers to the case under the condition. Rows without a label (``passed`` NA) were drawn, so
+        they count.
 
     Raises
     ------
@@ -491,8 +496,8 @@ def join_labels(
 
     Notes
     -----
-    Valid if each batch was drawn at random within skill and its size did not depend on earlier
-    labels. Horvitz and Thompson 1952, doi:10.1080/01621459.1952.10483446.
+    The probabilities are valid if each batch was drawn at random within skill and its size did not
+    depend on earlier labels. Horvitz and Thompson 1952, doi:10.1080/01621459.1952.10483446.
     """
     parts = [check(batch, "gold") for batch in batches]
     if not parts:

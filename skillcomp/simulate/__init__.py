@@ -1,6 +1,6 @@
-"""Studies with known truth, for checking every estimator.
+"""Simulated studies with known truth, to check estimators.
 
-Functions load on first use. Each heading below is the name of a file.
+Functions are imported on first use. Each heading below is the name of a file.
 
 design: random effects with an exact delta
     ``counts``, ``Counts``: thousands of studies as arrays, without frames.
@@ -12,14 +12,14 @@ graders: simulated graders
     ``gold_stream``: gold checks for a control chart.
 
 study: a study with known truth
-    ``study``, ``Study``: frames of a study together with its true values.
-    ``grade``: verdicts of one more simulated grader.
+    ``study``, ``Study``: frames of a study together with its true values. ``grade``: verdicts of a
+    further simulated grader.
 
 study_frames: the frames of a study
     No public names.
 
 text: written texts
-    ``passages``: labelled copies of the text of simulated skills.
+    ``passages``: passages that copy from skills to a known degree.
 """
 
 import lazy_loader as lazy

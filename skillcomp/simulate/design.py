@@ -1,7 +1,7 @@
 """Random effects with an exact marginal delta: the design behind every simulated study.
 
-The module also draws many small studies as plain arrays, for coverage experiments, and documents
-with a score that explains a known share of the variance of pass rates.
+The module also draws many small studies as plain arrays, for coverage experiments. It also draws
+documents with a score that explains a known share of the variance of pass rates.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Rng = np.random.Generator
 Unit = Literal["behaviour", "attempt"]
 Checks = tuple[tuple[int, float], ...]
 
-# The trapezoid rule converges exponentially for a normal density times an analytic function:
-# 161 points from -8.5 to 8.5 leave an error below 1e-12 if the logits have a standard deviation
-# of at most 4.
+# The trapezoid rule converges exponentially for a normal density times an analytic function. With
+# 161 points from -8.5 to 8.5, the error is below 1e-12 if the standard deviation of the logits is
+# at most 4.
 _Z = np.linspace(-8.5, 8.5, 161)
 _W = norm.pdf(_Z) / norm.pdf(_Z).sum()
 
@@ -50,8 +50,8 @@ class Spread:
     case_effect : float
         Spread of a condition's effect between the cases of a skill.
     attempt : float
-        Spread between attempts at a case under one condition. All checks of an attempt share its
-        level.
+        Spread between attempts at a case under one condition. It shifts all checks of an attempt
+        together.
     """
 
     skill_effect: float = 0.0
@@ -71,7 +71,7 @@ class Spread:
     def between(self, *, treated: bool) -> float:
         """Return the standard deviation of case logits over all skills and cases.
 
-        `treated` stands for every condition but the baseline.
+        `treated` is True for every condition other than the baseline.
         """
         variance = self.skill_level**2 + self.case_level**2
         if treated:
@@ -84,8 +84,8 @@ def marginal_rate(
 ) -> float:
     """Compute the pass rate over all skills, cases and attempts by quadrature.
 
-    `between` and `attempt` are standard deviations of the logit; `checks` has pairs of a number of
-    checks and the share of cases with so many checks. The result is exact to about 1e-12 for
+    `between` and `attempt` are standard deviations of the logit. `checks` has pairs of a number of
+    checks and the share of cases that have this number. The result is exact to about 1e-12 for
     standard deviations up to 4.
     """
     if unit == "behaviour":
@@ -114,16 +114,16 @@ def intercept_for(rate: float, between: float, attempt: float, checks: Checks, u
 
 
 def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floats:
-    """Return for each logit the chance that a check (or all ``n_checks`` of an attempt) passes.
+    """Return for each logit the chance that all ``n_checks`` checks of an attempt pass.
 
-    The first axis of `logits` is the case. The chance is averaged over attempts; `attempt` is
-    the standard deviation of the logits between them.
+    The first axis of `logits` is the case. The chance is averaged over attempts, between which the
+    logits have the standard deviation `attempt`.
     """
     power = np.asarray(n_checks).reshape(-1, *[1] * (logits.ndim - 1))
     if attempt == 0:
         return np.asarray(expit(logits) ** power, dtype=np.float64)
     rates = np.zeros(logits.shape)
-    # a loop, since an array with an axis for all 161 nodes would need 161 times the memory
+    # loop over the nodes, because an array with an axis for them would need 161 times the memory
     for z, w in zip(_Z, _W, strict=True):
         rates += w * expit(logits + attempt * z) ** power
     return rates
@@ -153,7 +153,7 @@ class Layout:
         return int(self.skill[-1]) + 1
 
     def checks(self, rows: Bools | slice = slice(None)) -> Checks:
-        """Return pairs of a number of checks and the share of the cases in `rows` with so many."""
+        """Return pairs: a number of checks, and the share of the cases in `rows` that have it."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
 
@@ -165,7 +165,7 @@ def layout(
     far_share: float,
     contrast_pairs: int = 0,
 ) -> Layout:
-    """Lay out the cases of each skill: far cases spread evenly, contrast pairs at the end."""
+    """Lay out the cases of each skill: far cases evenly spread, contrast pairs at the end."""
     if n_skills < 1:
         raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
     if not 0 <= far_share <= 1:
@@ -185,7 +185,7 @@ def layout(
     left = np.repeat(sizes, sizes) - inside
     second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
     index = np.arange(len(skill))
-    # without rounding, 0.29 * 100 = 28.999... would lose a far case
+    # round, because 0.29 * 100 = 28.999... would lose a far case
     reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
     n_checks = np.resize(np.array(checks, dtype=np.int64), len(skill))
     return Layout(skill, reached[1] > reached[0], n_checks, np.where(second, index - 1, index))
@@ -196,9 +196,9 @@ def solve(
 ) -> Floats:
     """Return intercepts, case by condition, that give the requested deltas and gaps.
 
-    `deltas` and `gaps` have one value per condition, 0 for the baseline. A delta is the rate minus
-    the baseline's rate over all cases; a gap is the delta of far cases minus that of near cases.
-    The mean delta over cases equals the requested one to about 1e-12.
+    `deltas` and `gaps` have one value per condition, 0 for the baseline. A delta is the rate over
+    all cases minus that of the baseline. A gap is the delta of far cases minus that of near cases.
+    The mean delta over cases equals the requested delta to about 1e-12.
     """
     share_far = float(plan.far.mean())
     if any(gaps) and share_far in (0.0, 1.0):
@@ -222,8 +222,8 @@ def draw_logits(plan: Layout, intercepts: Floats, spread: Spread, rng: Rng, n_ru
     """Draw the logit of every case in every condition: runs x cases x conditions.
 
     logit p(baseline) = a + s + u and logit p(condition) = b + s + u + v + e, where a and b are the
-    intercepts. The effects s and v belong to the skill, u and e to the case. The two cases of a
-    contrast pair share u.
+    intercepts. s and v are effects of the skill, u and e effects of the case. The two cases of a
+    contrast pair have the same u.
     """
     n_conditions = intercepts.shape[1]
     level = spread.skill_level * rng.standard_normal((n_runs, plan.n_skills))
@@ -242,7 +242,7 @@ class Counts:
     Attributes
     ----------
     baseline, skill : numpy.ndarray of int
-        Number of passed attempts out of ``n_repeats`` in this condition, runs x cases.
+        Number of passed attempts out of ``n_repeats`` under this condition; runs x cases.
     clusters : numpy.ndarray of int
         Index of the skill of each case.
     far : numpy.ndarray of bool
@@ -250,10 +250,10 @@ class Counts:
     n_repeats : int
         Attempts per case and condition.
     delta, gap : float
-        True marginal delta, and true delta of far cases minus that of near cases (NaN unless there
-        are both).
+        True marginal delta, and true delta of far cases minus that of near cases. The gap is NaN
+        without far or near cases.
     realised : numpy.ndarray
-        True delta of the cases drawn in each run: the target of a claim about these cases only.
+        True delta of the cases drawn in each run, which a claim about only these cases estimates.
     """
 
     baseline: Ints
@@ -286,8 +286,8 @@ def counts(
 ) -> Counts:
     """Simulate how many attempts pass in ``n_runs`` studies with the same true delta.
 
-    The unit is the attempt, which passes when all of its checks pass. ``delta`` is exactly the
-    marginal difference in the share of attempts passed. `study` returns frames instead.
+    An attempt passes if all of its checks pass. ``delta`` is exactly the marginal difference in the
+    share of attempts passed. `study` returns frames instead.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def counts(
     n_skills, n_cases, n_repeats, baseline_rate, delta, near_far_gap, checks_per_case, far_share
         As in :func:`skillcomp.simulate.study`.
     between_skill_sd, between_case_sd, case_effect_sd, skill_level_sd, between_attempt_sd : float
-        Logit-scale standard deviations, as in :func:`skillcomp.simulate.study`.
+        Standard deviations on the logit scale, as in :func:`skillcomp.simulate.study`.
     seed : int or numpy.random.Generator
         Source of randomness.
 
@@ -343,9 +343,9 @@ def _draw_passed(logits: Floats, n_checks: Ints, n_repeats: int, sd: float, rng:
     return passed
 
 
-# Mean and standard deviation of the true rates of skills. With these values, no rate
-# leaves (0, 1) and no rate is clipped, so the score explains exactly the requested share of the
-# variance. The rates of a skill's cases have a Beta(a, b) distribution with a + b = WEIGHT.
+# Mean and standard deviation of the true rates of skills. With these values, all rates are inside
+# (0, 1) without clipping, so the score explains exactly the requested share of the variance. The
+# rates of a skill's cases have a Beta(a, b) distribution with a + b = WEIGHT.
 MEAN, SPREAD, WEIGHT = 0.6, 0.15, 4.0
 
 
@@ -376,7 +376,7 @@ class ScoredDocuments:
 def scored_documents(
     *, n_skills: int, r_squared: float, n_cases: int = 8, n_repeats: int = 2, seed: int = 0
 ) -> ScoredDocuments:
-    """Simulate skills with a score that explains a known share of the variance of their pass rates.
+    """Simulate documents with a score that explains a known share of the variance of pass rates.
 
     Parameters
     ----------
@@ -385,8 +385,7 @@ def scored_documents(
     r_squared : float
         Share of the variance of the true rates that the score explains in the population, 0 to 1.
     n_cases, n_repeats : int, default 8 and 2
-        Cases per skill and attempts per case. The fewer there are, the larger is the error of the
-        observed rates.
+        Cases per skill and attempts per case. If they are few, observed rates have a large error.
     seed : int, default 0
         Source of randomness.
 
@@ -440,7 +439,7 @@ def scored_documents(
     }
     scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + explained / np.sqrt(3.0))})
     rates = pd.DataFrame({"document": slug, "rate": rate})
-    spread = MEAN * (1.0 - MEAN) - SPREAD**2  # the mean of p (1 - p) over skills
+    spread = MEAN * (1.0 - MEAN) - SPREAD**2  # mean of p (1 - p) over skills
     error = spread / (WEIGHT + 1.0) * (1.0 + WEIGHT / n_repeats) / n_cases
     observed = r_squared * SPREAD**2 / (SPREAD**2 + error)
     return ScoredDocuments(check(pd.DataFrame(columns), "outcomes"), scores, rates, observed)

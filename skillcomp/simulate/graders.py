@@ -24,7 +24,7 @@ Rate = float | Mapping[str, float]
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
 SECONDS_PER_ATTEMPT = 60  # time that a simulated grader needs for one attempt
 BATCH_ATTEMPTS = 14  # attempts per batch
-BIASES = {  # what one unit of the feature of each bias means
+BIASES = {  # the meaning of one unit of each bias's feature
     "verbosity": "doubling of the answer's words",
     "hedging": "hedge word per 100 words",
     "family": "answer of the grader's own model family",
@@ -44,24 +44,24 @@ class Grader:
     name : str
         Name of the grader in the verdicts.
     sensitivity : float or mapping of str to float
-        Chance that a check that is met is passed: one number, or one per condition. It holds for
-        an answer that has the study's mean log length and mean hedge rate, comes from another model
-        family, is not a list, and is graded in the middle of a batch. Biases do not change a chance
-        of 1 or 0.
+        Chance that a check is passed if it is met: one number, or one per condition. The chance is
+        for an answer with the study's mean log length and mean hedge rate, from another model
+        family, that is not a list and is graded in the middle of a batch. Biases do not change a
+        chance of 1 or 0.
     specificity : float or mapping of str to float
-        Chance that a check that is not met is failed, for such an answer.
+        Chance that a check is failed if it is not met, for such an answer.
     version, family, model, kind : str
         Values of the grader columns of the verdicts.
     verbosity_bias, hedging_bias, family_bias, list_bias, order_bias : float
-        Change of the log odds of a PASS, the same for met and unmet checks: per doubling of the
-        answer's length, per additional hedge word in 100 words, for answers of the grader's own
-        family, for bullet lists, and from the first to the last verdict of a batch.
+        Change of the log odds of a PASS, the same for met and unmet checks. In this order: per
+        doubling of the answer's length, per additional hedge word in 100 words, for answers of the
+        grader's own family, for bullet lists, and from the first to the last verdict of a batch.
     position_bias : float
         Change of the log odds that the answer shown first wins a pairwise comparison.
     drift : tuple of (time, sensitivity, specificity), optional
-        Sensitivity and specificity from this time on. The time is the share of the attempts graded
-        before the drift (strictly between 0 and 1), or a datetime or ISO text that is compared
-        with ``graded_at`` (UTC).
+        Time of a drift, and sensitivity and specificity from then on. The time is either the share
+        of attempts that are graded before the drift, strictly between 0 and 1, or a datetime or ISO
+        text that is compared with ``graded_at`` (UTC).
     failure_rate : float or mapping of str to float
         Chance that a verdict is ``malformed``, so that ``passed`` is NA.
     asks_evidence : bool
@@ -113,7 +113,7 @@ class Grader:
             raise StudyError(f"grader '{self.name}': rounds is {self.rounds}; allowed: 1 or more.")
 
     def coefficient(self, bias: str) -> float:
-        """Return the change of the log odds of a PASS per unit of a bias's feature."""
+        """Return the change of the log odds of a PASS for one unit of the feature of a bias."""
         return float(getattr(self, f"{bias}_bias"))
 
     def drift_time(self, n_attempts: int) -> np.datetime64 | None:
@@ -130,7 +130,7 @@ class Grader:
 
 
 def value_by_condition(rate: Rate, conditions: list[str], what: str) -> Floats:
-    """Return one number per condition; `rate` is one number for all, or a mapping with each."""
+    """Return one number per condition; `rate` is a number for all conditions, or a mapping."""
     if not isinstance(rate, Mapping):
         return np.full(len(conditions), float(rate))
     absent = [name for name in conditions if name not in rate]
@@ -180,9 +180,9 @@ class Items:
 class Schedule:
     """When each check is graded: batch, position in the batch and time.
 
-    `batch` counts from 0. `item` is the number of the attempt in its batch, `order` the number of
-    the check in its batch, both from 1. `place` runs from -0.5 for the first check of a batch to
-    0.5 for the last.
+    `batch` counts from 0. `item` is the number of the attempt within its batch, and `order` the
+    number of the check within its batch; both count from 1. `place` runs from -0.5 for the first
+    check of a batch to 0.5 for the last.
     """
 
     batch: Ints
@@ -295,20 +295,20 @@ def _drawn_verdicts(
 
 
 def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng) -> Any:
-    """Return the verdict on the dimension of each check's attempt, or None without evidence."""
+    """Return, for each check, the dimension verdict of its attempt; None without evidence."""
     if not grader.asks_evidence:
         return None
     n = len(items.attempts)
     whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
-    if grader.dimension_error_rate:  # no draws at rate 0, since they would change all later draws
+    if grader.dimension_error_rate:  # do not draw at rate 0: it would change later draws
         whole ^= rng.random(n) < grader.dimension_error_rate
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 
 
 def framed(kind: str, columns: Mapping[str, Any], n: int) -> pd.DataFrame:
-    """Return a frame of `kind` with `n` rows; columns that are not given are missing values.
+    """Return a frame of `kind` with `n` rows; columns that are not given have missing values.
 
-    Lists and single values get the dtype of their column.
+    Lists and single values are converted to the dtype of their column.
     """
     full = {}
     dtype: Any
@@ -346,7 +346,7 @@ def _evidence_columns(
         starts = [" ".join(answer.split()[:6]) for answer in items.attempts["answer"]]
         quoted = [starts[k] for k in items.row]
     wrong = rng.random(len(quoted)) < grader.quote_error_rate
-    # this quote is in no answer, because the simulated vocabulary has no such short words
+    # no answer has this quote, because the simulated vocabulary has no such short words
     quote = pd.Series(quoted, dtype="str").mask(wrong, "it is not in it")
     reasons = texts(["The answer does not meet it.", "The answer meets it.", None])
     return {

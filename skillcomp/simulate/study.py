@@ -40,16 +40,16 @@ class Study:
         attempt pass).
     truth : pandas.DataFrame
         One row per true quantity, with the columns measure, target, unit, condition, transfer,
-        grader, grader_version, period and value; `true` returns a single value. The
-        measures pass_rate, delta and gap have the ``unit`` behaviour or attempt. Their ``target``
-        is population (exact, over all skills and cases that could be drawn) or these_cases (over
-        the cases drawn). For sensitivity and specificity, population means the requested rate, by
-        condition and by ``period`` (before or after a drift), and these_cases the mean over the
-        checks of this study, biases included. A ``*_bias`` is the change of the log odds of a PASS
-        per unit of the feature. A ``*_effect`` is the average marginal effect of the feature on the
-        chance of a PASS given the truth, over the checks of this study.
+        grader, grader_version, period and value; `true` returns a single value. The measures
+        pass_rate, delta and gap have the ``unit`` behaviour or attempt. Their ``target`` is
+        population (exact, over all skills and cases that could be drawn) or these_cases (over the
+        cases drawn). The measures sensitivity and specificity are by condition and by ``period``
+        (before or after a drift). Their target population is the requested rate; these_cases is the
+        mean over the checks of this study, with biases. A ``*_bias`` is the change of the log odds
+        of a PASS per unit of the feature. A ``*_effect`` is the average marginal effect of the
+        feature on the chance of a PASS given the truth, over the checks of this study.
     skills : dict of str to Skill
-        The synthetic skills from which answers copy, by slug.
+        By slug, the synthetic skills from which answers copy.
     planted : pandas.DataFrame
         Planted properties of the answers, one row per attempt: attempt_id, n_words, n_copied_words,
         n_hedges, listed.
@@ -78,8 +78,9 @@ class Study:
         measure : str
             For example ``"delta"``, ``"gap"`` or ``"sensitivity"``.
         **where : str or None
-            Values of other columns of ``truth``; None selects missing values. By default,
-            ``transfer`` is None, and ``target`` is ``"population"`` if the measure has this target.
+            Values of other columns of ``truth``; None selects missing values. The default of
+            ``transfer`` is None; the default of ``target`` is ``"population"`` if the measure has
+            this target.
 
         Returns
         -------
@@ -142,9 +143,10 @@ def study(
 ) -> Study:
     """Simulate a study with known delta, gap and grader errors.
 
-    A check of an attempt is met with chance p, where logit p = intercept + skill level + case level
-    + attempt level, plus effects of the condition that vary between skills and cases. The
-    intercepts are solved by quadrature, so that the marginal rates are exactly those requested.
+    A check of an attempt is met with chance p. The logit of p is the sum of an intercept, a skill
+    level, a case level and an attempt level, plus effects of the condition that vary between skills
+    and cases. The intercepts are computed by quadrature so that the marginal rates are exactly
+    those requested.
 
     Parameters
     ----------
@@ -157,50 +159,54 @@ def study(
     conditions : sequence of str, default ("baseline", "skill")
         Names of the conditions; the first must be ``"baseline"``.
     baseline_rate : float, default 0.5
-        Marginal pass rate of the baseline, a share of behaviours or of attempts (see `unit`).
+        Marginal pass rate of the baseline: a share of behaviours or of attempts (see `unit`).
     delta : float or mapping of str to float, default 0.2
         Marginal rate of a condition minus that of the baseline, for the same `unit`. A number is
         the delta of ``skill`` or, if there is no such condition, of the second condition. All other
         conditions, and those missing from a mapping, have a delta of 0.
     near_far_gap : float or mapping of str to float, default 0
-        Delta among far cases minus delta among near cases, given like `delta`.
+        Delta of far cases minus delta of near cases; a number or a mapping, like `delta`.
     unit : {"behaviour", "attempt"}, default "behaviour"
         Unit of ``baseline_rate``, ``delta`` and ``near_far_gap``: the share of behaviours (checks)
-        met, or the share of attempts with all checks met. The rates of the other unit follow
-        from these. ``truth`` has the rates of both units, in which all cases have equal weight.
+        met, or the share of attempts with all checks met. The rates of the other unit result from
+        these. ``truth`` has the rates of both units, with equal weight of all cases.
     between_skill_sd, case_effect_sd : float
-        Standard deviation of a condition's effect between skills and between the cases of a skill
-        (logit scale).
+        Standard deviation, on the logit scale, of a condition's effect between skills and between
+        the cases of a skill.
     skill_level_sd, between_case_sd : float
-        Standard deviation of difficulty between skills and between cases, the same in all
-        conditions (logit scale).
+        Standard deviation, on the logit scale, of difficulty between skills and between cases.
+        Difficulty is the same under all conditions.
     between_attempt_sd : float, default 0.5
-        Standard deviation between attempts, shared by the checks of an attempt (logit scale).
+        Standard deviation between attempts, on the logit scale. The checks of an attempt share its
+        deviation.
     far_share : float, default 0.5
-        Share of the cases of each skill that are far transfer. Their number is rounded down.
+        Share of the cases of each skill that are far transfer; the number of far cases is rounded
+        down.
     contrast_pairs : int, default 0
-        Number of contrast pairs at the end of each skill. The two cases of a pair are equally
-        difficult.
+        Number of contrast pairs among the last cases of each skill. The two cases of a pair are
+        equally difficult.
     checks_per_case : int or list of int, default 5
         Checks per case; a list is repeated over the cases. The last check of a case with several
         checks is negative.
     graders : sequence of Grader
         Simulated graders; each grades every attempt.
     gold_fraction : float, default 0.5
-        Share of the cases of each skill that get gold labels. These cases and one repeat of each
-        are drawn at random, and the repeat is labelled in every condition. Gold is the truth, with
-        labeller ``adjudicated``.
+        Share of the cases of each skill that have gold labels. These cases and one repeat of each
+        are drawn at random, and the repeat is labelled under every condition. Gold is the truth,
+        with labeller ``adjudicated``.
     labeller_error : float, optional
-        Error rate of two additional, independent labellers; None for no such labellers.
+        Error rate of two additional, independent labellers. If None, there are no such labellers.
     copying : float or mapping of str to float, default 0
-        Share of an answer's words that form one span copied from the skill, per condition.
+        Share of an answer's words that form a single span copied from the skill: one number, or one
+        per condition.
     answer_words, hedges_per_100 : float or mapping of str to float
-        Mean length of answers in words, and mean hedge words per 100 words, per condition.
+        Mean length of answers in words, and mean number of hedge words per 100 words: one number,
+        or one per condition.
     listed_share : float, default 0
         Share of answers that are bullet lists.
     agent_families : sequence of str, default ("family-a",)
-        Model families of the agents; one is drawn for each case and repeat, the same in all
-        conditions.
+        Model families of the agents. One is drawn for each case and repeat; it is the same under
+        all conditions.
     attempt_failure_rate : float, default 0
         Share of attempts with status ``error``, no answer and no verdicts.
     seed : int, default 0
@@ -225,8 +231,8 @@ def study(
     Notes
     -----
     Effects are logit-normal, checks are independent given the attempt, and all repeats have the
-    same chance. The coverage experiment behind the library's defaults uses the same design. The
-    quadrature is exact to about 1e-12.
+    same distribution. The coverage experiments behind the library's defaults use the same design.
+    The quadrature is exact to about 1e-12.
 
     Examples
     --------
@@ -275,8 +281,8 @@ def grade(
 ) -> pd.DataFrame:
     """Grade the attempts of a study, or perturbed copies of them, with another simulated grader.
 
-    The truth of a copy is that of its source (``source_attempt_id``); length, hedging and list form
-    are read from the copy. So only a biased grader treats a copy unlike its source.
+    The truth of a copy is that of its source (``source_attempt_id``). Length, hedging and list form
+    are those of the copy, so only a biased grader treats a copy differently from its source.
 
     Parameters
     ----------
@@ -285,8 +291,8 @@ def grade(
     grader : Grader
         The additional grader.
     attempts : pandas.DataFrame, optional
-        Attempts frame with ``answer`` and, for copies, ``source_attempt_id``; default: the attempts
-        of the study. Attempts without an answer are not graded.
+        Attempts frame with ``answer`` and, for copies, ``source_attempt_id``. By default the
+        attempts of the study. Attempts without an answer are not graded.
     seed : int, default 0
         Source of randomness, independent of the draws of the study.
 
@@ -303,7 +309,7 @@ def grade(
     frame = made.attempts if attempts is None else check(attempts, "attempts")
     answered = frame[frame["answer"].notna()].reset_index(drop=True)
     items = _items_with_truth(made, answered)
-    # the 1 makes these draws independent of a study that was drawn with the same seed
+    # add a 1, so that these draws are independent of a study with the same seed
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 
@@ -368,7 +374,7 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Return rows of ``truth``: rates, deltas and gaps for both targets and both units."""
+    """Return the rows of ``truth`` with rates, deltas and gaps, for both targets and both units."""
     rows: Rows = []
     for unit in get_args(Unit):
         power = plan.n_checks if unit == "attempt" else 1
@@ -382,7 +388,7 @@ def _effect_rows(
 
 
 def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
-    """Return for each case and condition the marginal rate of the case's stratum, near or far."""
+    """Return, for each case and condition, the marginal rate of all cases at the same distance."""
     rates = np.empty(intercepts.shape)
     for far in np.unique(plan.far):
         rows = plan.far == far
@@ -417,7 +423,7 @@ def _contrast_rows(rates: Floats, plan: Layout, names: list[str], about: dict[st
 
 
 def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> Rows:
-    """Return rows of ``truth``: a grader's error rates for both targets, and its biases."""
+    """Return the rows of ``truth`` with a grader's biases, and its error rates for both targets."""
     about = {"grader": grader.name, "grader_version": grader.version}
     rows: Rows = []
     phases = [(None if grader.drift is None else "before", grader.sensitivity, grader.specificity)]

@@ -1,4 +1,4 @@
-"""Frames of a simulated study, built with their final dtypes so that no frame has to be checked."""
+"""Frames of a simulated study, built with their final dtypes, so that they need no check."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from skillcomp.simulate import text
 from skillcomp.simulate.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
 from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 
-_QUALITY = 3.0  # log odds that an answer with all checks met wins against one with none met
+_QUALITY = 3.0  # log odds of an answer that meets all checks against one that meets none
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
-# the planted hedges and more, because perturbed copies can contain other hedges
+# matches the planted hedges and others, which perturbed copies can contain
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
 
 
@@ -52,9 +52,9 @@ def _skill_slugs(n_skills: int) -> list[str]:
 
 
 def simulated_cases(plan: Layout) -> pd.DataFrame:
-    """Return the cases frame; the dimensions C1 to C9 take turns, for two cases at a time."""
+    """Return the cases frame; the dimensions C1 to C9 take turns, each for two cases."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
-    # two neighbours have the same dimension; with far_share 0.5 one of them is near and one far
+    # give two neighbours the same dimension; with far_share 0.5, one is near and one is far
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
     skill = [_skill_slugs(plan.n_skills)[k] for k in plan.skill]
@@ -125,7 +125,7 @@ def simulated_attempts(
     """Return the attempts frame; start times are in random order."""
     case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
     n, names = len(case), grid.names
-    # one draw per case and repeat, so that the family is the same in all conditions
+    # draw once per case and repeat, so that the family is the same under all conditions
     family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
     failed = rng.random(n) < failure_rate
     of_case = {name: cases[name].array.take(case) for name in CASE}
@@ -181,7 +181,7 @@ def features_of(
 ) -> dict[str, Floats]:
     """Return the features to which biases react; length and hedging are centred.
 
-    `means` are the values to subtract, by default the mean length and mean hedging.
+    `means` are the values to subtract; by default, the mean length and the mean hedging.
     """
     words = np.maximum(np.asarray(n_words, dtype=np.float64), 1)
     length, hedging = np.log2(words), 100 * np.asarray(n_hedges, dtype=np.float64) / words
@@ -191,7 +191,7 @@ def features_of(
 
 
 def true_labels(items: Items, where: Any, labeller: str, passed: Bools) -> pd.DataFrame:
-    """Return a gold frame with the labels `passed` of one labeller for the checks `where`."""
+    """Return a gold frame with one labeller's labels `passed` for the checks at `where`."""
     row = items.row[where]
     columns = {
         "attempt_id": items.attempts["attempt_id"].array.take(row),
@@ -212,7 +212,7 @@ def simulated_gold(
         raise StudyError(f"gold_fraction: found {fraction}; allowed: 0 to 1.")
     plan = grid.plan
     size = np.bincount(plan.skill)
-    # at least one case per skill, so that no inclusion probability is 0
+    # draw at least one case per skill, so that no inclusion probability is 0
     n_drawn = np.maximum(np.rint(fraction * size), 1 if fraction > 0 else 0).astype(np.int64)
     order = np.lexsort((rng.random(plan.n_cases), plan.skill))
     rank = np.empty(plan.n_cases, dtype=np.int64)
@@ -244,7 +244,7 @@ def simulated_pairs(grid: Grid, graders: Sequence[Grader], items: Items, rng: Rn
     index = np.arange(n_attempts).reshape(grid.shape)[:, :2, 0]
     both = np.isfinite(share).all(axis=1)
     share, index = share[both], index[both]
-    by_name = {grader.name: grader for grader in reversed(graders)}  # the first grader of each name
+    by_name = {grader.name: grader for grader in reversed(graders)}  # keeps the first of each name
     parts = [
         _judgements(grader, order, share, index, items, rng)
         for grader in list(by_name.values())[::-1]
@@ -291,7 +291,7 @@ def simulated_rates(
 
 
 def planted(attempts: pd.DataFrame, written: text.WrittenAnswers) -> pd.DataFrame:
-    """Return the planted properties of each answer, one row per attempt."""
+    """Return a frame of the planted properties of answers, with one row per attempt."""
     columns = {
         "attempt_id": attempts["attempt_id"],
         "n_words": written.n_words,

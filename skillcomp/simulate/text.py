@@ -19,7 +19,7 @@ from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 HEDGES = ("perhaps", "possibly", "probably", "maybe", "might")
 SENTENCE = 12  # words per synthetic sentence
 QUOTE = 6  # words per synthetic evidence quote
-LEVELS = {  # share of the words of a copied passage that are replaced
+LEVELS = {  # share of the words of a passage that are replaced
     "verbatim": 0.0,
     "near_copy": 0.12,
     "light_revision": 0.3,
@@ -31,11 +31,11 @@ _CONCEPT_WORDS, _BODY_WORDS = 36, 480
 
 @cache
 def _word_forms() -> tuple[int, NDArray[np.object_]]:
-    """Return the number of words and, in one array, all words in each of six forms.
+    """Return the number of words, and one array with all words in each of six forms.
 
-    The forms are: plain, end of a sentence, start of a sentence, start of a bullet, and the only
-    word of a sentence or of a bullet. Words have at least five letters, so that no tokenizer drops
-    them as too short.
+    The forms are: plain, end of a sentence, start of a sentence, start of a bullet, the only word
+    of a sentence, and the only word of a bullet. Words have at least five letters, so that no
+    tokenizer drops them as too short.
     """
     tails = ("bel", "dor", "fin", "gar", "lum", "mon", "pex", "rit")
     words = [a + v + t for a, v, t in product("bdfgklmnprstvz", "aeiou", tails)] + list(HEDGES)
@@ -44,7 +44,7 @@ def _word_forms() -> tuple[int, NDArray[np.object_]]:
         [w + "." for w in words],
         [w.capitalize() for w in words],
         ["\n- " + w.capitalize() for w in words],
-        # the last word of an answer can be the first word of a sentence
+        # needed if the last word of an answer begins a sentence
         [w.capitalize() + "." for w in words],
         ["\n- " + w.capitalize() + "." for w in words],
     ]
@@ -56,7 +56,7 @@ def _n_plain_words() -> int:
 
 
 def _spell_words(words: Ints, first: Ints, length: Ints, listed: Bools) -> list[str]:
-    """Spell the words of concatenated texts, with capitals, full stops and bullets."""
+    """Spell the words of concatenated texts with capitals, full stops and bullets."""
     size, forms = _word_forms()
     owner = np.repeat(np.arange(len(length)), length)
     place = np.arange(len(words)) - first[owner]
@@ -75,7 +75,7 @@ def _as_sentences(words: Ints) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A synthetic skill, and the words of the section that answers copy from."""
+    """A synthetic skill, and the words of the section from which answers copy."""
 
     skill: Skill
     words: Ints
@@ -115,11 +115,11 @@ class WrittenAnswers:
     text : list of str
         The answers.
     spelled : list of str
-        All words of all answers in order; answer i starts at ``first[i]``.
+        All words of all answers in order; answer i begins at ``first[i]``.
     first, length : numpy.ndarray of int
         Offset of each answer in ``spelled`` and its number of synthetic words.
     n_words, n_hedges, n_copied : numpy.ndarray of int
-        Number of words separated by white space (bullet marks count), of hedge words, and of words
+        Numbers of words separated by white space (with bullet marks), of hedge words, and of words
         copied from the skill.
     listed : numpy.ndarray of bool
         Whether the answer is a bullet list.
@@ -150,8 +150,8 @@ def write_answers(
     Arrays have one entry per answer. `source` is the index of the skill from which the answer can
     copy, `mean_words` its expected length, `hedges_per_100` its expected number of hedge words per
     100 words, and `copied_share` the share of its words that form the copied span. Lengths are
-    log-normal with 0.3 as standard deviation of the log, and at least 20 words. `listed_share` is
-    the chance that an answer is a bullet list.
+    log-normal, with 0.3 as the standard deviation of the log, and at least 20 words. `listed_share`
+    is the chance that an answer is a bullet list.
     """
     n = len(source)
     drawn = np.rint(mean_words * np.exp(0.3 * rng.standard_normal(n) - 0.045))
@@ -183,12 +183,12 @@ def _random_positions(allowed: Bools, owner: Ints, place: Ints, n_drawn: Ints, r
     """Draw `n_drawn` allowed positions in each text at random."""
     key = np.where(allowed, rng.random(len(owner)), 2.0)
     order = np.lexsort((key, owner))
-    # `order` is sorted by text first, so `place` ranks its entries within a text
+    # `place` ranks the entries of `order` within each text, because `order` is sorted by text first
     return order[place < n_drawn[owner]]
 
 
 def quotes(answers: WrittenAnswers, row: Ints, rng: Rng) -> list[str]:
-    """Return, for each answer in `row`, six consecutive words of it drawn at random."""
+    """Return, for each answer in `row`, six of its consecutive words, drawn at random."""
     starts = answers.first[row] + rng.integers(0, answers.length[row] - QUOTE + 1)
     spelled = answers.spelled
     return [" ".join(spelled[s : s + QUOTE]).lstrip() for s in starts.tolist()]
@@ -202,10 +202,10 @@ def passages(
     Parameters
     ----------
     skills : mapping of str to Skill or str
-        Skills by slug, such as ``Study.skills``, or texts to copy from. If a skill is given, its
-        last section is the text.
+        By slug, the texts to copy from, or skills such as ``Study.skills``. The text of a skill is
+        its last section.
     topics : int, default 6
-        Documents per skill; each yields one passage of every level.
+        Documents per skill. Each has one passage of every level.
     n_words : int, default 60
         Words per passage.
     seed : int, default 0
@@ -214,10 +214,10 @@ def passages(
     Returns
     -------
     pandas.DataFrame
-        A passages frame with one row per skill, topic and level: passage_id, skill, document,
-        level, text, and the extra column ``replaced_share`` (share of the words that are replaced
+        A passages frame with one row per skill, topic and level: passage_id, skill, document, level
+        and text. The additional column ``replaced_share`` is the share of words that are replaced
         at random places: verbatim 0, near_copy 0.12, light_revision 0.3, heavy_revision 0.6, fresh
-        1).
+        1.
 
     Raises
     ------

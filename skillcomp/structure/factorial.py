@@ -38,62 +38,66 @@ def factorial(
 ) -> pd.DataFrame:
     """Estimate the effects of a document's content and of its form on the pass rate.
 
-    Conditions are compared within each case, with repeats averaged. An experiment that changes one
-    factor at a time separates content from form; a correlation over skills cannot.
+    Conditions are compared within each case, with repeats averaged. Unlike a correlation over
+    skills, an experiment that changes one factor at a time separates content from form.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame with the four conditions of the design and perhaps a baseline.
+        An outcomes frame with the four conditions of the design and, if there is one, the
+        reference.
     design : pandas.DataFrame or sequence of mappings
-        Four rows with the column condition and two more, the factors (such as ``content`` and
-        ``form``). Each factor has two levels, and every combination of levels occurs once. The
-        effect of a factor is that of its level in the first row, compared with its other level.
+        Four rows with the column condition and two factors, such as ``content`` and ``form``. Each
+        factor has two levels, and every combination of levels occurs once. The effect of a factor
+        compares its level in the first row with its other level.
     by : sequence of str
         Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+        As in :func:`skillcomp.deltas.paired`.
     reference : str or None, default "baseline"
-        The condition without any document; None if the study has no such condition.
+        The condition without a document; None if the study has no such condition.
     cluster : {"case", "skill"}, default "case"
-        Whether the intervals are about further cases of these skills or about further skills; as
-        in :func:`skillcomp.deltas.paired`.
+        As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        Per ``by`` nine rows (seven without ``reference``), named by ``effect`` and ``at`` (the
-        level of the other factor at which the effect is taken; empty for the mean over both
-        levels): ``total`` (the document of the first row minus the reference), ``any document``
-        (the document with neither level of the first row minus the reference), one row for each
-        factor, their interaction ``content x form`` (the effect of form with content minus its
-        effect without), and each factor at each level of the other. Measure ``delta_passed``, for
-        the interaction ``difference_passed``; estimate in rate units (0.1 is ten points) with the
-        interval of a bounded mean over cases, p_value, n cases, n_clusters; rate and reference_rate
-        (the means compared; NaN for the interaction), n_dropped (cases without all conditions of
-        the row), n_missing (attempts without an outcome). NaN with a note if no case has all
-        conditions.
+        Nine rows per ``by`` (seven without ``reference``), with the estimates columns. ``effect``
+        names the effect:
+
+        - ``total``: the document of the first row of the design against the reference;
+        - ``any document``: the document with neither level of the first row against the reference;
+        - the name of a factor: its effect. ``at`` is the level of the other factor at which the
+          effect is estimated, or empty for the mean over both levels;
+        - the interaction, such as ``content x form``: the effect of form at the first level of
+          content minus its effect at the other level.
+
+        The measure is ``delta_passed`` (``difference_passed`` for the interaction), or the same for
+        ``share_passed``. Estimates are in rate units, with the interval of a bounded mean over
+        cases. ``rate`` and ``reference_rate`` are the two means compared, NaN for the interaction.
+        ``n_dropped`` counts the cases that lack a condition of the row. ``n_missing`` counts the
+        attempts without an outcome. NaN with a note if no case has all conditions.
 
     Raises
     ------
     FrameError
-        If the frame breaks its contract, several graders would be pooled, the design is not two
-        factors of two levels with each combination once, or a condition has no outcomes.
+        If the frame breaks its contract, several graders would be pooled, the design does not have
+        each combination of two levels of two factors once, or a condition has no outcomes.
 
     See Also
     --------
-    skillcomp.deltas.paired : Any condition against the baseline.
+    skillcomp.deltas.paired : Estimates the change from the baseline for any condition.
     skillcomp.plots.estimates : Draws the result.
 
     Notes
     -----
-    On the cases that have all five conditions ``total = any document + first factor + second
-    factor`` exactly. A main effect is the mean of the two effects of its factor, one at each level
-    of the other factor. An interaction is between -2 and 2. ``1 - reference_rate`` is the largest
-    effect that was possible: if the reference rate is near 1, no positive effect can show. Effects
-    are additive, in rate units.
+    If all cases have all five conditions, ``total`` is the sum of ``any document`` and the effects
+    of both factors. The effect of a factor with empty ``at`` is the mean of its effects at the two
+    levels of the other factor. An interaction is between -2 and 2. No effect can exceed ``1 -
+    reference_rate``, so if the reference rate is near 1, no positive effect can show. Effects are
+    differences of rates.
 
     Examples
     --------
@@ -136,7 +140,7 @@ def factorial(
 
 @dataclass(frozen=True)
 class _Effect:
-    """An effect as weights of conditions; `at` is the level of the other factor, or empty."""
+    """An effect, as weights of conditions; `at` is the level of the other factor, or empty."""
 
     name: str
     at: str
@@ -152,7 +156,7 @@ class _Effect:
 class _Design:
     """Two factors of two levels.
 
-    ``cell[i][j]`` is the condition with level i of the first and level j of the second factor.
+    ``cell[i][j]`` is the condition with level i of the first factor and level j of the second.
     """
 
     factors: tuple[str, str]
@@ -220,7 +224,7 @@ def _effect_rows(
     cluster: Cluster,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Return the rows of one group, one per effect, with the mean of the effect over cases."""
+    """Return the rows of one group: for each effect, its mean over cases."""
     wide = part.pivot(index=[*CASE, "cluster"], columns="condition", values="level")
     counts = part.groupby("condition")[["missing", "size"]].sum()
     samples: list[Any] = []
@@ -253,7 +257,7 @@ def _effect_rows(
 
 
 def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int, str]:
-    """Count attempts without an outcome; return a note if their shares differ by condition."""
+    """Count attempts without an outcome; also return a note if their share differs by condition."""
     compared = counts.reindex(conditions)
     share = compared["missing"] / compared["size"]
     n_missing = int(compared["missing"].sum())
@@ -268,7 +272,7 @@ def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int,
 def _effect_means(
     samples: Sequence[Any], interactions: Sequence[bool], ci_level: float
 ) -> list[Interval]:
-    """Return bounded means; an interaction has twice the bounds of a difference."""
+    """Return bounded means; the bounds of an interaction are twice those of a difference."""
     twice = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
     means: dict[int, Interval] = {}
     for quantity, is_interaction in ((DELTAS, False), (twice, True)):

@@ -1,4 +1,4 @@
-"""Score the form of a SKILL.md as graders of documents do, and relate the score to pass rates."""
+"""Scores of the form of a SKILL.md, like those of document graders, and their use as predictors."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Outcome = Literal["rate", "delta"]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A property that is counted in a document, and the range of counts that earns points.
+    """Something that is counted in a document, and the counts that earn points.
 
     Attributes
     ----------
     what : str
         What is counted.
     none, full : float
-        The count that earns no points, and the one that earns all; points are linear in between.
-        ``none`` may be the larger one.
+        The count that earns no points, and the count that earns all. In between, points are linear.
+        ``none`` may be larger than ``full``.
     """
 
     what: str
@@ -53,8 +53,8 @@ class Feature:
     full: float
 
 
-# Features that graders of documents count. The ranges are a convention, chosen before any answer
-# was seen; whether such points predict anything is the question of this module.
+# Features that document graders count. The ranges are a convention, chosen before any answer was
+# seen. This module examines whether such points predict anything.
 FEATURES: Mapping[str, Feature] = {
     "words": Feature("words, front matter and code included, markup not", 0, 500),
     "sections": Feature("headings with text of their own below them", 0, 5),
@@ -70,23 +70,24 @@ FEATURES: Mapping[str, Feature] = {
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _SENTENCE = re.compile(r"[.!?]+[\"')\]]*(?:\s|$)")
-_MAX_TEXT = 1 << 20  # characters; the limit is that of a SKILL.md that is read from a file
+_MAX_TEXT = 1 << 20  # characters; the same limit as for a SKILL.md in a file
 
 
 def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
-    r"""Score the form of each document as graders of documents do.
+    r"""Score the form of each document as document graders do.
 
     Parameters
     ----------
     skills : mapping of str to Skill or str
-        The documents by slug, such as ``store.skills``; a text must be a whole SKILL.md.
+        The documents by slug, such as ``store.skills``. A text must be a whole SKILL.md.
 
     Returns
     -------
     pandas.DataFrame
-        Eleven rows per document: document (slug), feature, value (the count; ``readability`` in
-        school years, NaN without words), points (0 to 1, as a share of the most that the feature
-        can earn). The last feature is ``total``, 100 times the mean of the points.
+        Eleven rows per document: document (slug), feature, value and points. ``value`` is the
+        count; for ``readability`` it is in school years, NaN without words. ``points`` is from 0 to
+        1, the share of the points that the feature can earn. The last feature is ``total``; its
+        value is 100 times the mean of the points.
 
     Raises
     ------
@@ -101,15 +102,15 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
 
     Notes
     -----
-    The number after each feature is the count that earns all points: ``words`` (front matter and
-    code included, markup not; 500), ``sections`` (headings with text of their own below them; 5),
-    ``headings`` (6), ``list_items`` (10), ``tables`` (1), ``code`` (blocks and spans; 3), ``links``
-    (2), ``front_matter_fields`` (fields that are not empty, nested ones counted one by one; 6),
-    ``bold`` (3), ``readability`` (no points at 20 school years, all at 12). In between, points grow
-    in proportion. The ranges are a convention, chosen before any answer was seen. Markdown is
-    parsed as CommonMark with tables; markup inside code is text. Readability is the Automated
-    Readability Index (Senter and Smith 1967): ``4.71 letters / words + 0.5 words / sentences -
-    21.43``, over prose without code; the end of a paragraph, item or cell ends a sentence.
+    These counts earn all points: 500 ``words`` (with front matter and code, but without markup), 5
+    ``sections`` (headings with text directly below them), 6 ``headings``, 10 ``list_items``, 1 of
+    ``tables``, 3 of ``code`` (blocks and spans), 2 ``links``, 6 ``front_matter_fields`` (those that
+    are not empty, with nested ones counted one by one), 3 of ``bold``, and a ``readability`` of 12
+    school years (20 earn no points). Below these counts, points grow in proportion. The ranges are
+    a convention, chosen before any answer was seen. Markdown is parsed as CommonMark with tables;
+    markup inside code is text. Readability is the Automated Readability Index (Senter and Smith
+    1967): ``4.71 letters / words + 0.5 words / sentences - 21.43``, over prose without code. The
+    end of a paragraph, list item or table cell also ends a sentence.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
 
 
 def _field_texts(value: Any) -> Iterator[str]:
-    """Yield the non-empty values of a front matter as texts; a list becomes one text."""
+    """Yield the values of a front matter as texts, without empty ones; a list becomes one text."""
     if isinstance(value, Mapping):
         for entry in value.values():
             yield from _field_texts(entry)
@@ -216,12 +217,12 @@ def _readability_index(blocks: Sequence[str]) -> float:
     if not n_words:
         return float("nan")
     letters = sum(sum(map(str.isalnum, text)) for text in blocks)
-    # text without a full stop at its end counts as a sentence, too
+    # text without a full stop also counts as a sentence
     sentences = sum(sum(1 for s in _SENTENCE.split(text) if s.strip()) for text in blocks)
     return 4.71 * letters / n_words + 0.5 * n_words / max(sentences, 1) - 21.43
 
 
-# Functions that relate the score to pass rates
+# Relation of the score to pass rates
 
 
 def score_by_document(
@@ -246,30 +247,30 @@ def score_by_document(
     skills : mapping of str to Skill or str, optional
         The documents by slug, which :func:`score` scores.
     scores : pandas.DataFrame, optional
-        Scores of any grader of documents, instead of `skills`: document, value and, if there are
-        several, feature.
+        Scores of any document grader, instead of `skills`: document, value and, if there are
+        several features, feature.
     attempts : pandas.DataFrame, optional
-        An attempts frame; its ``loaded_skill`` is the document of each attempt. Without this
-        frame, an attempt under the condition ``skill`` has the document with its skill's name.
+        An attempts frame; its ``loaded_skill`` is the document of each attempt. Without this frame,
+        an attempt under the condition ``skill`` has the document that is named like its skill.
     by : sequence of str
         Columns that group the rows.
     features : str or sequence of str, default "total"
         Names of the features to use.
     outcome : {"rate", "delta"}, default "rate"
-        The pass rate with the document, or its paired difference to ``reference``.
+        The pass rate with the document, or its paired difference from the rate under ``reference``.
     value : {"passed", "share_passed"}, default "passed"
-        Whole attempts passed, or the share of checks passed.
+        As in :func:`skillcomp.deltas.paired`.
     reference : str, default "baseline"
-        The condition without a document, with which a delta compares the others.
+        The condition without a document, with which the others are compared for a delta.
     ci_level : float, default 0.95
         Level of the intervals.
 
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, skill, condition and feature: document, feature, score (NaN for a
-        document without one), then the estimates columns of the rate or delta, as those of
-        :func:`skillcomp.deltas.rates`.
+        One row per ``by``, skill, condition and feature: document, feature and score (NaN for a
+        document without a score). Then follow the columns of :func:`skillcomp.deltas.rates` or, for
+        a delta, of :func:`skillcomp.deltas.paired`.
 
     Raises
     ------
@@ -279,7 +280,7 @@ def score_by_document(
 
     See Also
     --------
-    score_association : How much of the differences the score explains.
+    score_association : Estimates how much of the differences the score explains.
     skillcomp.plots.scores : Draws the result.
     """
     require_known("outcome: found", outcome, get_args(Outcome))
@@ -329,7 +330,7 @@ def _selected_scores(
     scores: pd.DataFrame | None,
     features: str | Sequence[str],
 ) -> pd.DataFrame:
-    """Return document, feature and score, restricted to the requested features."""
+    """Return the document, feature and score of the requested features."""
     if (skills is None) == (scores is None):
         raise FrameError("structure: give either skills, the documents by slug, or scores=.")
     frame: Any = scores if skills is None else score(skills)
@@ -357,7 +358,7 @@ def _selected_scores(
 def _loaded_documents(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, reference: str
 ) -> pd.Series:
-    """Return, for each outcome, the document that its attempt had loaded; NA if there is none."""
+    """Return the document that the attempt of each outcome had loaded; NA if there is none."""
     own = outcomes["skill"].where(outcomes["condition"].eq("skill"))
     if attempts is None:
         return own
@@ -380,10 +381,10 @@ def score_association(
     reference: str = "baseline",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate how much of the differences between documents their score explains.
+    """Estimate how much of the differences between the pass rates of documents the score explains.
 
-    Each document counts once, with its score and its pass rate (or delta) over cases.
-    Documents of one skill share its cases and form one cluster, so the result is about skills.
+    Each document counts once, with its score and its pass rate (or delta) over cases. The documents
+    of a skill have the same cases and form one cluster, so the result is about skills.
 
     Parameters
     ----------
@@ -395,14 +396,20 @@ def score_association(
     Returns
     -------
     pandas.DataFrame
-        Six rows per ``by`` and feature: measure ``r_squared``, ``adjusted_r_squared``,
-        ``cross_validated_r_squared`` (leaving out one skill at a time; below 0 if the score
-        predicts worse than the mean), ``spearman`` (-1 to 1), ``detectable_r_squared`` (the
-        smallest R squared that this number of skills detects with 80 % power) and
-        ``ceiling_r_squared`` (the R squared of a score equal to the true rates; below 1, because
-        few cases measure them with error); n (documents), n_clusters (skills), n_dropped (documents
-        without a score or outcome), ``p_adjusted`` over the features (Holm). NaN with a note if the
-        estimate is undefined; no limits with fewer than ten skills.
+        Six rows per ``by`` and feature, with the estimates columns. The measures are:
+
+        - ``r_squared`` and ``adjusted_r_squared``;
+        - ``cross_validated_r_squared``: leaves out one skill at a time. Below 0 if the score
+          predicts worse than the mean;
+        - ``spearman``: the correlation of ranks, from -1 to 1;
+        - ``detectable_r_squared``: the smallest R squared that this number of skills detects with
+          80 % power;
+        - ``ceiling_r_squared``: the R squared of a score that equals the true rates. It is below 1,
+          because the observed rates have an error if cases are few.
+
+        ``n`` counts documents and ``n_clusters`` skills. ``n_dropped`` counts documents without a
+        score or an outcome. ``p_adjusted`` is by Holm over the features. An undefined estimate is
+        NaN with a note. There are no limits with fewer than ten skills.
 
     Raises
     ------
@@ -411,19 +418,20 @@ def score_association(
 
     See Also
     --------
-    factorial : An experiment, which can separate content from form.
+    factorial : Analyses an experiment that separates content from form.
     skillcomp.plots.scores : Draws the documents.
 
     Notes
     -----
-    Computed by ``sc.stats.association``: a jackknife over skills, without permutation and seed. R
-    squared is biased upwards in small samples; the adjusted and the cross-validated one are not. A
-    ceiling of 0.5 means that no score can be expected to have a higher R squared. A low R squared
-    of documents that hardly differ, or all pass, says little about documents that do differ.
+    The limits are those of :func:`skillcomp.stats.association.association`, by a jackknife over
+    skills. R squared is biased upwards in small samples; the adjusted and the cross-validated R
+    squared are not. A ceiling of 0.5 means that no score can be expected to have a higher R
+    squared. If documents hardly differ or all pass, a low R squared says little about other
+    documents.
 
     References
     ----------
-    Cohen 1992, doi:10.1037/0033-2909.112.1.155 (what a number of units can detect).
+    Cohen 1992, doi:10.1037/0033-2909.112.1.155 (the smallest R squared that can be detected).
 
     Examples
     --------
@@ -475,8 +483,8 @@ def _association_rows(
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
     """Estimate the R squared of a score that equals the true rates."""
     rates = complete["estimate"].to_numpy()
-    # se is missing or 0, so the error is unknown, if the cases of a document are all alike or if it
-    # has only one case
+    # The error of a rate is unknown (se is missing or 0) if the document has only one case, or if
+    # all its cases are alike.
     error = complete["se"].fillna(0.0)
     n_unknown = int(error.eq(0).sum())
     spread = float(np.var(rates, ddof=1)) if len(complete) > 1 else 0.0
