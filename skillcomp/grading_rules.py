@@ -17,7 +17,7 @@ HEDGES_ON_FAIL = (
     *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-# Name in verdicts of the rule that n-grams of SKILL.md count, except those of the prompt.
+# Name of the overlap rule in verdicts: n-grams of SKILL.md count, except those of the prompt.
 OVERLAP_RULE = "SKILL.md less prompt"
 
 _STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})

@@ -35,7 +35,7 @@ MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translation table of bytes: letters to lower case, digits unchanged, everything else to a blank.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# No other character outside ASCII has an ASCII letter in its lower case.
+# the two characters outside ASCII that have an ASCII letter in their lower case
 _KELVIN, _DOTTED_I = "\u212a", "\u0130"
 _WORD_BYTES = 8  # tokens are compared eight bytes at a time
 _LONG_TOKEN = 64  # bytes; the rest of a longer token is compared as one object
@@ -488,7 +488,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return, for each value, its dense rank, whether it occurs earlier and whether it recurs."""
+    """Return, for each value: dense rank, whether it occurs earlier, whether it is not unique."""
     # Pack value and position into one number: a plain sort, which is fast, is then stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):

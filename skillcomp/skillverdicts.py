@@ -154,7 +154,7 @@ def _over_placebo(
     reference: str,
     how: dict[str, Any],
 ) -> pd.DataFrame:
-    """Add the delta between each condition and the placebo, NaN without one, and its limits."""
+    """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
     renamed = {"estimate": "over_placebo"}
     renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
     if not deltas["condition"].eq(PLACEBO).any():

@@ -185,8 +185,8 @@ POINTS = 100.0  # percentage points of a rate
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
 _FEWEST_CLUSTERS = 5  # with fewer clusters, CR2 has one or two degrees of freedom
-# Share of a unit that a feature must span. It is below 1 because labels may miss the ends of a
-# batch.
+# A feature must vary by at least this share of its unit. It is below 1 because labels may miss the
+# ends of a batch.
 _REACH = 0.9
 _LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
 _FLAT = 1e-10  # collinear: the others leave at most this share of a feature unexplained

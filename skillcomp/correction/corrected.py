@@ -455,7 +455,7 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
 
 
 def doubts(sides: Mapping[str, Condition]) -> str:
-    """Note the conditions in which the grader passes cases with gold clearly more or less often.
+    """Note the conditions in which the grader's pass rates with and without gold differ clearly.
 
     Cases with gold are compared with cases without gold, relative to the standard error of a random
     draw. If every case has gold on some of its repeats, these repeats are compared with all repeats

@@ -71,7 +71,7 @@ class Tables:
     strays: str = ""
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
-        """Return notes on how labels of ``conditions`` were settled, and on stray labels."""
+        """Return notes on how gold labels were settled, and on gold labels without a verdict."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
         if labelled is not None:

@@ -189,7 +189,7 @@ def settings_of(
         if not as_names(names):
             raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
     check_settings("overlap.calibrate", 0.95, n_resamples, seed)
-    if seed >= 2**31:  # the limit of KFold
+    if seed >= 2**31:  # KFold accepts no larger seed
         raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
     limit = _in_range(max_false_flags, "max_false_flags", low=0.0, allowed="0 to below 1")
     level = _in_range(ci_level, "ci_level", low=1e-9, allowed="above 0 and below 1, as 0.95")

@@ -226,7 +226,7 @@ def draw_cases(
 def _inclusion_probability(
     pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
 ) -> pd.Series:
-    """Return the chance that each attempt is labelled: that of its case over its repeats."""
+    """Return the chance that an attempt is labelled: that of its case / its number of repeats."""
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
     return (pool["skill"].map(share) / repeats).astype("float64")

@@ -12,8 +12,8 @@ graders: simulated graders
     ``gold_stream``: gold checks for a control chart.
 
 study: a study with known truth
-    ``study``, ``Study``: frames of a study together with its true values. ``grade``: verdicts of a
-    further simulated grader.
+    ``study``, ``Study``: frames of a study together with its true values.
+    ``grade``: verdicts of a further simulated grader.
 
 study_frames: the frames of a study
     No public names.

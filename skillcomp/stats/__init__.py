@@ -13,9 +13,9 @@ association: association of two numbers per unit
 
 bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
-    ``bounded_means``: means of several samples in one computation. ``bounded_mean_many``,
-    ``bounded_mean_counts``, ``BoundedMeans``: means of many studies. ``Quantity``, ``RATES``,
-    ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
+    ``bounded_means``: means of several samples in one computation.
+    ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: means of many studies.
+    ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
 
 clusters: cases in clusters
     ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.
@@ -36,9 +36,8 @@ gaps: two groups of different cases
 
 grader_errors: a grader compared with gold
     ``sensitivity``, ``specificity``: shares of gold passes and of gold fails that are judged right.
-    ``youden``, ``youden_difference``: Youden's J of a grader, and its difference between
-    conditions. ``differential_misclassification``, ``DifferentialTests``: tests of equal error
-    rates.
+    ``youden``, ``youden_difference``: Youden's J of a grader, and its change between conditions.
+    ``differential_misclassification``, ``DifferentialTests``: tests of equal error rates.
 
 intervals: a rate of independent cases
     ``wilson``: Wilson's score interval.
@@ -57,10 +56,11 @@ results: the two result types
     ``HypothesisTest``: a test of one hypothesis.
 
 significance: the same items judged by two or more versions
-    ``mcnemar_midp``: test of two paired rates. ``clustered_midp``: test of two versions, with cases
-    as units. ``clustered_cochran``: test of three or more versions, with cases as units.
-    ``severity_shift``: by how much one version is more severe than another. ``holm``: adjustment of
-    p-values for several claims.
+    ``mcnemar_midp``: test of two paired rates.
+    ``clustered_midp``: test of two versions, with cases as units.
+    ``clustered_cochran``: test of three or more versions, with cases as units.
+    ``severity_shift``: by how much one version is more severe than another.
+    ``holm``: adjustment of p-values for several claims.
 """
 
 import lazy_loader as lazy

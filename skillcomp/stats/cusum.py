@@ -85,8 +85,8 @@ def cusum_steps(p0: float, p1: float) -> tuple[int, int]:
     -------
     tuple of int
         Step up on an error and step down on a correct check. The exact steps are the two
-        log-likelihood ratios. The result is the smallest whole numbers for which ``down / (up +
-        down)`` is within 2 % of its value for the exact steps.
+        log-likelihood ratios. The result is the smallest whole numbers for which
+        ``down / (up + down)`` is within 2 % of its value for the exact steps.
 
     References
     ----------

@@ -328,8 +328,8 @@ def youden(sensitivity: Estimate, specificity: Estimate) -> Interval:
 
     Notes
     -----
-    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes that
-    the rates are independent; they come from different units.
+    The limits are computed from those of the two rates by square-and-add (MOVER). This assumes
+    independent rates. They are, because they come from different units.
 
     References
     ----------
