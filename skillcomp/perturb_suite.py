@@ -63,8 +63,8 @@ def perturb_suite(
     seed : int, default 0
         The same seed gives the same copy.
     slug : str, optional
-        Name of the copy and prefix of its case_ids. Default: ``<slug of the
-        suite>-perturbed-<seed>``.
+        Name of the copy and prefix of its case_ids. Default:
+        ``<slug of the suite>-perturbed-<seed>``.
 
     Returns
     -------

@@ -78,9 +78,9 @@ def label_sheet(
     -------
     pandas.DataFrame
         The sheet as written, with one row per attempt and check, and attempts in random order: row
-        (an anonymous id), skill, prompt, answer, behaviour and kind (``must be there`` or ``must be
-        absent``). label, borderline and note are empty. Case, condition, repeat and grader are not
-        in the sheet, so the labeller may see it.
+        (an anonymous id), skill, prompt, answer, behaviour and kind (``must be there`` or
+        ``must be absent``). label, borderline and note are empty. Case, condition, repeat and
+        grader are not in the sheet, so the labeller may see it.
 
     Raises
     ------

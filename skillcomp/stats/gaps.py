@@ -60,9 +60,9 @@ def independent_difference(
     Notes
     -----
     The method is square-and-add (MOVER). The two means are d1 and d2, with limits l1, u1 and l2, u2
-    at the same level. The difference is ``D = d2 - d1``, its lower limit ``D - sqrt((d2 - l2)^2 +
-    (u1 - d1)^2)`` and its upper limit ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples
-    changes only the sign.
+    at the same level. The difference is ``D = d2 - d1``, its lower limit
+    ``D - sqrt((d2 - l2)^2 + (u1 - d1)^2)`` and its upper limit
+    ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples changes only the sign.
 
     References
     ----------
@@ -175,12 +175,13 @@ def standardised_gap(
     not be equal.
 
     The mean of a group is the weighted bounded mean of its cases. The gap is one bounded mean over
-    the cases of both groups. In it, each case has half its weight and the value ``gap + 2 s r /
-    sqrt(1 - h)``. Here s is 1 in the second group and -1 in the first; r and h are the residual and
-    the leverage of the case in the model with levels and a common gap. Differences between levels
-    thus do not count as uncertainty, and a level may have a single case of a group. The pseudo-case
-    at the bound is as large as the largest cluster. In 120 simulated designs (2 to 8 levels of 1 to
-    6 cases), coverage was at least 95.5 %; that of a t interval (CR2) fell to 20 %.
+    the cases of both groups. In it, each case has half its weight and the value
+    ``gap + 2 s r / sqrt(1 - h)``. Here s is 1 in the second group and -1 in the first; r and h are
+    the residual and the leverage of the case in the model with levels and a common gap. Differences
+    between levels thus do not count as uncertainty, and a level may have a single case of a group.
+    The pseudo-case at the bound is as large as the largest cluster. In 120 simulated designs (2 to
+    8 levels of 1 to 6 cases), coverage was at least 95.5 %; that of a t interval (CR2) fell to 20
+    %.
 
     Examples
     --------

@@ -111,12 +111,12 @@ def severity_shift(
     The sign is that of the many-facet Rasch model, which subtracts severity from the logit of a
     PASS. The estimate is that of a conditional logistic regression with items as strata. ``lost``
     counts the items that only the first version passes, ``gained`` those that only the second one
-    passes. The estimate is then ``log(lost / gained)`` with standard error ``sqrt(1/lost +
-    1/gained)``. If one of the two counts is 0, half an item is added to both. With clusters, the
-    addition is half the mean number of disagreements of the cases that have any. Cases without a
-    disagreement have no influence. In simulated studies without a shift, with 2 to 20 cases of 1 to
-    10 disagreements, at least 94.8 % of the clustered intervals contained 0. Results are checked
-    against ``clogit`` of survival 3.5.3.
+    passes. The estimate is then ``log(lost / gained)`` with standard error
+    ``sqrt(1/lost + 1/gained)``. If one of the two counts is 0, half an item is added to both. With
+    clusters, the addition is half the mean number of disagreements of the cases that have any.
+    Cases without a disagreement have no influence. In simulated studies without a shift, with 2 to
+    20 cases of 1 to 10 disagreements, at least 94.8 % of the clustered intervals contained 0.
+    Results are checked against ``clogit`` of survival 3.5.3.
 
     References
     ----------
