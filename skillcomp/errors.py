@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-# Lone surrogates, and control characters, which a terminal obeys instead of printing.
+# Matches lone surrogates, and control characters, which a terminal obeys instead of printing.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 

@@ -79,7 +79,7 @@ def forbids_copying(check: Check) -> bool:
 
     Only a negative behaviour can forbid copying. Either its name must be about copying, such as
     ``no_verbatim_span``, ``no_body_copy`` or ``no_quoting``, or its description about copying from
-    the skill. The description ``does not quote a price`` is not.
+    the skill. For example, ``does not quote a price`` is not about copying from the skill.
     """
     name = check.check_id.replace("_", " ").replace("-", " ")
     return check.check_kind == "negative" and bool(

@@ -340,7 +340,7 @@ def _bootstrap_limits(
 
 
 def differences_of(values: Floats, checks: float) -> Differences:
-    """Compute `Differences` from an array of cases (second-last axis) by paired differences.
+    """Compute `Differences` from an array with cases on the second-last axis.
 
     The last axis has the differences by gold, by the grader over all repeats, and by the grader on
     the repeats with gold. The first and the third are NaN for cases without gold.

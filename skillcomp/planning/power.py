@@ -250,7 +250,7 @@ def cases_needed(
     _check_power(power, settings.ci_level)
     targets, rows = assumed.effects("size", size), []
     fewest = 2
-    if settings.effect == "gap":  # one near and one far case at least
+    if settings.effect == "gap":  # a gap needs a near and a far case
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
     for study in _planned_studies(pilot, settings, n_skills, fewest, n_repeats):

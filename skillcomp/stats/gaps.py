@@ -180,8 +180,8 @@ def standardised_gap(
     the residual and the leverage of the case in the model with levels and a common gap. Differences
     between levels thus do not count as uncertainty, and a level may have a single case of a group.
     The pseudo-case at the bound is as large as the largest cluster. In 120 simulated designs (2 to
-    8 levels of 1 to 6 cases), coverage was at least 95.5 %; that of a t interval (CR2) fell to 20
-    %.
+    8 levels of 1 to 6 cases), coverage was at least 95.5 %. Coverage of a t interval (CR2) fell to
+    20 %.
 
     Examples
     --------

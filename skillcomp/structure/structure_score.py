@@ -1,4 +1,4 @@
-"""Scores of the form of a SKILL.md, like those of document graders, and their use as predictors."""
+"""Scores of the form of a SKILL.md, like those of document graders, and what they predict."""
 
 from __future__ import annotations
 
