@@ -84,7 +84,7 @@ def gap(
 
     See Also
     --------
-    contrast : How often both cases of a contrast pair are passed, or one, or none.
+    contrast : Estimates how often both, one or none of the cases of a contrast pair are passed.
     skillcomp.plots.transfer : Draws the rates (:func:`rates`).
 
     Notes

@@ -77,18 +77,22 @@ def detection(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by``, condition, measure and kind, with the estimates columns. ``kind`` is the
-        kind of a prompt in the skill's own suite (``explicit``, ``implicit``, ``negative``),
-        ``other`` for the prompts of other suites, or ``all``. ``recall`` is the share of prompts
-        that fire the skill among those that should. ``specificity`` is the share of prompts that do
-        not fire the skill among those that should not. ``precision`` and ``f1`` have only kind
-        ``all``. So has ``exact``, the share of attempts in which exactly the right skills fired. It
-        uses only attempts for which it is known of every skill on offer whether it should fire. It
-        is left out if ``by`` contains ``offered``. Estimates are from 0 to 1; they are NaN with a
-        note if there is no such prompt or, for precision, if nothing fired. ``n`` counts pairs of a
-        prompt and a skill. ``n_right`` and ``n_asked`` are the numerator and the denominator of the
-        estimate before averaging within prompts. ``n_missing`` counts the unknown invocations,
-        which are left out.
+        One row per ``by``, condition, measure and kind, with the estimates columns. The measures
+        are:
+
+        - ``recall``: among prompts that should fire the skill, the share that did;
+        - ``specificity``: among prompts that should not fire the skill, the share that did not;
+        - ``precision`` and ``f1`` (see Notes), only with kind ``all``;
+        - ``exact``: the share of attempts in which exactly the right skills fired, only with kind
+          ``all``. It uses attempts for which it is known of every skill on offer whether the skill
+          should fire. It is left out if ``by`` contains ``offered``.
+
+        ``kind`` is the kind of a prompt in the skill's own suite (``explicit``, ``implicit`` or
+        ``negative``), ``other`` for the prompts of other suites, or ``all``. Estimates are from 0
+        to 1; they are NaN with a note if there is no such prompt or, for precision, if nothing
+        fired. ``n`` counts pairs of a prompt and a skill. ``n_right`` and ``n_asked`` are the
+        numerator and the denominator of the estimate, counted over attempts instead of prompts.
+        ``n_missing`` counts the unknown invocations, which are left out.
 
     Raises
     ------

@@ -90,7 +90,7 @@ def audit(
         of its group are of each kind. If gold is empty, only the rows of copies and of position
         have estimates.
     by : str or sequence of str, default ()
-        Columns to group by, such as ``"grader"``; ``perturbation`` is always one of them.
+        Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
     pairwise : pandas.DataFrame, optional
         A pairwise frame for the position bias, or a frame of another layout as in :func:`position`.
         Its graders have separate rows.

@@ -252,7 +252,7 @@ def perturbed(
     attempts : pandas.DataFrame
         The attempts of the verdicts; source_attempt_id and perturbation identify the copies.
     by : str or sequence of str, default ()
-        Columns to group by; ``perturbation`` is always one of them.
+        Columns to group by, in addition to ``perturbation``.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id.
     cases : pandas.DataFrame, optional

@@ -130,9 +130,10 @@ def drift(
     The interval of a change is that of :func:`skillcomp.stats.bounded.bounded_mean` for the changes
     of the items, with cases as clusters. The interval and the mid-p test are different
     approximations and may disagree near the level, so a row has both p-values. The severity shift
-    is log(lost / gained) with a cluster-robust standard error; if one of the two counts is 0,
-    something is added to both (see :func:`skillcomp.stats.significance.severity_shift`). An item
-    with a missing or failed verdict is left out of the comparison.
+    is log(lost / gained) with a cluster-robust standard error; if one of the two counts is 0, half
+    an item, or half a case, is added to both (see
+    :func:`skillcomp.stats.significance.severity_shift`). An item with a missing or failed verdict
+    is left out of the comparison.
 
     References
     ----------
