@@ -109,11 +109,11 @@ def paired(
     -------
     pandas.DataFrame
         One row per ``by`` and condition other than the reference. The estimates columns hold the
-        delta: measure is ``delta_passed`` or ``delta_share_passed``. The estimate is in rate units,
-        from -1 to 1. ``n`` counts the cases with an outcome under both conditions. ``p_value``
-        inverts the interval. Further columns: ``reference`` is the reference condition. ``rate``
-        and ``reference_rate`` are the means of the two conditions over these cases. ``n_dropped``
-        counts the cases with an outcome under one condition only. ``n_missing`` and
+        delta. ``measure`` is ``delta_passed`` or ``delta_share_passed``. ``estimate`` is in rate
+        units, from -1 to 1. ``n`` counts the cases with an outcome under both conditions.
+        ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
+        ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
+        ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_missing`` and
         ``n_missing_reference`` count the attempts without an outcome at cases asked under both
         conditions. ``worst_low`` and ``worst_high`` bound the delta whatever these attempts would
         have shown (see Notes).

@@ -488,7 +488,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return dense ranks, whether each value occurs earlier, and whether it occurs more than once."""
+    """Return dense ranks, whether each value occurs earlier, and whether it is repeated."""
     # Pack value and position into one number: a plain sort, which is fast, is then stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):

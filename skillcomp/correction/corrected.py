@@ -206,7 +206,7 @@ def delta(
         selected, for instance the doubtful ones first. ``ppi`` and ``gold_only`` are then biased,
         and ``rogan_gladen_by_arm`` is recommended.
     cases : pandas.DataFrame, optional
-        A cases frame. If given, the members of a contrast pair form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -519,7 +519,7 @@ def differential(
     reference : str, default "baseline"
         Condition with which every other condition is compared.
     cases : pandas.DataFrame, optional
-        A cases frame. If given, the members of a contrast pair form one cluster.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -530,9 +530,9 @@ def differential(
         ``sensitivity`` and ``specificity``, from 0 to 1, and ``youden``: their sum minus 1, which
         is 0 if the grader guesses. Every condition other than the reference has three more rows
         with the differences (condition minus reference): ``delta_sensitivity``,
-        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value`` and, by Holm
-        over both, ``p_adjusted``. ``n`` counts labels. The sensitivity is NaN with a note without
-        gold passes, the specificity without gold fails.
+        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
+        ``p_adjusted`` by Holm over both. ``n`` counts labels. The sensitivity is NaN with a note
+        without gold passes, the specificity without gold fails.
 
     Raises
     ------

@@ -102,7 +102,7 @@ def calibrate(
 
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram
-        cut : float64, the preferred cut for this n (see Notes); only for ``share``
+        cut : float64, the preferred cut for this n (see Notes); only for ``share``.
             If no cut that keeps the limit finds a copy, there are no such rows.
         measure : str
             ``sensitivity``: share of the copies that are flagged.
@@ -122,7 +122,7 @@ def calibrate(
         estimate, ci_low, ci_high, ci_level : float64, the measure with its interval
         n_texts, n_clusters : float64, numbers of texts and of their documents or cases
         limit : float64, the limit on false flags; NaN in rows to which it does not apply
-        chosen : bool, True in the row with the measure ``chosen_n``, one per ``by``
+        chosen : bool, True in the row with the measure ``chosen_n``, one per ``by``.
             This row has the chosen n, rule and cut. Its interval is the range of n over resamples,
             widened by 0.5 on each side. The row is NaN with a note if no candidate keeps the limit.
             It has no interval if a class has fewer than 10 documents or cases, because resamples of

@@ -75,17 +75,17 @@ def score(
         One row per text and n, with texts in the given order and n ascending.
 
         kind : str, ``attempt`` or ``passage``
-        attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`
-            NA if texts of this kind do not have the column
+        attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`.
+            NA if texts of this kind do not have the column.
         n : int64, number of tokens in an n-gram
         any_shared : boolean, whether any n-gram is shared
         n_shared : Int64, number of distinct n-grams that are shared
         n_distinct : Int64, number of distinct n-grams of the text, including those of the prompt
         share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
-        longest_run : Int64, number of tokens in the longest shared run of tokens
-            The same for every n; 0 if no token is shared
-        longest_text : str, the first run of this length as written in the text
-            With the small words and punctuation between its tokens; empty if no token is shared
+        longest_run : Int64, number of tokens in the longest shared run of tokens.
+            The same for every n; 0 if no token is shared.
+        longest_text : str, the first run of this length as written in the text.
+            It has the small words and punctuation between its tokens; empty if no token is shared.
         n_tokens : Int64, number of content tokens of the text
 
         Without an answer, any_shared and all columns after it are NA.

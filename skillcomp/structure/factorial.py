@@ -69,16 +69,17 @@ def factorial(
 
         - ``total``: the document of the first row of the design against the reference;
         - ``any document``: the document with neither level of the first row against the reference;
-        - the name of a factor: its effect. ``at`` is the level of the other factor at which the
-          effect is estimated, or empty for the mean over both levels;
+        - the name of a factor: its effect. ``at`` is the level of the other factor at which it is
+          estimated; it is empty for the mean over both levels;
         - the interaction, such as ``content x form``: the effect of form at the first level of
           content minus its effect at the other level.
 
-        The measure is ``delta_passed`` (``difference_passed`` for the interaction), or the same for
-        ``share_passed``. Estimates are in rate units, with the interval of a bounded mean over
-        cases. ``rate`` and ``reference_rate`` are the two means compared, NaN for the interaction.
-        ``n_dropped`` counts the cases that lack a condition of the row. ``n_missing`` counts the
-        attempts without an outcome. NaN with a note if no case has all conditions.
+        The measure is ``delta_passed`` or, for the interaction, ``difference_passed``; with
+        ``value="share_passed"``, it is ``delta_share_passed`` or ``difference_share_passed``.
+        Estimates are in rate units, with the interval of a bounded mean over cases. ``rate`` and
+        ``reference_rate`` are the two means compared, NaN for the interaction. ``n_dropped`` counts
+        the cases that lack a condition of the row. ``n_missing`` counts the attempts without an
+        outcome. NaN with a note if no case has all conditions.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def factorial(
     -----
     If all cases have all five conditions, ``total`` is the sum of ``any document`` and the effects
     of both factors. The effect of a factor with empty ``at`` is the mean of its effects at the two
-    levels of the other factor. An interaction is between -2 and 2. No effect can exceed
+    levels of the other factor. An interaction is between -2 and 2. A simple effect cannot exceed
     ``1 - reference_rate``, so if the reference rate is near 1, no positive effect can show. Effects
     are differences of rates.
 
