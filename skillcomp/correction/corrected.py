@@ -206,7 +206,7 @@ def delta(
         selected, for instance the doubtful ones first. ``ppi`` and ``gold_only`` are then biased,
         and ``rogan_gladen_by_arm`` is recommended.
     cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster.
+        A cases frame. If given, the members of a contrast pair form one cluster.
     ci_level : float, default 0.95
         Level of the interval.
 

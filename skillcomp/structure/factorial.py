@@ -96,9 +96,9 @@ def factorial(
     -----
     If all cases have all five conditions, ``total`` is the sum of ``any document`` and the effects
     of both factors. The effect of a factor with empty ``at`` is the mean of its effects at the two
-    levels of the other factor. An interaction is between -2 and 2. A simple effect cannot exceed
-    ``1 - reference_rate``, so if the reference rate is near 1, no positive effect can show. Effects
-    are differences of rates.
+    levels of the other factor. An interaction is between -2 and 2. Apart from the interaction, no
+    effect can exceed ``1 - reference_rate``: if the reference rate is near 1, no positive effect
+    can show. Effects are differences of rates.
 
     Examples
     --------
