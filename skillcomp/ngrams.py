@@ -471,7 +471,7 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """Return, for each position, the length of the longest n-gram that its text has earlier, too.
+    """Return the length of the longest n-gram at each position that occurs earlier in its text.
 
     Lengths are at most `top`.
     """
@@ -546,7 +546,7 @@ def _extend_to_true_lengths(
 
 
 def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """Return, for each position, the length of the longest run ending there that its owner has."""
+    """Return, for each position, the length of the longest run ending there that is in its owner."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)

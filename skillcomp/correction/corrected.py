@@ -60,7 +60,7 @@ FEWEST_GOLD = 10
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
-DOUBTED = 0.001  # share of random draws with a warning; low, as tables may have many rows
+DOUBTED = 0.001  # share of random draws that get a warning; low, as tables may have many rows
 
 
 def rate(

@@ -109,9 +109,9 @@ def tables(
 ) -> Tables:
     """Join verdicts with gold and average by attempt and by case.
 
-    ``by`` has the columns to group by, ``cases`` defines contrast pairs, and messages name the
-    analysis ``what``. Raises FrameError if a frame breaks its contract, graders, agents or
-    labellers would be pooled, or ``value`` is unknown.
+    ``by`` has the columns to group by, ``cases`` defines contrast pairs, and ``what`` is the name
+    of the analysis in messages. Raises FrameError if a frame breaks its contract, graders, agents
+    or labellers would be pooled, or ``value`` is unknown.
     """
     require_known("value: found", value, get_args(Value))
     checked = prepared(verdicts, "verdicts", by, what, agents=True)

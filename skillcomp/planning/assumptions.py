@@ -199,7 +199,7 @@ class StudyPlan:
 def plans(
     assumptions: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
 ) -> list[StudyPlan]:
-    """Return a plan for each combination of skills, cases and repeats."""
+    """Return a plan for each combination of the numbers of skills, cases and repeats."""
     sizes_by_name = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
     numbers = [_read_several(name, values, whole) for name, values in sizes_by_name.items()]
     return [StudyPlan(assumptions, *sizes) for sizes in product(*numbers)]

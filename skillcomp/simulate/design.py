@@ -250,10 +250,10 @@ class Counts:
     n_repeats : int
         Attempts per case and condition.
     delta, gap : float
-        True marginal delta, and true delta of far cases minus that of near cases. The gap is NaN
-        without far or near cases.
+        True marginal delta, and true delta of far cases minus that of near cases. The gap is NaN if
+        all cases are far or all are near.
     realised : numpy.ndarray
-        True delta of the cases drawn in each run, which a claim about only these cases estimates.
+        True delta of the cases drawn in each run. Claims about only these cases estimate it.
     """
 
     baseline: Ints

@@ -1,4 +1,7 @@
-"""Chance that at least one of k attempts passes (pass@k), or that all pass (pass^k); any-of-k."""
+"""Chances that at least one of k attempts passes (pass@k) and that all pass (pass^k).
+
+Also any-of-k: whether one of the first k attempts passed.
+"""
 
 from __future__ import annotations
 

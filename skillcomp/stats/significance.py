@@ -32,7 +32,8 @@ def mcnemar_midp(b: float, c: float) -> HypothesisTest:
     Parameters
     ----------
     b, c : int
-        Numbers of cases that pass only with the skill and only in the baseline.
+        ``b`` counts the cases that pass only with the skill, ``c`` those that pass only in the
+        baseline.
 
     Returns
     -------
