@@ -546,7 +546,7 @@ def _extend_to_true_lengths(
 
 
 def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """Return, for each position, the length of the longest run ending there that is in its owner."""
+    """Return, for each position, the length of the longest run in its owner that ends there."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
