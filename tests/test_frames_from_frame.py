@@ -354,6 +354,44 @@ def test_a_fact_that_differs_within_a_case_is_refused_and_a_gap_is_filled() -> N
         sc.from_frame(own, repeat="repeat", transfer="transfer")
 
 
+def test_columns_that_tie_cases_together_are_carried_to_cases_and_outcomes() -> None:
+    own = table(video=["x"] * 8 + [None] * 4 + ["y"] * 4, user=range(16))
+    made = sc.from_frame(own, repeat="repeat", cluster=["video"])
+    assert made.cases["video"].tolist()[:2] == ["x", "x"]
+    assert sc.frames.clusters_of(made.outcomes, column="video").nunique() == 3
+    assert made.outcomes.groupby("case_id")["video"].nunique().tolist() == [1, 1, 0, 1]
+    with pytest.raises(FrameError, match=r"'user' \(cluster=\): differs .*'tea/a'"):
+        sc.from_frame(own, repeat="repeat", cluster=["video", "user"])
+    with pytest.raises(FrameError, match=r"'suite' \(cluster=\): .* Rename yours"):
+        sc.from_frame(own.rename(columns={"video": "suite"}), repeat="repeat", cluster="suite")
+
+
+@pytest.mark.parametrize(
+    ("shared_cases", "prompts", "tasks", "n_clusters"),
+    [
+        (None, None, [None] * 8, 8),
+        (True, None, list("abcd") * 2, 4),
+        (False, None, [f"{s}/{c}" for s in ("tea", "oak") for c in "abcd"], 8),
+        # a: equal prompts, b: different ones, c: one of them is unknown, d: both are
+        (
+            None,
+            ["p", "q", "r", None, "p", "x", None, None],
+            ["tea/a", "tea/b", "tea/c", None, "tea/a", "oak/b", None, None],
+            7,
+        ),
+    ],
+)
+def test_equal_case_names_of_several_skills_are_one_task_if_so_stated_or_by_their_prompts(
+    shared_cases, prompts, tasks, n_clusters
+) -> None:
+    both = pd.concat([table(), table(skill="oak", passed=False)])
+    both["prompt"] = np.repeat(prompts or [None] * 8, 4)
+    made = sc.from_frame(both, repeat="repeat", prompt="prompt", shared_cases=shared_cases)
+    assert [None if pd.isna(t) else t for t in made.cases["task"]] == tasks
+    assert made.outcomes["task"].nunique() == len({*tasks} - {None})
+    assert sc.frames.clusters_of(made.outcomes).nunique() == n_clusters
+
+
 @pytest.mark.parametrize(
     ("first", "second", "message", "read"),
     [

@@ -27,21 +27,28 @@ from skillcomp.stats.bounded import DELTAS, bounded_means
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 
-def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Series:
-    """Assign each row to the cluster of its case: all cases that ``contrast_of`` links to it.
+def clusters_of(
+    frame: pd.DataFrame, cases: pd.DataFrame | None = None, *, column: str | None = None
+) -> pd.Series:
+    """Assign each row to a cluster: its case and all cases linked to it.
 
-    Clusters are connected components, so it does not matter which of two twins names the other.
-    Cases of different skills are never in one cluster. Cases of one skill that name the same twin
-    are in one cluster, even if the frame lacks the twin. Clusters are numbered in the order of the
-    sorted skills and cases, so resampling does not depend on the order of the rows.
+    Links are twins (``contrast_of``, within a skill), the same ``task`` under several skills, and
+    the same value of ``column``. Clusters are connected components, so it does not matter which of
+    two twins names the other. Cases of one skill that name the same twin are in one cluster, even
+    if the frame lacks the twin. All agents, graders, rounds and runs of a case are in its cluster.
+    Clusters are numbered in the order of the sorted skills and cases, so resampling does not depend
+    on the order of the rows.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Cases, attempts, verdicts or outcomes; columns ``skill``, ``case_id`` and, if cases have
-        twins, ``contrast_of``.
+        Cases, attempts, verdicts or outcomes; columns ``skill``, ``case_id`` and, if there are
+        any, ``contrast_of`` and ``task``.
     cases : pandas.DataFrame, optional
         A cases frame; its links between cases are used, too.
+    column : str, optional
+        A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
+        repository that it comes from. A case without a value is linked to no other by it.
 
     Returns
     -------
@@ -55,18 +62,24 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
     >>> clusters_of(frame).tolist()
     [0, 0, 1]
     """
-    n = len(frame)
-    rows = _contrast_links(frame)
+    n, names = len(frame), ["task", *([column] if column else [])]
+    rows = _case_links(frame, names)
     if cases is not None:
-        rows = pd.concat([rows, _contrast_links(check(cases, "cases"))], ignore_index=True)
+        rows = pd.concat([rows, _case_links(check(cases, "cases"), names)], ignore_index=True)
     has_twin = rows["contrast_of"].notna().to_numpy()
     skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
     ids = pd.concat([rows["case_id"], rows["contrast_of"][has_twin]], ignore_index=True)
     case, distinct_ids = pd.factorize(ids, sort=True, use_na_sentinel=False)
     place = np.concatenate([skill, skill[has_twin]]) * max(len(distinct_ids), 1) + case
     places, node = np.unique(place, return_inverse=True)
-    edges = (np.ones(int(has_twin.sum())), (node[: len(rows)][has_twin], node[len(rows) :]))
-    graph = coo_array(edges, shape=(len(places), len(places)))
+    edges, n_nodes = [(node[: len(rows)][has_twin], node[len(rows) :])], len(places)
+    for name in names:  # each task, or value of the column, is a node of its own
+        value = pd.factorize(rows[name])[0]
+        linked = value >= 0
+        edges.append((node[: len(rows)][linked], n_nodes + value[linked]))
+        n_nodes += int(value.max(initial=-1)) + 1
+    ends = np.hstack(edges)
+    graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_nodes, n_nodes))
     label = connected_components(graph, directed=False)[1] if len(places) else node
     # number components by their first case; leave out components without a row in `frame`
     first = np.unique(label, return_index=True)[1][label] if len(places) else node
@@ -74,11 +87,38 @@ def clusters_of(frame: pd.DataFrame, cases: pd.DataFrame | None = None) -> pd.Se
     return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
 
 
-def _contrast_links(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return skill, case_id and contrast_of of each row; NA if the frame has no contrast_of."""
-    if "contrast_of" in frame.columns:
-        return frame[[*CASE, "contrast_of"]].astype("str")
-    return frame[CASE].astype("str").assign(contrast_of=pd.Series(pd.NA, frame.index, dtype="str"))
+def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return skill, case_id, contrast_of and ``names`` of each row, NA if there is no column."""
+    columns = [*CASE, *(name for name in ("contrast_of", *names) if name in frame.columns)]
+    links = frame[columns].astype("str")
+    absent = {name: pd.Series(pd.NA, frame.index, dtype="str") for name in ("contrast_of", *names)}
+    return links.assign(**{name: na for name, na in absent.items() if name not in columns})
+
+
+def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
+    """Return the task of each case, by which cases of several skills are recognised as the same.
+
+    Parameters
+    ----------
+    cases : pandas.DataFrame
+        skill, case_id and prompt, one row per case.
+    shared_cases : bool, optional
+        Whether equal case names under several skills are the same task. Default: if their prompts
+        are equal.
+
+    Returns
+    -------
+    pandas.Series
+        Text; NA if a name occurs under a single skill, or under several without a prompt.
+    """
+    if shared_cases:
+        return cases["case_id"]
+    own = cases["skill"] + "/" + cases["case_id"]
+    if shared_cases is not None:
+        return own
+    several = cases.groupby("case_id")["skill"].transform("nunique").gt(1)
+    first = own.groupby([cases["case_id"], cases["prompt"]]).transform("first")
+    return first.where(several & cases["prompt"].notna()).astype("str")
 
 
 def compared_outcomes(

@@ -112,7 +112,7 @@ _TOKENS = "input_tokens cached_tokens output_tokens"
 CONTRACTS: Mapping[str, Contract] = {
     "cases": _contract_of(
         "skill suite case_id prompt dimension comprehension_dimension concept_field transfer"
-        " criticality bloom schema_weight contrast_of should_trigger prompt_kind n_checks",
+        " criticality bloom schema_weight contrast_of task should_trigger prompt_kind n_checks",
         required="skill case_id",
         unique="skill case_id",
     ),
@@ -143,7 +143,7 @@ CONTRACTS: Mapping[str, Contract] = {
     "outcomes": _contract_of(
         *ATTEMPT_KEYS,
         *GRADER_KEYS,
-        "comprehension_dimension transfer contrast_of n_checks n_passed n_missing share_passed"
+        "comprehension_dimension transfer contrast_of task n_checks n_passed n_missing share_passed"
         " score passed",
         required="skill case_id condition",
         unique="attempt_id grader grader_version round",

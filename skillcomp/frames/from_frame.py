@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -12,8 +12,9 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, problem_list, suggest
+from skillcomp.frames.case_table import tasks_of
+from skillcomp.frames.check import as_list, empty, plain_values, require_frame, show
 from skillcomp.frames.check import check as check_frame
-from skillcomp.frames.check import empty, plain_values, require_frame, show
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import ITEM
@@ -102,6 +103,7 @@ def from_frame(
     dimension: Hashable | None = None,
     transfer: Hashable | None = None,
     contrast_of: Hashable | None = None,
+    cluster: Hashable | Sequence[Hashable] | None = None,
     prompt: Hashable | None = None,
     answer: Hashable | None = None,
     seconds: Hashable | None = None,
@@ -109,6 +111,7 @@ def from_frame(
     gold: Hashable | pd.DataFrame | None = None,
     labeller: Hashable | None = None,
     conditions: Mapping[Any, str] | None = None,
+    shared_cases: bool | None = None,
 ) -> Frames:
     """Convert a researcher's own table, one row per verdict or per answer, to checked frames.
 
@@ -145,6 +148,10 @@ def from_frame(
         distance (near or far), the id of its twin, and its prompt. If all dimensions are among
         C1 to C9, or none is, they become the column ``comprehension_dimension``; a mixture stays in
         the column ``dimension``.
+    cluster : hashable or sequence of hashable, optional
+        Columns with one value in all rows of a case, which tie cases together: a video, a
+        repository, a user. They keep their names in ``cases`` and ``outcomes``; name one in the
+        ``cluster=`` of an analysis.
     answer, seconds, cost_usd : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     gold : hashable or pandas.DataFrame, optional
@@ -158,6 +165,10 @@ def from_frame(
     conditions : mapping, optional
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
+    shared_cases : bool, optional
+        Whether cases with the same name under several skills are the same task (column ``task``
+        of ``cases`` and ``outcomes``). Default: yes if their prompts are equal, no if they
+        differ, unknown without ``prompt``; an estimate over skills then covers both readings.
 
     Returns
     -------
@@ -203,6 +214,10 @@ def from_frame(
         **{"dimension": dimension, "transfer": transfer, "contrast_of": contrast_of},
         **{"prompt": prompt, "answer": answer, "seconds": seconds, "cost_usd": cost_usd},
     }
+    cluster_names = {
+        f"cluster {at}": name for at, name in enumerate(dict.fromkeys(as_list(cluster)))
+    }
+    names |= cluster_names
     if labeller is not None and gold is None:
         raise FrameError(f"{_WHAT}: labeller= names who gave the labels, and there is no gold=.")
     if gold is not None and not isinstance(gold, pd.DataFrame):
@@ -213,12 +228,16 @@ def from_frame(
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = reader.as_verdicts(columns["passed"], "passed")
-    facts = {name: reader.case_column(columns[name], name) for name in _FACTS if name in columns}
+    facts = {
+        name: reader.case_column(columns[name], name)
+        for name in (*_FACTS, *cluster_names)
+        if name in columns
+    }
     amounts = {name: columns[name] for name in _OF_ANSWERS if name in columns}
     reader.raise_problems()
     answers = rows[["attempt_id", *_TRY]].assign(**amounts)
     made = {
-        "cases": _cases_frame(rows, facts, reader),
+        "cases": _cases_frame(rows, facts, reader, shared_cases),
         "attempts": _one_each(answers, ["attempt_id"], amounts, reader, "answer"),
         "verdicts": _verdicts_frame(rows, columns, reader),
     }
@@ -264,7 +283,7 @@ class _TableReader:
 
     def column_label(self, role: str) -> str:
         """Return the name of a column and its argument, for messages."""
-        return f"column '{self.names.get(role, role)}' ({role}=)"
+        return f"column '{self.names.get(role, role)}' ({role.partition(' ')[0]}=)"
 
     def add_problem(self, role: str, problem: str) -> None:
         self.problems.append(f"{self.column_label(role)}: {problem}")
@@ -497,8 +516,18 @@ class _TableReader:
         return upper
 
 
-def _cases_frame(rows: pd.DataFrame, facts: _Columns, reader: _TableReader) -> pd.DataFrame:
+def _cases_frame(
+    rows: pd.DataFrame, facts: _Columns, reader: _TableReader, shared_cases: bool | None
+) -> pd.DataFrame:
     cases = _one_each(rows[CASE].assign(**facts), CASE, facts, reader, "case")
+    cases = cases.assign(task=tasks_of(cases.reindex(columns=[*CASE, "prompt"]), shared_cases))
+    clusters = {
+        role: str(name) for role, name in reader.names.items() if role.startswith("cluster ")
+    }
+    for role, name in clusters.items():
+        if name in CONTRACTS["cases"].columns or name in CONTRACTS["outcomes"].columns:
+            reader.add_problem(role, "the frames have a column of that name. Rename yours.")
+    cases = cases.rename(columns=clusters)
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})

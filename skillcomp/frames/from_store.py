@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from skillcomp.errors import FrameError, instead, literal, plural
+from skillcomp.frames.case_table import tasks_of
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
@@ -47,14 +48,18 @@ def cases(store: RunStore) -> pd.DataFrame:
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
         comprehension_dimension (C1 to C9, or the study's own names), concept_field, transfer
         (near, far or NA), criticality, bloom, schema_weight (NaN if the source schema has no
-        weight, as for C7 to C9), contrast_of (case_id of the twin), should_trigger, prompt_kind
-        (explicit, implicit or negative; NA if the suite tests no triggers), n_checks. Words
-        outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
+        weight, as for C7 to C9), contrast_of (case_id of the twin), task (equal for cases of
+        several skills that have the same name and prompt), should_trigger, prompt_kind (explicit,
+        implicit or negative; NA if the suite tests no triggers), n_checks. Words outside the
+        vocabulary are NA; ``store.suites[slug].problems`` lists them.
     """
     suites = require_store(store).suites.values()
     family = dimension_family(c.comprehension_dimension for suite in suites for c in suite.cases)
     rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
-    return check(pd.DataFrame(rows), "cases") if rows else empty("cases")
+    if not rows:
+        return empty("cases")
+    made = check(pd.DataFrame(rows), "cases")
+    return made.assign(task=tasks_of(made))
 
 
 def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, object]:

@@ -14,7 +14,7 @@ from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEY
 from skillcomp.frames.estimates import group_codes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
 
-_CASE_FACTS = ["comprehension_dimension", "transfer", "contrast_of"]
+_CASE_FACTS = ["comprehension_dimension", "transfer", "contrast_of", "task"]
 
 
 def outcomes(
@@ -30,9 +30,10 @@ def outcomes(
     verdicts : pandas.DataFrame
         A verdicts frame.
     cases : pandas.DataFrame, optional
-        A cases frame. It adds the dimension and the transfer distance, and its ``n_checks`` is the
-        number of checks that an attempt should have. Without ``cases`` an attempt should have as
-        many checks as there are distinct checks among all verdicts on its case.
+        A cases frame. It adds the dimension, the transfer distance, the task and your own columns
+        about the case, and its ``n_checks`` is the number of checks that an attempt should have.
+        Without ``cases`` an attempt should have as many checks as there are distinct checks among
+        all verdicts on its case.
     grader : str or sequence of str, optional
         Keep the outcomes of this grader, or of several. Default: all graders.
 
@@ -100,7 +101,8 @@ def outcomes(
         passed=attempt_passed(n_passed, n_seen, n_checks),
     )
     columns = CONTRACTS["outcomes"].columns
-    table = table[list(columns)].astype(dict(columns))
+    own = [name for name in facts.columns if name not in columns]
+    table = table[[*columns, *own]].astype(dict(columns))
     if graders is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
@@ -128,7 +130,9 @@ def _case_facts(
     if cases is None:
         return pd.DataFrame({"n_checks": n_checks_seen}).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)
-    facts = check(cases, "cases").set_index(CASE)[["n_checks", *_CASE_FACTS]]
+    facts = check(cases, "cases")
+    own = facts.columns.difference([*CONTRACTS["cases"].columns, *CONTRACTS["outcomes"].columns])
+    facts = facts.set_index(CASE)[["n_checks", *_CASE_FACTS, *own]]
     unknown = sorted(case_id for _, case_id in index[~index.isin(facts.index)])
     if unknown:
         raise FrameError(
