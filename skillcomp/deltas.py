@@ -6,7 +6,7 @@ the case or the skill, never the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -31,6 +31,7 @@ from skillcomp.frames.case_table import (
 )
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
+    By,
     estimates,
     grouped,
     groups,
@@ -67,7 +68,7 @@ def __dir__() -> list[str]:
 def paired(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value | Amount = "passed",
     reference: str = "baseline",
     cluster: Cluster = "case",
@@ -84,7 +85,7 @@ def paired(
     outcomes : pandas.DataFrame
         An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
         attempts frame if ``value`` is one of its amounts.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
@@ -269,7 +270,7 @@ def _checked_outcomes(
 def rates(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value = "passed",
     cluster: Cluster = "case",
     weight: str | None = None,
@@ -281,7 +282,7 @@ def rates(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, in addition to ``condition``.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`paired`.
@@ -325,9 +326,7 @@ def rates(
     return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
 
 
-def condition_groups(
-    frame: pd.DataFrame, by: Sequence[str]
-) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Yield a pair for each group and condition: the values that identify it, and its rows."""
     for values, group in groups(frame, by):
         for condition in ordered(group["condition"]):
@@ -339,7 +338,7 @@ def over_time(
     outcomes: pd.DataFrame,
     changes: pd.DataFrame | None = None,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value = "passed",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -353,7 +352,7 @@ def over_time(
         unless ``by`` contains ``agent``.
     changes : pandas.DataFrame, optional
         The result of :func:`skillcomp.frames.runs` for the same runs.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`paired`.
@@ -449,7 +448,7 @@ def _changes_by_run(changes: pd.DataFrame | None) -> dict[str, str]:
 def by_dimension(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value = "passed",
     reference: str = "baseline",
     weight: str | None = None,
@@ -498,7 +497,7 @@ def by_dimension(
 
 
 def pass_at_k(
-    outcomes: pd.DataFrame, *, k: int, by: Sequence[str] = (), ci_level: float = 0.95
+    outcomes: pd.DataFrame, *, k: int, by: By = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
     """Estimate the probability that at least one of ``k`` attempts at a case passes.
 
@@ -508,7 +507,7 @@ def pass_at_k(
         An outcomes frame; every case needs at least ``k`` attempts with an outcome.
     k : int
         Number of attempts.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95
         Level of the interval.
@@ -527,14 +526,14 @@ def pass_at_k(
 
 
 def pass_hat_k(
-    outcomes: pd.DataFrame, *, k: int, by: Sequence[str] = (), ci_level: float = 0.95
+    outcomes: pd.DataFrame, *, k: int, by: By = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
     """Estimate the probability that all of ``k`` attempts pass; see :func:`pass_at_k`."""
     return _pass_k(outcomes, k, by, ci_level, "pass_hat_k", pooled_pass_hat_k)
 
 
 def _pass_k(
-    outcomes: pd.DataFrame, k: int, by: Sequence[str], ci_level: float, measure: str, compute: Any
+    outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: str, compute: Any
 ) -> pd.DataFrame:
     names = [name for name in listed(by) if name != "condition"]
     checked = _checked_outcomes(outcomes, names, "passed", f"deltas.{measure}")

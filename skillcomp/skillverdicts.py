@@ -20,6 +20,7 @@ from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
+    By,
     estimates,
     grouped,
     groups,
@@ -48,7 +49,7 @@ Policy = Literal["strict", "weighted", "pass_count"]
 def decide(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = ("skill",),
+    by: By = ("skill",),
     margin: float = 0.1,
     reference: str = "baseline",
     value: Literal["passed", "share_passed"] = "passed",
@@ -61,7 +62,7 @@ def decide(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
-    by : sequence of str, default ("skill",)
+    by : str or sequence of str, default ("skill",)
         Columns that group the rows; one verdict per group and condition.
     margin : float, default 0.1
         The largest change that counts as no change, in rate units (0.1 is ten points). Choose it
@@ -201,9 +202,7 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
     return _with_notes(deltas, _first_that_holds(words, ""))
 
 
-def cases(
-    outcomes: pd.DataFrame, *, by: Sequence[str] = (), reference: str = "baseline"
-) -> pd.DataFrame:
+def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -> pd.DataFrame:
     """Show for each case whether its answers pass with the skill and without it.
 
     A single case has too few repeats for a useful interval. Use these rows to find cases, not to
@@ -213,7 +212,7 @@ def cases(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
-    by : sequence of str
+    by : str or sequence of str
         Further columns that group the rows.
     reference : str, default "baseline"
         The condition that the others are compared with.
@@ -263,7 +262,7 @@ def cases(
 
 
 def dimensions(
-    outcomes: pd.DataFrame, *, by: Sequence[str] = ("skill",), ci_level: float = 0.95
+    outcomes: pd.DataFrame, *, by: By = ("skill",), ci_level: float = 0.95
 ) -> pd.DataFrame:
     """Decide which dimensions each skill passes under each condition.
 
@@ -271,7 +270,7 @@ def dimensions(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
-    by : sequence of str, default ("skill",)
+    by : str or sequence of str, default ("skill",)
         Columns that group the rows; one verdict per group, condition and dimension.
     ci_level : float, default 0.95
         Level of the interval of the rate.
@@ -322,7 +321,7 @@ def together(
     *,
     first: str = "C4",
     second: str = "C7",
-    by: Sequence[str] = (),
+    by: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate how often skills pass one of two dimensions without the other.
@@ -334,7 +333,7 @@ def together(
     first, second : str, default "C4" and "C7"
         The two dimensions. The report (9.2) considers merging the defaults, boundary and
         misconception.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95
         Level of the intervals.
@@ -382,7 +381,7 @@ def together(
 def aggregate(
     judged: pd.DataFrame,
     *,
-    by: Sequence[str] = ("skill",),
+    by: By = ("skill",),
     policy: Policy = "strict",
     exceptions: Sequence[str] = (),
     weights: Mapping[str, float] | None = None,
@@ -394,7 +393,7 @@ def aggregate(
     ----------
     judged : pandas.DataFrame
         The result of :func:`dimensions`.
-    by : sequence of str, default ("skill",)
+    by : str or sequence of str, default ("skill",)
         The ``by`` of :func:`dimensions`.
     policy : {"strict", "weighted", "pass_count"}, default "strict"
         ``strict``: every dimension must be passed, except those in ``exceptions``. ``weighted``:

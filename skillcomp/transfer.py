@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from skillcomp.errors import plural
 from skillcomp.frames.case_table import Value, case_table, clusters_of, compared_outcomes, level_of
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import estimates, grouped, groups, listed, ordered, row
+from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, ordered, row
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -39,7 +38,7 @@ _Row = dict[str, Any]
 def gap(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value = "passed",
     reference: str = "baseline",
     ci_level: float = 0.95,
@@ -55,7 +54,7 @@ def gap(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame with transfer and comprehension_dimension.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
@@ -163,16 +162,14 @@ def _gap_rows(
     return [row(m, interval, **about) for m, interval in zip(_MEASURES, three, strict=True)]
 
 
-def rates(
-    outcomes: pd.DataFrame, *, by: Sequence[str] = (), ci_level: float = 0.95
-) -> pd.DataFrame:
+def rates(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.DataFrame:
     """Estimate the pass rates of near and far cases under each condition.
 
     Parameters
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame with transfer.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows.
     ci_level : float, default 0.95
         Level of the intervals.
@@ -189,9 +186,7 @@ def rates(
     return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level)
 
 
-def contrast(
-    outcomes: pd.DataFrame, *, by: Sequence[str] = (), ci_level: float = 0.95
-) -> pd.DataFrame:
+def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.DataFrame:
     """Estimate how often both cases of a contrast pair are passed, to detect pattern matching.
 
     A contrast pair is a case and its twin, in which one decisive detail is changed. An agent that
@@ -202,7 +197,7 @@ def contrast(
     outcomes : pandas.DataFrame
         An outcomes frame in which at least one case of each pair has ``contrast_of``, the case_id
         of the other case, in the same skill.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows.
     ci_level : float, default 0.95
         Level of the intervals.
@@ -286,7 +281,7 @@ def hedging(
     outcomes: pd.DataFrame,
     attempts: pd.DataFrame,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Compare how often right and wrong answers contain a hedge, as calibration in words.
@@ -297,7 +292,7 @@ def hedging(
         An outcomes frame of one grader (or name ``grader`` in ``by``).
     attempts : pandas.DataFrame
         An attempts frame with the answers.
-    by : sequence of str
+    by : str or sequence of str
         Columns of the outcomes that group the rows, such as ``["transfer"]``.
     ci_level : float, default 0.95
         Level of the intervals.

@@ -7,7 +7,7 @@ applies to them, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    By,
     check_settings,
     estimates,
     grouped,
@@ -52,7 +53,7 @@ def detection(
     invocations: pd.DataFrame,
     cases: pd.DataFrame | None = None,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate recall, specificity, precision and F1 of the invocation of skills.
@@ -69,7 +70,7 @@ def detection(
     cases : pandas.DataFrame, optional
         A cases frame with prompt_kind, contrast_of and should_trigger. ``should_trigger`` is used
         where ``should_invoke`` is missing for the skill of the case's own suite.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, such as ``["offered"]``, in addition to ``condition``.
     ci_level : float, default 0.95
         Level of the interval.
@@ -156,7 +157,7 @@ def confusion(
     invocations: pd.DataFrame,
     cases: pd.DataFrame | None = None,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate how often each skill fired at prompts for another skill, or for none.
@@ -165,7 +166,7 @@ def confusion(
     ----------
     invocations, cases : pandas.DataFrame
         As in :func:`detection`.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, in addition to ``condition``; not ``offered``.
     ci_level : float, default 0.95
         Level of the interval.
@@ -222,7 +223,7 @@ def compare(
     invocations: pd.DataFrame,
     cases: pd.DataFrame | None = None,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     reference: str,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -232,7 +233,7 @@ def compare(
     ----------
     invocations, cases : pandas.DataFrame
         As in :func:`detection`, with one condition for each description.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, such as ``["offered"]``.
     reference : str
         The condition that the others are compared with.
@@ -300,7 +301,7 @@ def goals(
     verdicts: pd.DataFrame,
     cases: pd.DataFrame | None = None,
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate how often each of the four goals is met: outcome, process, style, efficiency.
@@ -311,7 +312,7 @@ def goals(
         A verdicts frame of one grader, with the column goal.
     cases : pandas.DataFrame, optional
         A cases frame with contrast_of; the cases of a contrast pair form one cluster.
-    by : sequence of str
+    by : str or sequence of str
         Columns of the outcomes that group the rows, such as ``["skill"]``, in addition to
         ``condition`` and ``goal``.
     ci_level : float, default 0.95
@@ -350,7 +351,7 @@ def goals(
 # Helpers that compare the expected invocations with the recorded ones
 
 
-def _grouping_columns(by: Sequence[str]) -> list[str]:
+def _grouping_columns(by: By) -> list[str]:
     return [name for name in listed(by) if name != "condition"] + ["condition"]
 
 

@@ -12,6 +12,7 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    prepared,
     refuse_pooling,
     require_columns,
     row,
@@ -60,6 +61,13 @@ def test_a_single_name_is_a_list_of_one() -> None:
     assert listed("skill") == ["skill"]
     assert listed(("skill", "grader")) == ["skill", "grader"]
     assert listed(None) == listed(()) == []
+    frame = judged(skill=["a", "b"])
+    assert [keys for keys, _ in groups(frame, "skill")] == [{"skill": "a"}, {"skill": "b"}]
+    assert estimates([], by="skill").columns[0] == "skill"
+    attempts = judged(attempt_id=["x"], skill=["a"], case_id=["c"], condition=["skill"])
+    assert len(prepared(attempts, "attempts", "skill", "mine")) == 1
+    with pytest.raises(FrameError, match=r"there is no column 'skil'.*Did you mean 'skill'"):
+        prepared(attempts, "attempts", "skil", "mine")
 
 
 def test_groups_come_in_order_of_first_appearance_and_keep_missing_keys() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from skillcomp.explore import explorer as ui
 from skillcomp.explore.verdict_browser import Answers
 from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check
-from skillcomp.frames.estimates import listed, rows_of_group
+from skillcomp.frames.estimates import By, listed, rows_of_group
 from skillcomp.records import Skill
 from skillcomp.table import table
 
@@ -29,7 +29,7 @@ _NO_ANSWERS = Markup("<p class='scx-key'>Give attempts= and verdicts= to read th
 def deltas(
     outcomes: pd.DataFrame,
     *,
-    by: Sequence[str] = ("skill",),
+    by: By = ("skill",),
     value: Value = "passed",
     reference: str = "baseline",
     attempts: pd.DataFrame | None = None,

@@ -17,7 +17,9 @@ from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    By,
     group_codes,
+    listed,
     prepared,
     require_columns,
     require_reference,
@@ -123,7 +125,7 @@ def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series
 
 def compared_outcomes(
     outcomes: pd.DataFrame,
-    by: Sequence[str],
+    by: By,
     what: str,
     *,
     value: str = "passed",
@@ -140,7 +142,7 @@ def compared_outcomes(
     return checked
 
 
-def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFrame:
+def case_table(outcomes: pd.DataFrame, *, by: By = ()) -> pd.DataFrame:
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
     Columns: ``by``, skill, case_id, cluster (a number shared by cases linked by ``contrast_of``),
@@ -149,7 +151,8 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
     recorded, plus each repeat that this case lacks but another case of the skill has under the
     same condition).
     """
-    names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
+    groups = listed(by)
+    names = list(dict.fromkeys([*groups, *CASE, "cluster", "condition"]))
     keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
     code, first = group_codes(keyed, names)
     passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
@@ -163,7 +166,7 @@ def case_table(outcomes: pd.DataFrame, *, by: Sequence[str] = ()) -> pd.DataFram
         n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
         share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
         n_shares=n_shares,
-        size=np.bincount(code) + _absent_repeats(table, by, code, outcomes["repeat"]),
+        size=np.bincount(code) + _absent_repeats(table, groups, code, outcomes["repeat"]),
     )
 
 

@@ -55,7 +55,7 @@ UNITS = (
 )
 
 
-def listed(by: str | Sequence[str] | None) -> list[str]:
+def listed(by: By | None) -> list[str]:
     """Return ``by`` as a list of distinct names; a single name is a list of one."""
     names = as_list(by)
     if not all(isinstance(name, str) for name in names):
@@ -133,7 +133,7 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
 def prepared(
     frame: pd.DataFrame,
     kind: str,
-    by: Sequence[str],
+    by: By,
     what: str,
     *,
     compared: Sequence[str] = (),
@@ -147,7 +147,7 @@ def prepared(
         The frame that was passed to the analysis.
     kind : str
         The contract of the frame, see :func:`check`.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows.
     what : str
         Name of the analysis, the first words of every error message.
@@ -170,14 +170,15 @@ def prepared(
         If the frame breaks its contract, ``by`` names an unusable column, or the analysis would
         pool groups that are not repeats of each other.
     """
-    for name in by:
+    names = listed(by)
+    for name in names:
         if name in compared:
             raise FrameError(
                 f"{what}: by= names '{name}', which is what is compared. Leave it out."
             )
     checked = check(frame, kind)
-    require_columns(checked, by, what)
-    refuse_pooling(checked, by, what, **pooled)
+    require_columns(checked, names, what)
+    refuse_pooling(checked, names, what, **pooled)
     return checked
 
 
@@ -218,14 +219,14 @@ def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int =
             )
 
 
-def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Split a frame into groups, in order of first appearance.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Any frame with the columns of ``by``.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows; with none, the whole frame is one group.
 
     Yields
@@ -235,11 +236,12 @@ def groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, A
     pandas.DataFrame
         The rows of the group.
     """
-    if not by:
+    names = listed(by)
+    if not names:
         yield {}, frame
         return
-    for key, rows in grouped(frame, by):
-        yield dict(zip(by, key, strict=True)), rows
+    for key, rows in grouped(frame, names):
+        yield dict(zip(names, key, strict=True)), rows
 
 
 def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
@@ -315,7 +317,7 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
 
 
 def estimates(
-    rows: Sequence[Mapping[str, Any]], *, by: Sequence[str], extra: Sequence[str] = ()
+    rows: Sequence[Mapping[str, Any]], *, by: By, extra: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Make an estimates frame from rows of :func:`row`.
 
@@ -323,7 +325,7 @@ def estimates(
     ----------
     rows : sequence of mapping
         Rows of :func:`row`.
-    by : sequence of str
+    by : str or sequence of str
         Names of the first columns.
     extra : sequence of str, optional
         Names of the last columns; further keys of the rows are left out.
@@ -334,7 +336,7 @@ def estimates(
         One row per item of ``rows``: ``by``, the columns of the contract ``"estimates"``, then
         ``extra``. A missing ``note`` is an empty text.
     """
-    names = [*by, *CONTRACTS["estimates"].columns, *extra]
+    names = [*listed(by), *CONTRACTS["estimates"].columns, *extra]
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")

@@ -21,7 +21,15 @@ from skillcomp.frames.case_table import (
     level_of,
 )
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import estimates, groups, listed, prepared, require_reference, row
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    groups,
+    listed,
+    prepared,
+    require_reference,
+    row,
+)
 from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
 from skillcomp.stats.results import Interval
 
@@ -30,7 +38,7 @@ def factorial(
     outcomes: pd.DataFrame,
     design: pd.DataFrame | Sequence[Mapping[str, Any]],
     *,
-    by: Sequence[str] = (),
+    by: By = (),
     value: Value = "passed",
     reference: str | None = "baseline",
     cluster: Cluster = "case",
@@ -50,7 +58,7 @@ def factorial(
         Four rows with the column condition and two factors, such as ``content`` and ``form``. Each
         factor has two levels, and every combination of levels occurs once. The effect of a factor
         compares its level in the first row with its other level.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.

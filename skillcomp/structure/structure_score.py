@@ -18,6 +18,7 @@ from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
+    By,
     check_settings,
     estimates,
     groups,
@@ -231,7 +232,7 @@ def score_by_document(
     *,
     scores: pd.DataFrame | None = None,
     attempts: pd.DataFrame | None = None,
-    by: Sequence[str] = (),
+    by: By = (),
     features: str | Sequence[str] = TOTAL,
     outcome: Outcome = "rate",
     value: Value = "passed",
@@ -252,7 +253,7 @@ def score_by_document(
     attempts : pandas.DataFrame, optional
         An attempts frame; its ``loaded_skill`` is the document of each attempt. Without this frame,
         an attempt under the condition ``skill`` has the document that is named like its skill.
-    by : sequence of str
+    by : str or sequence of str
         Columns that group the rows.
     features : str or sequence of str, default "total"
         Names of the features to use.
@@ -374,7 +375,7 @@ def score_association(
     *,
     scores: pd.DataFrame | None = None,
     attempts: pd.DataFrame | None = None,
-    by: Sequence[str] = (),
+    by: By = (),
     features: str | Sequence[str] = TOTAL,
     outcome: Outcome = "rate",
     value: Value = "passed",
