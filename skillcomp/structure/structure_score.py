@@ -424,7 +424,7 @@ def score_association(
 
     Notes
     -----
-    The limits are those of :func:`skillcomp.stats.association.association`, by a jackknife over
+    The limits are those of :func:`skillcomp.stats.association`, by a jackknife over
     skills. R squared is biased upwards in small samples; the adjusted and the cross-validated R
     squared are not. A ceiling of 0.5 means that no score can be expected to have a higher R
     squared. If documents hardly differ or all pass, a low R squared says little about other
