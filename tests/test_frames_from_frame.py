@@ -159,7 +159,7 @@ def test_the_report_takes_the_frames(tmp_path) -> None:
         ("passed", (0.0, 1.0), "1.0 as True (6 rows)"),
         ("passed", ("false", "True"), "'True' as True (6 rows)"),
         ("repeat", (0, 1), "(repeat=): counted from 0; 1 was added"),
-        ("repeat", ("seed-a", "seed-b"), "'seed-a' as 1, 'seed-b' as 2"),
+        ("repeat", ("seed-a", "seed-b"), "'seed-a' as 1 (8 rows), 'seed-b' as 2"),
     ],
 )
 def test_words_are_mapped_with_one_warning(column, words, change) -> None:
@@ -271,7 +271,7 @@ def test_no_column_is_taken_that_was_not_named_and_the_table_stays_unchanged() -
     own = own.sample(frac=1, random_state=1)
     before = own.copy(deep=True)
     made = sc.from_frame(own, repeat="repeat")
-    assert made.outcomes["grader"].eq("own").all()
+    assert made.outcomes["grader"].eq("unnamed grader").all()
     assert made.outcomes[["agent", "transfer"]].isna().all(axis=None)
     assert made.attempts["answer"].isna().all() and made.gold.empty
     pd.testing.assert_frame_equal(own, before)
@@ -292,7 +292,7 @@ def test_one_skill_needs_no_column_and_columns_may_have_any_name() -> None:
 
 
 def test_rows_alike_are_repeats_in_their_order_and_that_is_told() -> None:
-    with pytest.warns(FrameWarning, match="numbered in their order up to 2"):
+    with pytest.warns(FrameWarning, match="numbered as repeats in their order up to 2"):
         made = sc.from_frame(table().drop(columns="repeat"))
     pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(table(), repeat="repeat").outcomes)
 
@@ -341,6 +341,10 @@ def test_ids_of_ones_own_number_the_repeats() -> None:
 
 
 # Facts
+
+COLUMNS: dict[str, Any] = {"agent_model": "m", "agent_family": "f", "grader_model": "gm"}
+COLUMNS |= {"grader_family": "gf", "input_tokens": 5, "output_tokens": 7, "score": 0.5}
+COLUMNS |= {"check_weight": 2.0, "criticality": "high", "bloom": "apply", "should_trigger": True}
 
 
 def test_a_fact_that_differs_within_a_case_is_refused_and_a_gap_is_filled() -> None:
@@ -411,6 +415,31 @@ def test_rubric_dimensions_in_any_spelling_and_names_of_ones_own(
     if first == "recall":
         by = sc.deltas.paired(made.outcomes, by=["dimension"])
         assert by["dimension"].tolist() == ["recall", "C2"]
+
+
+def test_every_other_column_reaches_its_frame() -> None:
+    own = table(**COLUMNS)
+    own["round"] = own["repeat"]
+    made = quiet(own.assign(repeat=1), repeat="repeat", round="round", **{c: c for c in COLUMNS})
+    for name, value in COLUMNS.items():
+        frames = [frame for frame in made if name in frame and frame[name].notna().any()]
+        assert frames and all(frame[name].eq(value).all() for frame in frames), name
+    assert made.outcomes["round"].tolist() == [1, 2] * 8
+    bad = own.assign(check_weight=-1.0)
+    with pytest.raises(FrameError, match=r"\(check_weight=\): found -1.0 \(16 rows\); allowed: at"):
+        quiet(bad, repeat="repeat", check_weight="check_weight")
+
+
+def test_the_frames_unpack_and_list_the_conversions() -> None:
+    made = quiet(table(condition=(["control"] * 2 + ["skill"] * 2) * 4), repeat="repeat")
+    cases, _, _, _, gold = made
+    assert len(cases) == 4 and gold.empty and made.pairwise.empty and made.passages.empty
+    assert made.problems.astype(str).to_numpy().tolist() == [
+        ["column 'condition' (condition=)", "'control'", "read as baseline", "8"],
+        ["column 'condition' (condition=)", "'skill'", "read as skill", "8"],
+    ]
+    with pytest.raises(AttributeError):
+        made.cases = cases
 
 
 # Gold

@@ -1,6 +1,7 @@
 """The sentences of a report: each is read as a person would, on studies of every kind."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -393,9 +394,8 @@ def test_gradings_that_failed_are_told_and_count_as_unknown(small: sc.report.Ans
     verdicts.loc[lost, "passed"] = pd.NA
     verdicts.loc[lost[:15], "status"] = "malformed"
     verdicts.loc[lost[15:], "status"] = "error"
-    made = frames_of(study)._replace(
-        verdicts=verdicts, outcomes=sc.frames.outcomes(verdicts, study.cases)
-    )
+    outcomes = sc.frames.outcomes(verdicts, study.cases)
+    made = replace(frames_of(study), verdicts=verdicts, outcomes=outcomes)
     n = len(verdicts)
     sentences = answer(made).findings.query("topic == 'grader'")["sentence"]
     (text,) = sentences[sentences.str.contains("cannot be used")]

@@ -14,7 +14,7 @@ estimates: what every analysis shares
     ``groups``: the rows of each group.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
-from_frame: a researcher's own table
+from_frame: a researcher's own table (with table_reader, table_gold and words)
     ``from_frame``, ``Frames``, ``FrameWarning``: the function, its result and its warning.
 
 from_store: a store

@@ -1,0 +1,84 @@
+"""Reference labels of a researcher's own table, in a column or in a frame beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, plural
+from skillcomp.frames.check import empty, require_frame
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.reference_labels import ITEM
+from skillcomp.frames.table_reader import (
+    TRY,
+    WHAT,
+    Change,
+    Columns,
+    TableReader,
+    made_ids,
+    row_tuples,
+)
+
+
+def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
+    """Return the labels of a column of the table, once per item and labeller."""
+    if "gold" not in columns:
+        return empty("gold")
+    labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"), labeller="own")
+    if "labeller" in columns:
+        labels["labeller"] = reader.as_texts(columns["labeller"], "labeller", needed=False)
+    labels = labels[labels["passed"].notna()].drop_duplicates()
+    twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
+    if len(twice):
+        item = twice.iloc[0].to_dict()
+        reader.add_problem("gold", f"differs between rows of one item; the first: {item}.")
+    return labels
+
+
+def labels_beside(
+    gold: pd.DataFrame, labeller: Hashable | None, rows: pd.DataFrame, reader: TableReader
+) -> pd.DataFrame:
+    """Return the labels of a separate frame, matched by the columns that identify an item."""
+    require_frame(gold, f"{WHAT}: gold")
+    keys: tuple[str, ...] = ("skill", "case", "condition", "agent", "repeat")
+    if "attempt" in reader.names:
+        keys = ("attempt",)
+    elif reader.numbered:
+        reader.problems.append(
+            "gold: which of several repeats a label is of cannot be told; name repeat= or "
+            "attempt=, a column of both."
+        )
+        return empty("gold")
+    names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
+    other = TableReader({**names, "labeller": labeller}, reader.conditions)
+    other.from_zero, other.tries = reader.from_zero, reader.tries
+    try:
+        columns = other.columns(gold, required=())
+    except FrameError as error:
+        raise FrameError(f"gold: {error}") from None
+    items = other.keys(columns, len(gold))
+    items["repeat"] = other.as_tries(columns["repeat"], again=True) if "repeat" in columns else 1
+    if "attempt" in columns:
+        items["attempt_id"] = other.as_texts(columns["attempt"], "attempt")
+    else:
+        of_try = dict(zip(row_tuples(rows, TRY), rows["attempt_id"], strict=True))
+        ids = map(of_try.get, row_tuples(items, TRY), made_ids(items))
+        items["attempt_id"] = pd.Series(list(ids), dtype="str")
+    items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"), labeller="own")
+    if "labeller" in columns:
+        items["labeller"] = other.as_texts(columns["labeller"], "labeller")
+    for name in ("inclusion_probability", "borderline", "note"):
+        if name in gold.columns:
+            items[name] = gold[name].array
+    reader.problems += [f"gold: {problem}" for problem in other.problems]
+    # leave out the warning about a missing baseline: gold may cover a single condition
+    changes = [change for change in other.changes if "none is 'baseline'" not in change.found]
+    reader.changes += [c._replace(place=f"gold: {c.place}") for c in changes]
+    matches = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))
+    strays = items.loc[~matches, ITEM]
+    if len(strays):
+        n, first = f"{len(strays)} of {plural(len(gold), 'label')}", strays.iloc[0].to_dict()
+        stray = f"{n} match nothing in the table"
+        reader.changes.append(Change("gold", stray, f"the first: {first}", len(strays)))
+    return items[[c for c in items.columns if c in CONTRACTS["gold"].columns]]

@@ -1,0 +1,354 @@
+"""Reader of one table: names its columns, converts their values and collects the problems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError, plural, problem_list, suggest
+from skillcomp.frames.check import ConversionError, check, convert, plain_values, show
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.words import CONDITION_OF, DISTANCES, TRUTHS, as_literal, as_name, plain_word
+from skillcomp.records import DIMENSIONS
+
+WHAT = "from_frame"
+_SHOWN = 8  # number of changes at one place that a warning lists
+# argument, column of the frames, and the value of that column if the argument is not given
+_NAMES: tuple[tuple[str, str, str | None], ...] = (
+    ("skill", "skill", "the skill"),
+    ("case", "case_id", None),
+    ("condition", "condition", None),
+    ("agent", "agent", None),
+    ("check", "check_id", "passed"),
+    ("grader", "grader", "unnamed grader"),
+    ("grader_version", "grader_version", None),
+)
+CELL = [*CASE, "condition", "agent"]
+_FEW_VALUES = 12  # a column with more distinct values is not taken for graders or repeats
+TRY = [*CELL, "repeat"]
+Columns = dict[str, pd.Series]
+
+
+class Change(NamedTuple):
+    """Values that the reader converted or dropped, and their number of rows."""
+
+    place: str
+    found: str
+    done: str
+    n: int
+
+    @property
+    def sentence(self) -> str:
+        """The change in words, without its place."""
+        words = f" {self.done.removeprefix('read ')}"
+        words = words if self.done.startswith("read as ") else f"; {self.done}"
+        return f"{self.found}{words} ({plural(self.n, 'row')})"
+
+
+def changes_frame(changes: Iterable[Change]) -> pd.DataFrame:
+    """Return the changes as a frame with the columns place, found, done and n."""
+    dtypes = dict.fromkeys(Change._fields, "str") | {"n": "Int64"}
+    return pd.DataFrame(list(changes), columns=list(Change._fields)).astype(dtypes)
+
+
+def change_lines(changes: Iterable[Change]) -> Iterator[str]:
+    """Yield one line for each place, with its changes."""
+    for place, group in groupby(changes, key=attrgetter("place")):
+        parts = [change.sentence for change in group]
+        more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+        yield f"{place}: {', '.join(parts[:_SHOWN])}{more}."
+
+
+class TableReader:
+    """Reader of one table; it collects the problems that it finds and the changes that it makes."""
+
+    def __init__(self, names: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
+        self.names = {role: name for role, name in names.items() if name is not None}
+        self.conditions = conditions
+        self.problems: list[str] = []
+        self.changes: list[Change] = []
+        # how the repeats were numbered, kept so that a gold frame gets the same numbers
+        self.from_zero = False
+        self.tries: dict[str, int] = {}
+        self.numbered = False
+        self.others: dict[Hashable, pd.Series] = {}  # text columns that no argument names
+
+    def raise_problems(self) -> None:
+        """Raise one error that lists the problems so far."""
+        if self.problems:
+            raise FrameError(problem_list(WHAT, self.problems), self.problems)
+
+    def column_label(self, role: str) -> str:
+        """Return the name of a column and its argument, for messages."""
+        return f"column '{self.names.get(role, role)}' ({role.partition(' ')[0]}=)"
+
+    def add_problem(self, role: str, problem: str) -> None:
+        """Add a problem of the column that an argument names."""
+        self.problems.append(f"{self.column_label(role)}: {problem}")
+
+    def add_change(self, role: str, found: str, done: str, n: int) -> None:
+        """Add a change to values of the column that an argument names."""
+        self.changes.append(Change(self.column_label(role), found, done, int(n)))
+
+    def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
+        """Return a dict from each argument to the column it names; report missing columns."""
+        for role in required:
+            if role not in self.names:
+                self.problems.append(f"{role}= is needed: name the column of the table.")
+        words = [str(label) for label in frame.columns]
+        there = f"; there: {', '.join(words) or 'none'}"
+        near = {word.casefold(): word for word in reversed(words)}
+        for role, name in self.names.items():
+            if name not in frame.columns:
+                similar = near.get(str(name).casefold())
+                hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
+                self.problems.append(f"there is no {self.column_label(role)}{there}.{hint}")
+                there = ""  # list the columns only once
+        self.raise_problems()
+        source = frame.reset_index(drop=True)
+        columns = {role: plain_values(source[name]) for role, name in self.names.items()}
+        unnamed = source.drop(columns=list(self.names.values())).select_dtypes(["str", "category"])
+        self.others = dict(unnamed.items())
+        for role, values in columns.items():
+            odd = values[[not isinstance(label, Hashable) for label in values]]
+            if len(odd):
+                name = type(odd.iloc[0]).__name__
+                self.add_problem(role, f"found a {name}; expected plain values.")
+        self.raise_problems()
+        return columns
+
+    def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
+        """Convert names to text; whole numbers of any dtype are names, too."""
+        texts = values.map(as_name, na_action="ignore").astype("object")
+        odd = values[values.notna() & texts.isna()]
+        if len(odd):
+            self.add_problem(role, f"found {show(odd)}; expected text.")
+        missing = values.isna() | texts.eq("")
+        if needed and missing.any():
+            n, first = plural(int(missing.sum()), "row"), int(np.flatnonzero(missing)[0])
+            self.add_problem(
+                role, f"missing in {n}, the first is row {first}; every row needs one."
+            )
+        return texts.astype("str")
+
+    def mapped(
+        self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str
+    ) -> pd.Series:
+        """Map words to meanings; report unknown words as problems, mapped words as changes."""
+        plain = {word: plain_word(word) for word in pd.unique(values[values.notna()])}
+        meanings = {word: words.get(key) for word, key in plain.items()}
+        unknown = [word for word, key in plain.items() if key not in words]
+        if unknown:
+            odd = values[values.isin(unknown)]
+            hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
+            self.add_problem(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
+        elif any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
+            self.add_mapping(values, role, meanings)
+        return values.map(meanings, na_action="ignore")
+
+    def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
+        """Add a change for each mapped word."""
+        n = values.map(as_literal, na_action="ignore").value_counts()
+        literals = {as_literal(w): "missing" if m is None else m for w, m in meanings.items()}
+        for word, meaning in literals.items():
+            self.add_change(role, word, f"read as {meaning}", n[word])
+
+    def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+        """Check a frame; its problems name the columns as the original table does."""
+        try:
+            return check(frame, kind)
+        except FrameError as error:
+            before = "gold: " if kind == "gold" else ""
+            for problem in error.problems:
+                column = re.search(r"column '(\w+)'", problem)
+                if column and column[1] in self.names:
+                    problem = problem.replace(column[0], self.column_label(column[1]), 1)
+                self.problems.append(before + problem)
+            return frame
+
+    def as_verdicts(self, values: pd.Series, role: str) -> pd.Series:
+        """Convert verdicts to nullable truth values."""
+        if values.dtype.kind == "b" or str(values.dtype) == "boolean":
+            return values.astype("boolean")
+        allowed = (
+            "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first, "
+            "and put None where there is no verdict"
+        )
+        return self.mapped(values, role, TRUTHS, allowed).astype("boolean")
+
+    def keys(self, columns: dict[str, pd.Series], n: int) -> pd.DataFrame:
+        """Return the skill, case, condition, agent, check and grader of n rows as text."""
+        rows = pd.DataFrame(index=range(n))
+        for role, column, otherwise in _NAMES:
+            if role not in columns:
+                rows[column] = pd.Series([otherwise] * n, dtype="str")
+            elif role == "condition":
+                rows[column] = self.as_conditions(columns[role])
+            else:
+                rows[column] = self.as_texts(columns[role], role, needed=role != "grader_version")
+        return rows
+
+    def as_conditions(self, values: pd.Series) -> pd.Series:
+        """Convert conditions to text; replace known words by the name of the condition."""
+        meanings: dict[Any, str] = {}
+        meant: dict[str, Any] = {}
+        plainly = True
+        for word in pd.unique(values[values.notna()]):
+            if word in self.conditions:
+                meanings[word] = str(self.conditions[word])
+                continue
+            name = CONDITION_OF.get(plain_word(word)) or as_name(word)
+            if name is None:
+                odd = show(values[values.eq(word)])
+                self.add_problem("condition", f"found {odd}; expected text.")
+                return values.astype("object")
+            meanings[word] = name
+            plainly &= as_literal(word) == as_literal(name)
+        for word, name in meanings.items():
+            if plain_word(meant.setdefault(name, word)) != plain_word(word) and not (
+                word in self.conditions and meant[name] in self.conditions
+            ):
+                both = f"{as_literal(meant[name])} and {as_literal(word)} would both be '{name}'"
+                self.add_problem("condition", f"{both}; say what they mean by conditions={{...}}.")
+        if values.isna().any():
+            self.as_texts(values, "condition")
+        if not plainly:
+            self.add_mapping(values, "condition", meanings)
+        if meanings and "baseline" not in meanings.values():
+            self.add_change(
+                "condition",
+                "none is 'baseline', with which analyses compare unless told otherwise",
+                f"there: {', '.join(dict.fromkeys(meanings.values()))}. Say which it is, as "
+                f"conditions={{{as_literal(next(iter(meanings)))}: 'baseline'}}, or name it to "
+                "each analysis by reference=",
+                len(values),
+            )
+        return values.map(meanings, na_action="ignore").astype("str")
+
+    def repeats(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+        """Return each row's repeat, numbered from 1 within its case, condition and agent."""
+        if "repeat" in columns:
+            return self.as_tries(columns["repeat"])
+        if "attempt" in columns:
+            ids = self.as_texts(columns["attempt"], "attempt")
+            first = ~ids.duplicated()
+            numbers = rows[first].groupby(CELL, dropna=False).cumcount() + 1
+            return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
+        if "check" in columns:
+            return pd.Series(1, index=rows.index, dtype="Int64")
+        numbers = rows.groupby([*CELL, "grader", "grader_version"], dropna=False).cumcount() + 1
+        if numbers.gt(1).any():
+            self.numbered = True
+            done = f"numbered as repeats in their order up to {int(numbers.max())}"
+            hint = "; name repeat= where a column says which."
+            hint += self._hint_at_differing_columns(rows)
+            alike = "rows that share skill, case, condition and agent"
+            self.changes.append(Change("repeat=", alike, done + hint, int(numbers.gt(1).sum())))
+        return numbers.astype("Int64")
+
+    def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
+        """Return a hint that names the ignored columns in which supposed repeats differ."""
+        place = rows.groupby(CELL, dropna=False).ngroup()
+        names = [
+            f"'{name}'"
+            for name, values in self.others.items()
+            if 1 < values.nunique() <= _FEW_VALUES and values.groupby(place).nunique().gt(1).any()
+        ]
+        if not names:
+            return ""
+        return f" They differ in {', '.join(names)}: grader=, check=, agent= or repeat=?"
+
+    def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
+        """Convert a column of repeats to numbers from 1."""
+        if values.isna().any():
+            self.as_texts(values, "repeat")
+            return pd.Series(1, index=values.index, dtype="Int64")
+        numbers = pd.to_numeric(values.astype("object"), errors="coerce").astype("float64")
+        # from 2 ** 53 on, floats no longer hold every whole number
+        if (numbers % 1 == 0).all() and numbers.between(0, 2**53).all():
+            if not again:
+                self.from_zero = bool((numbers == 0).any())
+                if self.from_zero:
+                    self.add_change("repeat", "counted from 0", "1 was added", len(numbers))
+            return (numbers + self.from_zero).astype("Int64")
+        names = self.as_texts(values, "repeat")
+        if again:
+            return names.map(self.tries).astype("Int64")
+        self.tries = {name: at for at, name in enumerate(sorted(names.dropna().unique()), start=1)}
+        self.add_mapping(names, "repeat", self.tries)
+        return names.map(self.tries).astype("Int64")
+
+    def attempt_ids(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
+        """Return each row's attempt id: the given id or one made of its keys."""
+        if "attempt" not in columns:
+            return made_ids(rows)
+        ids = self.as_texts(columns["attempt"], "attempt")
+        cells = pd.DataFrame({"id": ids, "cell": row_tuples(rows, CELL)}).drop_duplicates()
+        twice = cells.loc[cells["id"].duplicated(), "id"]
+        if len(twice):
+            n = plural(len(twice), "such id")
+            several = f"'{twice.iloc[0]}' stands for several cases or conditions ({n})"
+            self.add_problem("attempt", f"{several}; an answer has one of each.")
+        return ids
+
+    def as_weights(self, values: pd.Series) -> pd.Series:
+        """Convert weights of checks to numbers that are at least 0."""
+        try:
+            weights: pd.Series = convert(values, "float64")
+        except ConversionError as error:
+            self.add_problem("check_weight", str(error))
+            return values
+        odd = values[weights.lt(0) | np.isinf(weights)]
+        if len(odd):
+            self.add_problem("check_weight", f"found {show(odd)}; allowed: at least 0.")
+        return weights
+
+    def case_column(self, values: pd.Series, role: str) -> pd.Series:
+        """Convert a column that describes cases; its role decides which values are allowed."""
+        if role == "transfer":
+            return self.mapped(values, role, DISTANCES, "'near', 'far' or missing").astype("str")
+        if role == "should_trigger":
+            return self.as_verdicts(values, role)
+        texts = self.as_texts(values, role, needed=False)
+        if role != "dimension":
+            return texts
+        upper = texts.str.strip().str.upper()
+        if not upper.isin(DIMENSIONS).any():
+            return texts.str.strip()
+        if not upper.dropna().isin(DIMENSIONS).all():
+            self.add_change(
+                role,
+                "not all are C1 to C9",
+                "stored in 'dimension', which analyses within the nine dimensions leave out",
+                int(texts.notna().sum()),
+            )
+            return texts
+        if texts.dropna().ne(upper.dropna()).any():
+            present = texts.notna()
+            self.add_mapping(texts, role, dict(zip(texts[present], upper[present], strict=True)))
+        return upper
+
+
+def made_ids(rows: pd.DataFrame) -> pd.Series:
+    """Return unique ids ``skill/case/condition/repeat``, with the agent if there is one."""
+    tries = row_tuples(rows, TRY)
+    ids = {}
+    for skill, case, condition, agent, number in dict.fromkeys(tries):
+        begun = case if str(case).startswith(f"{skill}/") else f"{skill}/{case}"
+        who = condition if agent is None else f"{condition}/{agent}"
+        ids[skill, case, condition, agent, number] = f"{begun}/{who}/{number}"
+    if len(set(ids.values())) < len(ids):  # names that contain slashes can give equal ids
+        ids = {key: f"{name}#{at}" for at, (key, name) in enumerate(ids.items(), start=1)}
+    return pd.Series([ids[key] for key in tries], index=rows.index, dtype="str")
+
+
+def row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
+    """Return the columns ``names`` as one tuple per row, with None for a missing value."""
+    columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
+    return list(zip(*columns, strict=True))
