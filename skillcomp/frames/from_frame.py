@@ -306,7 +306,8 @@ def _one_each(
 
 def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -> pd.DataFrame:
     place = ["attempt_id", "check_id", "grader", "grader_version", *({"round"} & set(columns))]
-    rows = rows.assign(**{"round": 1, **{n: columns[n] for n in _OF_VERDICTS if n in columns}})
+    facts = {name: columns[name] for name in _OF_VERDICTS if name in columns}
+    rows = rows.assign(round=1).assign(**facts)
     twice = rows.loc[rows.duplicated(place, keep=False), place]
     if len(twice):
         n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
