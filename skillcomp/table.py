@@ -13,7 +13,7 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.estimates import require_columns, unit_of
+from skillcomp.frames.estimates import UNITS, require_columns
 from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
@@ -22,7 +22,7 @@ _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters; a table with longer rows takes the whole width of a page
-_PLAIN = {"rate", "count", "coefficient", None}  # units that the numbers themselves show
+_PLAIN = {"rate", "count", "coefficient", "statistic", None}  # units that the numbers show
 _TEXT = 28  # characters to which a text column may be narrowed; text wraps, numbers do not
 _NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a formatted quantity, with or without its interval
 # columns that move to the caption if all rows have the same value
@@ -193,7 +193,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     flat = _with_plain_columns(frame)
     if "unit" not in flat.columns and {"measure", "estimate"} <= set(flat.columns):
         place = list(flat.columns).index("measure") + 1
-        flat.insert(place, "unit", flat["measure"].map(_unit_if_known))
+        flat.insert(place, "unit", flat["measure"].map(UNITS))
         frame = flat
     spread, units = _spread_rates(frame), _units_of_rows(flat)
     if columns is not None:
@@ -269,10 +269,6 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
     return [unit if isinstance(unit, str) else None for unit in units]
 
 
-def _unit_if_known(measure: object) -> str | None:
-    return unit_of(measure) if isinstance(measure, str) else None
-
-
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
     """Return each row's unit, by column, if measures are a level of the columns or the index.
 
@@ -286,7 +282,7 @@ def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
         with_measures = rows is not None or frame.columns.names[-1] == "measure"
         if names[0] in _ESTIMATE and with_measures:
             measures = [names[-1]] * len(frame) if rows is None else rows
-            units = map(_unit_if_known, measures)
+            units = map(UNITS.get, measures)
             rates_of[_plain_head(head)] = ["rate" if unit == "rate" else None for unit in units]
     return rates_of
 

@@ -16,7 +16,6 @@ from skillcomp.frames.estimates import (
     refuse_pooling,
     require_columns,
     row,
-    unit_of,
 )
 from skillcomp.stats.results import Interval, undefined
 
@@ -41,7 +40,7 @@ def test_the_columns_are_by_then_the_contract_then_the_diagnostics() -> None:
 
 def test_no_rows_give_an_empty_frame_with_the_same_columns_and_dtypes() -> None:
     none = estimates([], by=["skill"], extra=["n_dropped"])
-    one = estimates([row("rate", Interval(1.0, 0.5, 1.0), skill="a")], by=["skill"])
+    one = estimates([row("rate_passed", Interval(1.0, 0.5, 1.0), skill="a")], by=["skill"])
     assert list(none.columns) == ["skill", *SHAPE, "n_dropped"]
     assert none[SHAPE].dtypes.equals(one[SHAPE].dtypes)
     assert none[SHAPE].dtypes.astype(str).to_dict() == dict(CONTRACTS["estimates"].columns)
@@ -49,7 +48,7 @@ def test_no_rows_give_an_empty_frame_with_the_same_columns_and_dtypes() -> None:
 
 def test_what_is_unknown_is_nan_with_its_note_and_a_note_is_never_missing() -> None:
     frame = estimates(
-        [row("rate", undefined("Wilson", "no cases", n=0)), row("rate", Interval(0.5, 0.2, 0.8))],
+        [row("rate_passed", undefined("Wilson", "no cases", n=0)), row("rate_passed", Interval(0.5, 0.2, 0.8))],
         by=[],
     )
     assert frame.loc[0, ["estimate", "ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()
@@ -125,23 +124,9 @@ def test_altered_copies_are_never_taken_for_repeats() -> None:
             refuse_pooling(judged(perturbation=[word, None, "pad"]), [], "deltas")
 
 
-UNITS = {
-    "points": ("delta_passed", "near_delta", "gap", "sensitivity_change"),
-    "rate": ("rate_passed", "sensitivity", "ceiling_raw_agreement"),
-    **{"logits": ("severity_shift",), "coefficient": ("cohen_kappa",), "variance": ("tau2_gap",)},
-    **{"percentage points": ("effect_points",), "count": ("cases_per_skill",)},
-    **{"dollars": ("cost_usd",), "tokens": ("output_tokens",)},
-}
-
-
-def test_a_measure_has_its_unit():
-    for unit, measures in UNITS.items():
-        assert {unit_of(measure) for measure in measures} == {unit}
-        frame = estimates([{"measure": measures[0], "estimate": 0.5}], by=[])
-        assert frame["unit"].tolist() == [unit]
-
-
-def test_an_analysis_may_name_another_unit_and_an_unknown_measure_has_none():
+def test_a_measure_of_ours_has_its_unit_and_any_other_measure_must_name_one():
     interval = undefined("", "none", ci_level=0.95, n=0)
-    assert row("length", interval, unit="tokens")["unit"] == "tokens"
-    assert estimates([row("length", interval)], by=[])["unit"].isna().all()
+    assert row("delta_passed", interval)["unit"] == "points"
+    assert row("accuracy", interval, unit="rate")["unit"] == "rate"
+    with pytest.raises(FrameError, match=r"'accuracy' has no unit\. Name it, such as unit='rate'"):
+        row("accuracy", interval)

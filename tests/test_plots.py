@@ -105,12 +105,13 @@ POINTS = "Difference (percentage points)"
 @pytest.mark.parametrize(
     ("columns", "options", "label", "tick"),
     [
-        ({}, {}, POINTS, "+40"),
-        ({}, {"percent": False, "null": None}, "Estimate", "0.4"),
+        ({}, {}, "Estimate", "0.4"),
+        ({"measure": "accuracy"}, {}, "Estimate", "0.4"),
+        ({}, {"percent": True, "null": 0}, POINTS, "+40"),
         ({"measure": "delta_share_passed"}, {},
          "Difference in checks passed (percentage points)", "+40"),
         ({"measure": ["delta_passed", "delta_share_passed"] * 2}, {}, POINTS, "+40"),
-        ({"ci_level": 0.9}, {}, f"{POINTS}, 90% CI", "\N{MINUS SIGN}20"),
+        ({"ci_level": 0.9, "unit": "points"}, {}, f"{POINTS}, 90% CI", "\N{MINUS SIGN}20"),
         ({"unit": "points"}, {}, POINTS, "+40"),
         ({"unit": "logits"}, {}, "Difference (logits)", "+0.4"),
         ({"unit": "percentage points"}, {}, POINTS, "+0.4"),
@@ -122,6 +123,7 @@ def test_unit_and_measure_decide_label_and_ticks_of_the_axis(columns, options, l
     draw(ax)
     assert ax.get_xlabel() == label
     assert tick in ticks(ax.xaxis) and {"0", "0.0"} & set(ticks(ax.xaxis))
+    assert bool(gids(ax, "reference")) == label.startswith("Difference")
 
 
 def test_an_unknown_row_is_named_with_its_note_and_not_dropped():
@@ -552,7 +554,7 @@ def rated():
     return pd.DataFrame(
         {"comprehension_dimension": ["C9", "C1", "C9", "C1"],
          "condition": ["skill", "skill", "baseline", "baseline"],
-         "estimate": [1.0, 0.25, NAN, 0.0]}
+         "estimate": [1.0, 0.25, NAN, 0.0], "unit": "rate"}
     )  # fmt: skip
 
 
@@ -587,14 +589,11 @@ def test_the_unit_says_what_a_heat_map_shows():
     rates = plots.dimensions(rated()).collections[0]
     assert (rates.norm.vmin, rates.norm.vmax, rates.cmap.name) == (0, 1, "cividis")
     differences = rated().assign(estimate=[0.5, -0.1, 0.2, 0.0])
-    for ax in (
-        plots.dimensions(differences, null=0),
-        plots.dimensions(differences.assign(unit="points")),
-    ):
-        mesh = ax.collections[0]
-        assert (mesh.norm.vmin, mesh.norm.vcenter, mesh.norm.vmax) == (-0.5, 0, 0.5)
-        texts = {text.get_text() for text in gids(ax, "value")}
-        assert texts == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
+    ax = plots.dimensions(differences.assign(unit="points"))
+    mesh = ax.collections[0]
+    assert (mesh.norm.vmin, mesh.norm.vcenter, mesh.norm.vmax) == (-0.5, 0, 0.5)
+    texts = {text.get_text() for text in gids(ax, "value")}
+    assert texts == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
     assert mesh.colorbar.ax.get_ylabel().split() == ["Difference", "(percentage", "points)"]
     scores = plots.dimensions(rated().assign(estimate=[4.5, 2.0, 1.0, 3.0], unit="score"))
     assert {text.get_text() for text in gids(scores, "value")} == {"4.5", "2", "1", "3"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,35 +23,41 @@ RESERVED = frozenset(
 )
 GRADER = ("grader", "grader_version", "round")
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
-# The unit of a measure is given by the first pattern that matches its whole name; a measure without
-# a match has no unit. A rate is a proportion; points are a difference of two rates (0.1 is ten
-# points); percentage points are such a difference multiplied by 100.
-UNITS = (
-    (r".*_points", "percentage points"),
-    (r"(.*_)?(tau2|omega2|sigma2)(_.*)?", "variance"),
-    (r"severity_shift|(log_)?odds_ratio.*", "logits"),
-    (r"(ceiling_)?raw_agreement", "rate"),
-    (r"(ceiling_)?(gwet_ac1|cohen_kappa|krippendorff_alpha)", "coefficient"),
-    (r"(delta_)?youden|(.*_)?r_squared|spearman", "coefficient"),
-    (r"ratio_.*", "ratio"),
-    (r"delta_(.*_)?usd", "dollars"),
-    (r"delta_(.*_)?seconds", "seconds"),
-    (r"delta_(.*_)?tokens", "tokens"),
-    (r"delta_n_words", "words"),
-    (r"delta_n_commands", "commands"),
-    (r"(delta_)?score", "score"),
-    (r"(delta_|difference_).*|.*_(delta|change|difference)|(.*_)?gap|delta|lift", "points"),
-    (r"(.*_)?(usd|dollars)", "dollars"),
-    (r"(.*_)?seconds", "seconds"),
-    (r"(.*_)?tokens", "tokens"),
-    (r"gold_.*|cases_.*|attempts|chosen_n.*|n_.*", "count"),
-    (r"minimum_detectable_.*", "points"),
-    (r"(.*_)?(rate|share|power|auc|average_precision)(_.*)?", "rate"),
-    (r"(nested_)?(sensitivity|specificity|precision|recall|false_flags.*|flagged.*)", "rate"),
-    (r"f1|exact|position_consistency|first_wins_if_inconsistent", "rate"),
-    (r"pass_(at|hat)_k|(both|one|none|only_original)_right|none_of_these|flip_.*", "rate"),
-    (r".*_(copying|regurgitation|retrieval|failure|capitulation|softening)", "rate"),
-)
+# A rate is a proportion. Points are a difference of two rates (0.1 is ten points); percentage points
+# are such a difference multiplied by 100.
+_MEASURES_OF_UNIT = {
+    "points": """
+        delta delta_passed delta_share_passed delta_exact difference_passed difference_share_passed
+        near_delta far_delta gap hedged_gap delta_sensitivity delta_specificity
+        pass_rate_change sensitivity_change specificity_change position_consistency_change
+        minimum_detectable_delta minimum_detectable_gap""",
+    "percentage points": "effect_points position_points perturbation_points",
+    "rate": """
+        rate_passed rate_share_passed baseline_rate failure_share fired_share power
+        flip_rate case_flip_rate attempt_flip_rate hedged_rate_right hedged_rate_wrong
+        both_rate first_only_rate second_only_rate neither_rate
+        raw_agreement ceiling_raw_agreement sensitivity specificity precision recall f1 exact auc
+        pass_at_k pass_hat_k both_right one_right none_right only_original_right
+        position_consistency first_wins_if_inconsistent""",
+    "coefficient": """
+        gwet_ac1 cohen_kappa krippendorff_alpha ceiling_gwet_ac1 ceiling_cohen_kappa
+        ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared
+        cross_validated_r_squared detectable_r_squared ceiling_r_squared spearman""",
+    "variance": "tau2 tau2_gap omega2 omega2_gap sigma2_baseline sigma2_skill",
+    "logits": "severity_shift",
+    "ratio": """
+        ratio_cost_usd ratio_seconds ratio_input_tokens ratio_output_tokens ratio_n_words
+        ratio_n_commands""",
+    "dollars": "delta_cost_usd",
+    "seconds": "delta_seconds",
+    "tokens": "delta_input_tokens delta_output_tokens",
+    "words": "delta_n_words",
+    "commands": "delta_n_commands",
+    "score": "delta_score",
+    "statistic": "cochran_q",
+    "count": "attempts cases_per_skill gold_labels gold_attempts gold_cases chosen_n",
+}
+UNITS = {name: unit for unit, names in _MEASURES_OF_UNIT.items() for name in names.split()}
 
 
 def listed(by: By | None) -> list[str]:
@@ -273,12 +278,9 @@ def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFram
     return frame
 
 
-def unit_of(measure: str) -> str | None:
-    """Return the unit that the name of a measure implies, or None if no pattern matches."""
-    return next((unit for pattern, unit in UNITS if re.fullmatch(pattern, measure)), None)
-
-
-def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -> dict[str, Any]:
+def row(
+    measure: str, interval: Interval, *, unit: str | None = None, **columns: Any
+) -> dict[str, Any]:
     """Make one row of an estimates frame from an interval.
 
     Parameters
@@ -288,7 +290,8 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
     interval : skillcomp.stats.Interval
         The estimate with its limits, counts, method and note.
     unit : str, optional
-        Unit of the measure. Default: derived from the name of the measure.
+        Unit of the measure, such as ``rate``, ``points``, ``dollars`` or ``count``. Measures of
+        skillcomp have theirs in a table; any other measure needs it.
     **columns
         Further columns, such as the values of ``by``; they come first.
 
@@ -296,11 +299,22 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
     -------
     dict
         The columns of the contract ``"estimates"``; ``p_adjusted`` is NaN.
+
+    Raises
+    ------
+    FrameError
+        If ``unit`` is missing and skillcomp has no measure of this name.
     """
+    unit = unit or UNITS.get(measure)
+    if unit is None:
+        raise FrameError(
+            f"row: the measure '{measure}' has no unit. Name it, such as unit='rate' for a "
+            "proportion or unit='points' for a difference of two proportions."
+        )
     return {
         **columns,
         "measure": measure,
-        "unit": unit or unit_of(measure),
+        "unit": unit,
         "estimate": interval.estimate,
         "ci_low": interval.low,
         "ci_high": interval.high,
@@ -340,6 +354,4 @@ def estimates(
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
-    units = {name: unit_of(name) for name in checked["measure"].dropna().unique()}
-    checked["unit"] = checked["unit"].fillna(checked["measure"].map(units)).astype("str")
     return checked[names]

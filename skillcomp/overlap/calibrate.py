@@ -264,8 +264,9 @@ def _measure_row(
     about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
+    unit = "count" if measure.startswith("chosen_n") else "rate"
     # rename the number of texts to n_texts, because n is the length of the n-gram here
-    estimate = row(measure, replace(value, note=join_notes(note, value.note)))
+    estimate = row(measure, replace(value, note=join_notes(note, value.note)), unit=unit)
     return estimate | {"n_texts": value.n, "n": None, "limit": limit, "chosen": False} | about
 
 

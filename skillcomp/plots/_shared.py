@@ -18,7 +18,7 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.estimates import ordered, require_columns
+from skillcomp.frames.estimates import UNITS, ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
 from skillcomp.style import describe_axes as describe_axes
@@ -78,10 +78,12 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
     """Return the unit of the rows, or None if no row has one; raise FrameError for several units.
 
-    Units that are all in `together` may share an axis; the unit that appears first is then
-    returned.
+    A row without a unit has that of its measure, if skillcomp has a measure of this name. Units
+    that are all in `together` may share an axis; the unit that appears first is then returned.
     """
-    units = [name for name in dict.fromkeys(optional(frame, "unit")) if name is not None]
+    pairs = zip(optional(frame, "unit"), optional(frame, "measure"), strict=True)
+    units = list(dict.fromkeys(own or UNITS.get(measure) for own, measure in pairs))
+    units = [name for name in units if name is not None]
     if len(units) > 1 and not set(units) <= set(together):
         raise FrameError(
             f"{where}: the rows have several units ({', '.join(units)}), which one axis cannot "

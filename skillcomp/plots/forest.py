@@ -75,11 +75,11 @@ def estimates(
         Column of headings: each level is a heading, and its rows are drawn together below it.
     null : float or "auto", optional
         Position of the line of no effect. With 0, the axis shows signs; with None, no line is
-        drawn. With "auto", the position depends on the column ``unit``: no line for rates,
-        coefficients, counts and variances, 1 for ratios, and 0 for all others.
+        drawn. With "auto", the position depends on the column ``unit``: 1 for ratios; no line for
+        rates, coefficients, counts, variances and rows without a unit; 0 for all others.
     percent : bool, optional
         Whether the estimates are proportions, which are shown in percent or percentage points. The
-        default is true for the units rate and points, and for rows without a unit.
+        default is true for the units rate and points.
     label : str, optional
         Label of the axis of estimates.
     legend : {"below", "right", False}
@@ -122,7 +122,7 @@ def estimates(
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
-    percent = unit in (None, "rate", "points") if percent is None else percent
+    percent = unit in ("rate", "points") if percent is None else percent
     how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
     how |= {"where": "plots.estimates", "width": width, "group": group}
     ax, text, bare = _draw_forest(frame, names, hue, look_of, **how)
@@ -141,7 +141,7 @@ def estimates(
 def _no_effect(null: float | str | None, unit: str | None) -> float | None:
     """Return the position of the line of no effect; "auto" means the position for the unit."""
     if null == "auto":
-        none = unit in ("rate", "coefficient", "count", "variance")
+        none = unit in (None, "rate", "coefficient", "count", "variance")
         return None if none else 1.0 if unit == "ratio" else 0.0
     if isinstance(null, str):
         raise FrameError(f"null=: found {null!r}; allowed: a number, None or 'auto'.")
@@ -185,7 +185,7 @@ def severity(
     text = label
     if text is None:
         text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · harder →"
-    ax = estimates(frame, y=y, hue=hue, percent=False, label=text, legend=legend, ax=ax)
+    ax = estimates(frame, y=y, hue=hue, null=0, percent=False, label=text, legend=legend, ax=ax)
     about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder"
     draw.describe_axes(ax, about)
     return ax
@@ -237,7 +237,8 @@ def corrected(
     standard = all(level in _ESTIMATORS for level in order)
     look_of = {n: _ESTIMATORS[n] for n in order} if standard else draw.hue_looks(frame, hue)[1]
     filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
-    how: dict[str, Any] = {"unit": unit, "null": null, "percent": True, "label": label, "ax": ax}
+    percent = unit in ("rate", "points")
+    how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
     ax, text, _ = _draw_forest(frame, names, hue, look_of, **how, where=where, filled=filled)
     entries: list[draw.Entry] = []
     for level in order:

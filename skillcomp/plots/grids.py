@@ -51,8 +51,7 @@ def dimensions(
         the largest value, or from 0 to 1 for proportions. With "auto", it is 0 for the unit points
         and None for all others.
     percent : bool, optional
-        Whether the values are proportions. The default is true for the units rate and points, and
-        for rows without a unit.
+        Whether the values are proportions. The default is true for the units rate and points.
     label : str, optional
         Label of the colour bar.
     legend : {"below", "right", False}
@@ -80,7 +79,7 @@ def dimensions(
     where = "plots.dimensions"
     draw.require(frame, [value, x, y], where)
     unit = draw.unit(frame, where)
-    percent = unit in (None, "rate", "points") if percent is None else percent
+    percent = unit in ("rate", "points") if percent is None else percent
     if null == "auto":
         null = 0.0 if unit in ("points", "percentage points") else None
     cells, there, columns, rows = _grid_of_cells(frame, value, x, y, where)

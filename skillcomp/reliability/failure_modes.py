@@ -291,7 +291,7 @@ def failure_mode_rates(
     for values, part in groups(labels, names):
         for mode in (*MODES, None):
             interval, counts = _mode_share(part, mode, ci_level)
-            rows.append(row(mode or "none_of_these", interval, **values, **counts))
+            rows.append(row(mode or "none_of_these", interval, unit="rate", **values, **counts))
     return estimates(rows, by=names, extra=["count", "n_undecided"])
 
 
