@@ -48,7 +48,10 @@ def test_no_rows_give_an_empty_frame_with_the_same_columns_and_dtypes() -> None:
 
 def test_what_is_unknown_is_nan_with_its_note_and_a_note_is_never_missing() -> None:
     frame = estimates(
-        [row("rate_passed", undefined("Wilson", "no cases", n=0)), row("rate_passed", Interval(0.5, 0.2, 0.8))],
+        [
+            row("rate_passed", undefined("Wilson", "no cases", n=0)),
+            row("rate_passed", Interval(0.5, 0.2, 0.8)),
+        ],
         by=[],
     )
     assert frame.loc[0, ["estimate", "ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()

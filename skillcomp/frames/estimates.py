@@ -23,12 +23,13 @@ RESERVED = frozenset(
 )
 GRADER = ("grader", "grader_version", "round")
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
-# A rate is a proportion. Points are a difference of two rates (0.1 is ten points); percentage points
-# are such a difference multiplied by 100.
+# A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
+# points are such a difference multiplied by 100.
 _MEASURES_OF_UNIT = {
     "points": """
-        delta delta_passed delta_share_passed delta_exact difference_passed difference_share_passed
-        near_delta far_delta gap hedged_gap delta_sensitivity delta_specificity
+        delta delta_passed delta_share_passed difference_passed difference_share_passed
+        delta_exact delta_recall delta_sensitivity delta_specificity near_delta far_delta gap
+        hedged_gap
         pass_rate_change sensitivity_change specificity_change position_consistency_change
         minimum_detectable_delta minimum_detectable_gap""",
     "percentage points": "effect_points position_points perturbation_points",
@@ -55,7 +56,7 @@ _MEASURES_OF_UNIT = {
     "commands": "delta_n_commands",
     "score": "delta_score",
     "statistic": "cochran_q",
-    "count": "attempts cases_per_skill gold_labels gold_attempts gold_cases chosen_n",
+    "count": "attempts cases_per_skill cases_in_all gold_labels gold_attempts gold_cases chosen_n",
 }
 UNITS = {name: unit for unit, names in _MEASURES_OF_UNIT.items() for name in names.split()}
 
