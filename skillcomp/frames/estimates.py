@@ -279,9 +279,7 @@ def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFram
     return frame
 
 
-def row(
-    measure: str, interval: Interval, *, unit: str | None = None, **columns: Any
-) -> dict[str, Any]:
+def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -> dict[str, Any]:
     """Make one row of an estimates frame from an interval.
 
     Parameters

@@ -82,7 +82,7 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
     that are all in `together` may share an axis; the unit that appears first is then returned.
     """
     pairs = zip(optional(frame, "unit"), optional(frame, "measure"), strict=True)
-    units = list(dict.fromkeys(own or UNITS.get(measure) for own, measure in pairs))
+    units: list[Any] = list(dict.fromkeys(own or UNITS.get(name) for own, name in pairs))
     units = [name for name in units if name is not None]
     if len(units) > 1 and not set(units) <= set(together):
         raise FrameError(
