@@ -51,7 +51,7 @@ _TYPED: Mapping[str, str] = {
     "Int64": "repeat round order ordinal turn winner_position exit_code n_checks n_passed n_missing"
     " n_words n_commands input_tokens cached_tokens output_tokens",
     "boolean": "passed evidence_found borderline dimension_passed should_trigger triggered invoked"
-    " should_invoke read_only in_subagent",
+    " should_invoke read_only in_subagent checks_differ",
     "float64": "schema_weight cost_usd seconds score share_passed inclusion_probability estimate"
     " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
     TIME: "started_at graded_at",
@@ -144,7 +144,7 @@ CONTRACTS: Mapping[str, Contract] = {
         *ATTEMPT_KEYS,
         *GRADER_KEYS,
         "comprehension_dimension transfer contrast_of task n_checks n_passed n_missing share_passed"
-        " score passed",
+        " score passed checks_differ note",
         required="skill case_id condition",
         unique="attempt_id grader grader_version round",
         otherwise="skill case_id condition repeat agent perturbation grader grader_version round",

@@ -45,7 +45,8 @@ def outcomes(
         ``share_passed`` is the share of passes among the checks with a verdict; it is NA if fewer
         than half of the checks have a verdict. ``score`` is the mean of the scores given, on the
         grader's own scale, or NaN if there is none. ``n_checks``, ``n_passed`` and ``n_missing``
-        count checks. An altered copy of an answer has its own outcome, and ``perturbation`` names
+        count checks. ``checks_differ`` is True if conditions of the case were asked different
+        checks; ``note`` gives the counts. An altered copy of an answer has its own outcome, and ``perturbation`` names
         the change. Analyses refuse to count copies as repeats unless ``by`` contains this column.
 
     Raises
@@ -99,6 +100,8 @@ def outcomes(
         share_passed=share_of_checks(n_passed, n_seen, n_checks),
         score=np.divide(total, n_scores, out=np.full(len(first), np.nan), where=n_scores > 0),
         passed=attempt_passed(n_passed, n_seen, n_checks),
+        checks_differ=False,
+        note="",
     )
     columns = CONTRACTS["outcomes"].columns
     own = [name for name in facts.columns if name not in columns]
@@ -140,3 +143,26 @@ def _case_facts(
             f"first is '{unknown[0]}'." + suggest(unknown[0], facts.index.get_level_values(1))
         )
     return facts.assign(n_checks=facts["n_checks"].fillna(0)).loc[index]
+
+
+def attempt_bounds(
+    outcomes: pd.DataFrame, value: str = "passed"
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest and the highest possible value of each attempt, as arrays of numbers.
+
+    An attempt with a value has it as both bounds. Of the others, the checks with a verdict count as
+    they are, and the checks without one as failed or as passed: an attempt with a failed check
+    cannot pass. Without counts of checks the bounds are 0 and 1.
+    """
+    n_checks, n_passed, n_missing = (
+        outcomes[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        for name in ("n_checks", "n_passed", "n_missing")
+    )
+    total = np.where(n_checks > 0, n_checks, np.nan)
+    low, high = n_passed / total, (n_passed + n_missing) / total
+    if value == "passed":
+        low, high = np.floor(low), np.floor(high)
+    value_of = outcomes[value].to_numpy(dtype=np.float64, na_value=np.nan)
+    has_value = ~np.isnan(value_of)
+    low = np.where(has_value, value_of, np.nan_to_num(low, nan=0.0))
+    return low, np.where(has_value, value_of, np.nan_to_num(high, nan=1.0))
