@@ -46,8 +46,9 @@ def outcomes(
         than half of the checks have a verdict. ``score`` is the mean of the scores given, on the
         grader's own scale, or NaN if there is none. ``n_checks``, ``n_passed`` and ``n_missing``
         count checks. ``checks_differ`` is True if conditions of the case were asked different
-        checks; ``note`` gives the counts. An altered copy of an answer has its own outcome, and ``perturbation`` names
-        the change. Analyses refuse to count copies as repeats unless ``by`` contains this column.
+        checks, and ``note`` gives the counts. An altered copy of an answer has its own outcome, and
+        ``perturbation`` names the change. Analyses refuse to count copies as repeats
+        unless ``by`` contains this column.
 
     Raises
     ------
