@@ -78,16 +78,16 @@ def test_the_even_grid_agrees_with_adaptive_quadrature(sd):
 def test_attempts_with_independent_checks_pass_with_the_product():
     # rate 0.5 for attempts of two independent checks: each check sqrt(0.5) = 0.707107
     made = simulate.study(
-        n_skills=1, n_cases=2, baseline_rate=0.5, delta=0.25, unit="attempt", checks_per_case=2,
+        n_skills=1, n_cases=2, baseline_rate=0.5, delta=0.25, value="passed", checks_per_case=2,
         between_skill_sd=0, between_case_sd=0, case_effect_sd=0, skill_level_sd=0,
         between_attempt_sd=0,
     )  # fmt: skip
-    rate = made.true("pass_rate", unit="behaviour", condition="baseline")
+    rate = made.true("pass_rate", value="share_passed", condition="baseline")
     assert rate == pytest.approx(np.sqrt(0.5), abs=1e-10)
     # skill condition: sqrt(0.75) = 0.866025, so the behaviours' delta is 0.158919
-    assert made.true("delta", unit="behaviour") == pytest.approx(0.1589186, abs=1e-7)
+    assert made.true("delta", value="share_passed") == pytest.approx(0.1589186, abs=1e-7)
     wide = made.rates.pivot(index="case_id", columns="condition", values="attempt_rate")
-    realised = made.true("delta", unit="attempt", target="these_cases")
+    realised = made.true("delta", value="passed", target="these_cases")
     assert (wide["skill"] - wide["baseline"]).mean() == pytest.approx(realised, abs=1e-12)
 
 
@@ -96,33 +96,35 @@ def test_attempts_with_independent_checks_pass_with_the_product():
     baseline=st.floats(0.2, 0.8),
     delta=st.floats(-0.15, 0.15),
     gap=st.floats(-0.1, 0.1),
-    unit=st.sampled_from(["behaviour", "attempt"]),
+    value=st.sampled_from(["share_passed", "passed"]),
     sd=st.floats(0, 2),
     sizes=st.lists(st.integers(2, 9), min_size=1, max_size=4),
 )
-def test_marginal_delta_and_gap_are_exactly_as_asked(baseline, delta, gap, unit, sd, sizes):
+def test_marginal_delta_and_gap_are_exactly_as_asked(baseline, delta, gap, value, sd, sizes):
     made = simulate.study(
         n_skills=len(sizes), n_cases=sizes, n_repeats=1, baseline_rate=baseline, delta=delta,
-        near_far_gap=gap, unit=unit, between_case_sd=sd, case_effect_sd=sd / 2,
+        near_far_gap=gap, value=value, between_case_sd=sd, case_effect_sd=sd / 2,
         checks_per_case=[2, 3, 5], graders=(),
     )  # fmt: skip
-    assert made.true("pass_rate", unit=unit, condition="baseline") == pytest.approx(
+    assert made.true("pass_rate", value=value, condition="baseline") == pytest.approx(
         baseline, abs=1e-9
     )
-    assert made.true("delta", unit=unit) == pytest.approx(delta, abs=1e-9)
-    assert made.true("gap", unit=unit) == pytest.approx(gap, abs=1e-9)
+    assert made.true("delta", value=value) == pytest.approx(delta, abs=1e-9)
+    assert made.true("gap", value=value) == pytest.approx(gap, abs=1e-9)
 
 
-@pytest.mark.parametrize("unit", ["behaviour", "attempt"])
-def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(unit):
+@pytest.mark.parametrize("value", ["share_passed", "passed"])
+def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(value):
     deltas, gaps = [], []
     for seed in range(12):
         made = simulate.study(
-            n_skills=8, n_cases=6, n_repeats=1, delta=0.2, near_far_gap=-0.15, unit=unit,
+            n_skills=8, n_cases=6, n_repeats=1, delta=0.2, near_far_gap=-0.15, value=value,
             baseline_rate=0.4, checks_per_case=3, graders=(Grader("g", 1.0, 1.0),), seed=seed,
         )  # fmt: skip
         out = outcomes(made.verdicts, made.cases)
-        out["value"] = out["share_passed"] if unit == "behaviour" else out["passed"].astype(float)
+        out["value"] = (
+            out["share_passed"] if value == "share_passed" else out["passed"].astype(float)
+        )
         wide = out.pivot_table(index=["case_id", "transfer"], columns="condition", values="value")
         by_case = (wide["skill"] - wide["baseline"]).reset_index("transfer")
         near_far = by_case.groupby("transfer")[0].mean()
@@ -136,7 +138,7 @@ def test_the_planted_delta_and_gap_come_out_of_the_outcomes_on_average(unit):
 @pytest.mark.parametrize(("delta", "effect"), [(0.2, 0), ({"skill": 0.2, "placebo": 0.1}, 0.1)])
 def test_a_placebo_has_no_effect_unless_it_is_given_one(delta, effect):
     made = simulate.study(conditions=("baseline", "skill", "placebo"), delta=delta, n_skills=2)
-    true = made.true("delta", unit="behaviour", condition="placebo")
+    true = made.true("delta", value="share_passed", condition="placebo")
     assert true == pytest.approx(effect, abs=1e-9)
 
 

@@ -20,7 +20,7 @@ SKILL_SD = 0.5  # sd between skills of effect and difficulty, for claims about s
 SENSITIVITY = {"baseline": 0.90, "skill": 0.96}
 SPECIFICITY = {"baseline": 0.85, "skill": 0.70}
 PERFECT, LENIENT = "gold", "lenient"
-UNITS = {"passed": "attempt", "share_passed": "behaviour"}
+VALUES = ("passed", "share_passed")
 CHECKED, SHOWN = True, False
 
 # quantity, estimator, whether it must be unbiased, true value, estimate, low, high
@@ -80,8 +80,8 @@ def _analyse_study(number: int, skills: bool) -> Iterator[Result]:
 
 def _delta_rows(made: Study, by_grader: dict[str, pd.DataFrame], skills: bool) -> Iterator[Result]:
     cluster: deltas.Cluster = "skill" if skills else "case"
-    for value, unit in UNITS.items():
-        truth = made.true("delta", unit=unit)
+    for value in VALUES:
+        truth = made.true("delta", value=value)
         for grader, checked in ((PERFECT, CHECKED), (LENIENT, SHOWN)):
             paired = deltas.paired(by_grader[grader], value=value, cluster=cluster)  # type: ignore[arg-type]
             label = f"deltas.paired, {value}"
@@ -90,8 +90,8 @@ def _delta_rows(made: Study, by_grader: dict[str, pd.DataFrame], skills: bool) -
 
 
 def _gap_rows(made: Study, outcomes: pd.DataFrame) -> Iterator[Result]:
-    for value, unit in UNITS.items():
-        truth = made.true("gap", unit=unit)
+    for value in VALUES:
+        truth = made.true("gap", value=value)
         gaps = transfer.gap(outcomes, value=value)  # type: ignore[arg-type]
         for row in (row for _, row in gaps.iterrows() if row["measure"] == "gap"):
             scope = str(row["scope"]).replace("_", " ")
@@ -128,7 +128,7 @@ def _corrected_rows(made: Study, skills: bool) -> Iterator[Result]:
         predicted_on_gold=seen.to_numpy(),
         clusters=pd.factorize(of_case)[0] if skills else None,
     )
-    truth = made.true("delta", unit="behaviour")
+    truth = made.true("delta", value="share_passed")
     what = f"delta over {'skills' if skills else 'cases'}"
     yield what, "stats.ppi_paired, lenient grader", CHECKED, truth, ci.estimate, ci.low, ci.high
 

@@ -15,9 +15,6 @@ study: a study with known truth
     ``study``, ``Study``: frames of a study together with its true values.
     ``grade``: verdicts of a further simulated grader.
 
-study_frames: the frames of a study
-    No public names.
-
 text: written texts
     ``passages``: passages that copy from skills to a known degree.
 """

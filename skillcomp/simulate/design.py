@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +18,13 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from skillcomp.errors import StudyError
+from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Rng = np.random.Generator
-Unit = Literal["behaviour", "attempt"]
 Checks = tuple[tuple[int, float], ...]
 
 # The trapezoid rule converges exponentially for a normal density times an analytic function. With
@@ -80,7 +80,7 @@ class Spread:
 
 
 def marginal_rate(
-    intercept: float, between: float, attempt: float, checks: Checks, unit: Unit
+    intercept: float, between: float, attempt: float, checks: Checks, value: Value
 ) -> float:
     """Compute the pass rate over all skills, cases and attempts by quadrature.
 
@@ -88,7 +88,7 @@ def marginal_rate(
     checks and the share of cases that have this number. The result is exact to about 1e-12 for
     standard deviations up to 4.
     """
-    if unit == "behaviour":
+    if value == "share_passed":
         checks = ((1, 1.0),)
     if all(m == 1 for m, _ in checks):
         return float(expit(intercept + np.hypot(between, attempt) * _Z) @ _W)
@@ -100,7 +100,9 @@ def marginal_rate(
 
 
 @lru_cache(maxsize=1024)
-def intercept_for(rate: float, between: float, attempt: float, checks: Checks, unit: Unit) -> float:
+def intercept_for(
+    rate: float, between: float, attempt: float, checks: Checks, value: Value
+) -> float:
     """Return the intercept for which `marginal_rate` equals ``rate``."""
     if not 0 < rate < 1:
         problem = f"A pass rate of {rate:.4g} was asked for"
@@ -108,7 +110,7 @@ def intercept_for(rate: float, between: float, attempt: float, checks: Checks, u
         raise StudyError(f"{problem} ({parts}); allowed: strictly between 0 and 1.")
 
     def excess(intercept: float) -> float:
-        return marginal_rate(intercept, between, attempt, checks, unit) - rate
+        return marginal_rate(intercept, between, attempt, checks, value) - rate
 
     return float(brentq(excess, -80, 80, xtol=1e-13))
 
@@ -192,7 +194,7 @@ def layout(
 
 
 def solve(
-    plan: Layout, spread: Spread, rate: float, deltas: list[float], gaps: list[float], unit: Unit
+    plan: Layout, spread: Spread, rate: float, deltas: list[float], gaps: list[float], value: Value
 ) -> Floats:
     """Return intercepts, case by condition, that give the requested deltas and gaps.
 
@@ -207,14 +209,14 @@ def solve(
         raise StudyError(f"{rule}; far_share or the number of cases leaves {only}.")
     values = np.zeros((plan.n_cases, len(deltas)))
     plain, treated = spread.between(treated=False), spread.between(treated=True)
-    values[:, 0] = intercept_for(rate, plain, spread.attempt, plan.checks(), unit)
+    values[:, 0] = intercept_for(rate, plain, spread.attempt, plan.checks(), value)
     for far in np.unique(plan.far):
         rows = plan.far == far
         checks = plan.checks(rows)
-        base = marginal_rate(values[0, 0], plain, spread.attempt, checks, unit)
+        base = marginal_rate(values[0, 0], plain, spread.attempt, checks, value)
         for k in range(1, len(deltas)):
             target = base + deltas[k] + (int(far) - share_far) * gaps[k]
-            values[rows, k] = intercept_for(float(target), treated, spread.attempt, checks, unit)
+            values[rows, k] = intercept_for(float(target), treated, spread.attempt, checks, value)
     return values
 
 

@@ -11,16 +11,17 @@ import pandas as pd
 from scipy.special import expit
 
 from skillcomp.errors import StudyError, suggest
+from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check, empty
 from skillcomp.records import Skill
 from skillcomp.simulate import design
 from skillcomp.simulate import graders as grading
 from skillcomp.simulate import study_frames as frames
-from skillcomp.simulate.design import Floats, Layout, Rng, Spread, Unit
+from skillcomp.simulate.design import Floats, Layout, Rng, Spread
 from skillcomp.simulate.graders import Grader, Items, Rate, Schedule, grade_items
 
-_TRUTH_COLUMNS = ["measure", "target", "unit", "condition", "transfer"]
-_TRUTH_COLUMNS += ["grader", "grader_version", "period", "value"]
+_TRUTH_COLUMNS = ["measure", "target", "value", "condition", "transfer"]
+_TRUTH_COLUMNS += ["grader", "grader_version", "period", "true_value"]
 Rows = list[dict[str, Any]]
 
 
@@ -39,9 +40,9 @@ class Study:
         (true chance that a check passes) and ``attempt_rate`` (true chance that all checks of an
         attempt pass).
     truth : pandas.DataFrame
-        One row per true quantity, with the columns measure, target, unit, condition, transfer,
-        grader, grader_version, period and value; `true` returns a single value. The measures
-        pass_rate, delta and gap have the ``unit`` behaviour or attempt. Their ``target`` is
+        One row per true quantity, with the columns measure, target, value, condition, transfer,
+        grader, grader_version, period and true_value; `true` returns one true value. The measures
+        pass_rate, delta and gap have the ``value`` share_passed or passed. Their ``target`` is
         population (exact, over all skills and cases that could be drawn) or these_cases (over the
         cases drawn). The measures sensitivity and specificity are by condition and by ``period``
         (before or after a drift). Their target population is the requested rate; these_cases is the
@@ -107,9 +108,9 @@ class Study:
             hit &= column.isna() if value is None else column.eq(value)
         if hit.sum() != 1:
             fitting = f"{int(hit.sum())} rows of measure '{measure}' fit {values}"
-            rule = "name unit, condition, grader, grader_version or period so that one is left"
+            rule = "name value, condition, grader, grader_version or period so that one is left"
             raise StudyError(f"truth: {fitting}; {rule}.")
-        return float(self.truth.loc[hit, "value"].iloc[0])
+        return float(self.truth.loc[hit, "true_value"].iloc[0])
 
 
 def study(
@@ -121,7 +122,7 @@ def study(
     baseline_rate: float = 0.5,
     delta: float | Mapping[str, float] = 0.2,
     near_far_gap: float | Mapping[str, float] = 0.0,
-    unit: Unit = "behaviour",
+    value: Value = "share_passed",
     between_skill_sd: float = 0.3,
     between_case_sd: float = 1.0,
     case_effect_sd: float = 0.5,
@@ -159,17 +160,17 @@ def study(
     conditions : sequence of str, default ("baseline", "skill")
         Names of the conditions; the first must be ``"baseline"``.
     baseline_rate : float, default 0.5
-        Marginal pass rate of the baseline: a share of behaviours or of attempts (see `unit`).
+        Marginal pass rate of the baseline: a share of checks or of attempts (see `value`).
     delta : float or mapping of str to float, default 0.2
-        Marginal rate of a condition minus that of the baseline, for the same `unit`. A number is
+        Marginal rate of a condition minus that of the baseline, for the same `value`. A number is
         the delta of ``skill`` or, if there is no such condition, of the second condition. All other
         conditions, and those missing from a mapping, have a delta of 0.
     near_far_gap : float or mapping of str to float, default 0
         Delta of far cases minus delta of near cases; a number or a mapping, like `delta`.
-    unit : {"behaviour", "attempt"}, default "behaviour"
-        Unit of ``baseline_rate``, ``delta`` and ``near_far_gap``: the share of behaviours (checks)
-        met, or the share of attempts with all checks met. The rates of the other unit result from
-        these. ``truth`` has the rates of both units, with equal weight of all cases.
+    value : {"share_passed", "passed"}, default "share_passed"
+        Meaning of ``baseline_rate``, ``delta`` and ``near_far_gap``: the share of checks passed, or
+        the share of attempts that pass all checks. The rates of the other kind result from these.
+        ``truth`` has the rates of both kinds, with equal weight of all cases.
     between_skill_sd, case_effect_sd : float
         Standard deviation, on the logit scale, of a condition's effect between skills and between
         the cases of a skill.
@@ -237,7 +238,7 @@ def study(
     Examples
     --------
     >>> made = study(n_skills=3, n_cases=4, delta=0.2, near_far_gap=-0.1, seed=1)
-    >>> len(made.attempts), round(made.true("delta", unit="behaviour"), 10)
+    >>> len(made.attempts), round(made.true("delta", value="share_passed"), 10)
     (48, 0.2)
     """
     names = _checked_conditions(conditions)
@@ -247,7 +248,7 @@ def study(
     spread = Spread(*sds)
     deltas = _effect_by_condition(delta, names, "delta")
     gaps = _effect_by_condition(near_far_gap, names, "near_far_gap")
-    intercepts = design.solve(plan, spread, baseline_rate, deltas, gaps, unit)
+    intercepts = design.solve(plan, spread, baseline_rate, deltas, gaps, value)
     logits = design.draw_logits(plan, intercepts, spread, rng, 1)[0]
     grid = frames.Grid(plan, names, n_repeats)
     cases = frames.simulated_cases(plan)
@@ -269,7 +270,7 @@ def study(
         pairwise=frames.simulated_pairs(grid, graders, items, rng),
         labels=frames.true_labels(items, slice(None), "truth", items.truth),
         rates=frames.simulated_rates(plan, cases, names, logits, spread),
-        truth=truth.astype(dict.fromkeys(_TRUTH_COLUMNS, "str") | {"value": "float64"}),
+        truth=truth.astype(dict.fromkeys(_TRUTH_COLUMNS, "str") | {"true_value": "float64"}),
         skills={source.skill.slug: source.skill for source in texts},
         planted=frames.planted(attempts, answers),
         conditions=tuple(names),
@@ -374,20 +375,20 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Return the rows of ``truth`` with rates, deltas and gaps, for both targets and both units."""
+    """Return the rows of ``truth`` with rates, deltas and gaps, for both targets and values."""
     rows: Rows = []
-    for unit in get_args(Unit):
-        power = plan.n_checks if unit == "attempt" else 1
+    for value in get_args(Value):
+        power = plan.n_checks if value == "passed" else 1
         by_case = {
-            "population": _marginal_rates(plan, intercepts, spread, unit),
+            "population": _marginal_rates(plan, intercepts, spread, value),
             "these_cases": design.case_rates(logits, spread.attempt, power),
         }
         for target, rates in by_case.items():
-            rows += _contrast_rows(rates, plan, conditions, {"target": target, "unit": unit})
+            rows += _contrast_rows(rates, plan, conditions, {"target": target, "value": value})
     return rows
 
 
-def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit) -> Floats:
+def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, value: Value) -> Floats:
     """Return, for each case and condition, the marginal rate of all cases at the same distance."""
     rates = np.empty(intercepts.shape)
     for far in np.unique(plan.far):
@@ -395,7 +396,7 @@ def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, unit: Unit
         checks = plan.checks(rows)
         for k, intercept in enumerate(intercepts[rows][0]):
             between = spread.between(treated=k > 0)
-            rates[rows, k] = design.marginal_rate(intercept, between, spread.attempt, checks, unit)
+            rates[rows, k] = design.marginal_rate(intercept, between, spread.attempt, checks, value)
     return rates
 
 
@@ -410,13 +411,13 @@ def _contrast_rows(rates: Floats, plan: Layout, names: list[str], about: dict[st
         deltas[transfer] = means - means[0]
         for k, condition in enumerate(names):
             base = {**about, "condition": condition, "transfer": transfer}
-            rows.append({"measure": "pass_rate", "value": means[k], **base})
+            rows.append({"measure": "pass_rate", "true_value": means[k], **base})
             if k:
-                rows.append({"measure": "delta", "value": deltas[transfer][k], **base})
+                rows.append({"measure": "delta", "true_value": deltas[transfer][k], **base})
     if len(deltas) == len(strata):
         gaps = (deltas["far"] - deltas["near"])[1:]
         rows += [
-            {"measure": "gap", "value": value, "condition": condition, **about}
+            {"measure": "gap", "true_value": value, "condition": condition, **about}
             for condition, value in zip(names[1:], gaps, strict=True)
         ]
     return rows
@@ -434,7 +435,7 @@ def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> 
             values = grading.value_by_condition(rate, items.conditions, measure)
             for condition, value in zip(items.conditions, values, strict=True):
                 about_rate = {"target": "population", "condition": condition, "period": period}
-                rows.append({"measure": measure, "value": value, **about_rate, **about})
+                rows.append({"measure": measure, "true_value": value, **about_rate, **about})
     rows += _realised_error_rows(items, odds, about)
     return rows + _bias_rows(grader, items, odds, when, about)
 
@@ -450,7 +451,7 @@ def _realised_error_rows(items: Items, odds: Floats, about: dict[str, str]) -> R
             ("specificity", here & ~items.truth, 1 - chance),
         ):
             mean = float(value[which].mean()) if which.any() else np.nan
-            rows.append({"measure": measure, "value": mean, **base})
+            rows.append({"measure": measure, "true_value": mean, **base})
     return rows
 
 
@@ -460,14 +461,14 @@ def _bias_rows(
     rows: Rows = []
     for bias in grading.BIASES:
         slope = grader.coefficient(bias)
-        rows.append({"measure": f"{bias}_bias", "value": slope, **about})
+        rows.append({"measure": f"{bias}_bias", "true_value": slope, **about})
         if bias in ("family", "list"):
             without = odds - slope * grading.feature(grader, items, when, bias) if slope else odds
             effect = float((expit(without + slope) - expit(without)).mean())
         else:
             chance = expit(odds)
             effect = float((slope * chance * (1 - chance)).mean())
-        here = {"target": "these_cases", "value": effect}
+        here = {"target": "these_cases", "true_value": effect}
         rows.append({"measure": f"{bias}_effect", **here, **about})
-    rows.append({"measure": "position_bias", "value": grader.position_bias, **about})
+    rows.append({"measure": "position_bias", "true_value": grader.position_bias, **about})
     return rows
