@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, overload
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, instead
-from skillcomp.frames.from_store import passages
+from skillcomp.errors import StudyError, require_known
+from skillcomp.frames.from_store import passages as read_passages
 from skillcomp.io.files import shipped
 from skillcomp.io.store import RunStore
 
-__all__ = ["load", "path"]
+__all__ = ["load", "passages", "path"]
 
-_PLACES = {name: name for name in ("pilot", "execution", "triggers", "process")}
-_PLACES |= {name: f"corpus/{name}.jsonl" for name in ("copies", "copies_second")}
+_STUDIES = {name: name for name in ("pilot", "execution", "triggers", "process")}
+_PASSAGES = {name: f"corpus/{name}.jsonl" for name in ("copies", "copies_second")}
 
 
 def path(name: str) -> Path:
@@ -37,24 +36,23 @@ def path(name: str) -> Path:
     StudyError
         If the name is unknown, or the files are missing.
     """
-    if name not in _PLACES:
-        raise StudyError(f"datasets: there is none called '{name}'{instead(name, _PLACES)}")
-    place = shipped("data") / _PLACES[name]
+    return _place_of(name, "data set", _STUDIES | _PASSAGES)
+
+
+def _place_of(name: str, kind: str, places: dict[str, str]) -> Path:
+    require_known(f"datasets: there is no {kind}", name, places, StudyError, label="there")
+    place = shipped("data") / places[name]
     if not place.exists():
         raise StudyError(f"datasets: '{name}' is not at {place}; install skillcomp from its wheel.")
     return place
 
 
-@overload
-def load(name: Literal["pilot", "execution", "triggers", "process"]) -> RunStore: ...
-@overload
-def load(name: Literal["copies", "copies_second"]) -> pd.DataFrame: ...
-def load(name: str) -> RunStore | pd.DataFrame:
-    """Load recorded data that comes with skillcomp.
+def load(name: str) -> RunStore:
+    """Open a recorded study that comes with skillcomp.
 
     Parameters
     ----------
-    name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
+    name : {"pilot", "execution", "triggers", "process"}
         ``pilot``: answers to 84 cases of six skills under three conditions (with the skill, without
         it, and with another skill), with verdicts of three graders and gold labels. ``execution``:
         answers to 48 tasks of the same skills without a document and with each of four documents
@@ -62,13 +60,12 @@ def load(name: str) -> RunStore | pd.DataFrame:
         conditions with their factors. ``triggers``: for each of 84 prompts, the skills that an
         agent invokes out of twelve on offer. The agent sees their names and descriptions, which
         have three variants. ``process``: traces of eight runs of claude and codex on a server with
-        scripted answers, so they are no evidence about models. ``copies`` and ``copies_second``:
-        passages with five degrees of copying, each written with a known degree.
+        scripted answers, so they are no evidence about models.
 
     Returns
     -------
-    RunStore or pandas.DataFrame
-        A study, which :mod:`skillcomp.frames` turns into frames, or a frame of passages.
+    RunStore
+        A study, which :mod:`skillcomp.frames` turns into frames.
 
     Raises
     ------
@@ -79,11 +76,34 @@ def load(name: str) -> RunStore | pd.DataFrame:
     --------
     >>> sorted(load("pilot").skills)[:2]
     ['base-rate-reasoning', 'braid-provenance']
-    >>> load("copies")["level"].value_counts().to_dict()["verbatim"]
+    """
+    return RunStore(_place_of(name, "study", _STUDIES))
+
+
+def passages(name: str) -> pd.DataFrame:
+    """Load recorded passages with five degrees of copying, each written with a known degree.
+
+    Parameters
+    ----------
+    name : {"copies", "copies_second"}
+        Name of the set of passages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A frame of :func:`skillcomp.frames.passages`, one row per passage.
+
+    Raises
+    ------
+    StudyError
+        If the name is unknown; the message lists the names.
+
+    Examples
+    --------
+    >>> passages("copies")["level"].value_counts().to_dict()["verbatim"]
     36
     """
-    where = path(name)
-    return RunStore(where) if where.is_dir() else passages(where)
+    return read_passages(_place_of(name, "set of passages", _PASSAGES))
 
 
 def __dir__() -> list[str]:

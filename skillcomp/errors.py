@@ -109,6 +109,15 @@ def require_known(
         raise (error or FrameError)(f"{what} {literal(found)}{instead(found, words, label=label)}")
 
 
+def require_type(
+    what: str, value: object, kind: type, source: str, error: type[SkillcompError]
+) -> None:
+    """Raise ``error`` if ``value`` is not a ``kind``; ``source`` is a call that returns one."""
+    if not isinstance(value, kind):
+        other = f"{type(value).__name__} {literal(value)}"
+        raise error(f"{what}: expected a {kind.__name__} ({source}), found {other}.")
+
+
 def literal(value: object) -> str:
     """Return the repr of a value, cut to 60 characters, without ever raising an error."""
     try:

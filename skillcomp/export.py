@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from os.path import isfile
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from skillcomp.errors import FrameError, StoreError
-from skillcomp.frames.check import check
+from skillcomp.errors import FrameError, StoreError, require_known
+from skillcomp.frames.check import as_list, check
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file
 
@@ -28,7 +28,7 @@ def write(
     frames: Mapping[str, pd.DataFrame],
     folder: str | PathLike[str],
     *,
-    formats: tuple[str, ...] = ("parquet", "csv"),
+    formats: str | Sequence[str] = ("parquet", "csv"),
 ) -> list[Path]:
     """Write frames as parquet and csv, one file per frame and format.
 
@@ -40,7 +40,7 @@ def write(
         checked against it.
     folder : str or path
         Folder for the files; it is created if missing.
-    formats : tuple of {"parquet", "csv"}
+    formats : str or sequence of str, default ("parquet", "csv")
         Formats to write.
 
     Returns
@@ -66,8 +66,9 @@ def write(
     if not isinstance(mapping, Mapping):
         type_name = type(mapping).__name__
         raise FrameError(f"export: expected a mapping of names to DataFrames, found {type_name}.")
-    if strange := [str(word) for word in formats if word not in _WAYS]:
-        raise FrameError(f"formats: found {', '.join(strange)}; allowed: parquet, csv.")
+    names = as_list(formats)
+    for name in names:
+        require_known("formats: found", name, _WAYS)
     target = as_path(folder, "export", FrameError)
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ def write(
             type_name = type(frame).__name__
             raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {type_name}.")
         checked = _checked_frame(frame, name) if name in CONTRACTS else frame
-        for form in (word for word in _WAYS if word in formats):
+        for form in (word for word in _WAYS if word in names):
             path = target / f"{name}.{form}"
             try:
                 data = _WAYS[form](checked)

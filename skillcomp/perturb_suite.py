@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import SuiteError, suggest
+from skillcomp.errors import SuiteError, require_type, suggest
 from skillcomp.io.files import checked_slug
 from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.ngrams import tokenize
@@ -115,6 +115,7 @@ def perturb_suite(
     >>> "Ines" in copy.cases[0].prompt, "-3390 at 14:10?" in copy.cases[0].prompt
     (False, True)
     """
+    require_type("perturb_suite: suite", suite, Suite, "sc.read_suite(path)", SuiteError)
     texts = [text for case in suite.cases for _, text in _case_texts(case)]
     protected = _protected_text(suite, skill)
     requested = _requested_changes(replacements or {}, texts, protected)

@@ -90,7 +90,7 @@ PRICES: tuple[Price, ...] = (
     ),
     *_price_rows("haiku-4-5", (1, 5, 1.25, 2, 0.10)),
 )
-"""List prices as of `READ_ON`; models of other vendors are not included."""
+"""List prices of Claude models as of `READ_ON`; pass prices of other models as ``prices=``."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ answers = pd.DataFrame({"attempt_id": ["a1", "a2"], "skill": "s", "case_id": ["s
     "condition": "baseline", "answer": ["golf hotel outside", "no words"]})
 shared = sc.overlap.score(answers, skills={"s": text}, ngram=range(2, 6), exclude_prompt=False)
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"')),
-    "sc.explore.verdicts(verdicts, attempts, cases=study.cases, label=True, store='labels', labeller='ann')",  # noqa: E501
+    "sc.explore.verdicts(verdicts, attempts, cases=study.cases, label=True, store=sc.RunStore('labels'), labeller='ann')",  # noqa: E501
     "sc.explore.verdicts(verdicts, attempts, study.gold)",
     "sc.explore.threshold(shared, passages, skills={'s': text}, positive='verbatim')",
     "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts)",
@@ -224,7 +224,7 @@ attempts = pd.DataFrame({"attempt_id": list("abcd"), "skill": "s", "case_id": "s
     "condition": "skill", "answer": "HOSTILE"})
 verdicts = attempts.assign(check_id="c", check_kind="positive", grader="g", passed=True,
     status="ok").drop(columns="answer")
-sc.explore.verdicts(verdicts, attempts, label=True, store="STORE", labeller="ann")
+sc.explore.verdicts(verdicts, attempts, label=True, store=sc.RunStore("STORE"), labeller="ann")
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"'))
 
 

@@ -216,7 +216,7 @@ def test_copies_kept_apart_leave_the_plain_study_as_it_is(pilot: sc.RunStore) ->
     + [lambda given: sc.frames.runs({"first": given})],
 )
 def test_a_folder_in_the_place_of_a_store_is_told(read):
-    with pytest.raises(StoreError, match=r"expected a RunStore .*, found str 'data/pilot'"):
+    with pytest.raises(StoreError, match=r"store: expected a RunStore .*, found str 'data/pilot'"):
         read("data/pilot")
 
 

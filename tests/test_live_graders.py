@@ -323,6 +323,8 @@ def test_the_version_is_the_hash_of_prompt_and_schema_and_can_be_pinned(monkeypa
     assert len(versions) == 3 and all(re.fullmatch("[0-9a-f]{12}", v) for v in versions)
     now = ComprehensionGrader(agent).version
     assert ComprehensionGrader(agent, version=now[:6]).version == now
+    with pytest.raises(GraderError, match="ngram: found 0"):
+        ComprehensionGrader(agent, ngram=0)
     with pytest.raises(GraderError, match=f"is now '{now}'. Verdicts of two versions"):
         ComprehensionGrader(agent, version="0000")
     assert ComprehensionGrader(agent, ngram=5).version == f"{now}-n5"

@@ -39,7 +39,7 @@ def grader(server, model=GRADER, name=None, **settings):
 def grade(store, *graders, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraderWarning)
-        return sc.grade(store, graders, **{"progress": False, "concurrency": 1, **more})
+        return sc.grade(store, graders=graders, **{"progress": False, "concurrency": 1, **more})
 
 
 @pytest.mark.parametrize(

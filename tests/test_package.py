@@ -40,6 +40,32 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+REFUSED = {
+    "simulate.passages": (lambda: sc.simulate.passages(["a"]), "found list.*a mapping of slug to"),
+    "cost_estimate": (
+        lambda: sc.planning.cost_estimate("path", {}, agents="m"),
+        "suites: expected a Suite .*, found str 'path'",
+    ),
+    "run": (lambda: sc.run("folder", agents=[]), "store: expected a RunStore .* 'folder'"),
+    "grade": (lambda: sc.grade("folder", graders=[]), "store: expected a RunStore .* 'folder'"),
+    "compare": (lambda: sc.compare("folder", graders=[]), "store: expected a RunStore"),
+    "status": (lambda: sc.live.status("folder"), "store: expected a RunStore .* 'folder'"),
+    "ReplayAgent": (lambda: sc.ReplayAgent("folder"), "store: expected a RunStore .* 'folder'"),
+    "read_study": (lambda: sc.live.read_study("no.yaml"), "no.yaml: cannot be read"),
+    "lint_skill": (lambda: sc.lint.lint_skill("folder"), r"expected a Skill \(sc.read_skill"),
+    "lint_suite": (lambda: sc.lint.lint_suite("x.json"), r"expected a Suite \(sc.read_suite"),
+    "perturb_suite": (lambda: sc.perturb_suite("x.json"), r"expected a Suite \(sc.read_suite"),
+    "answer": (lambda: sc.report.answer(3), r"study: expected a path .* found int 3"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_argument_of_another_type_is_named_with_the_call_that_makes_it(name: str) -> None:
+    call, message = REFUSED[name]
+    with pytest.raises(sc.errors.SkillcompError, match=message):
+        call()
+
+
 # What it loads and exports
 
 

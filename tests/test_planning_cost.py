@@ -240,8 +240,8 @@ def test_an_asynchronous_client_is_refused():
         ({"conditions": ["skill"], "repeats": {"baseline": 2}}, "repeats: found {'baseline'"),
         ({"agents": ()}, "nothing would be asked"),
         ({"suites": suite_of(0)}, "nothing would be asked"),
-        ({"suites": "tea"}, "suites: found 't'; expected records"),
-        ({"skills": SKILL}, "skills: found Skill.*expected a mapping of slug to Skill or text"),
+        ({"suites": "tea"}, "suites: expected a Suite .*, found str 'tea'"),
+        ({"skills": SKILL}, "skills: found Skill.*allowed: a mapping of slug to Skill"),
     ],
 )
 def test_what_cannot_be_planned_is_named(options, message):

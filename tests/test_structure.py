@@ -234,6 +234,7 @@ def test_features_are_adjusted_for_each_other() -> None:
         (lambda scores: scores, {"by": ["score"]}, "'score', a column of the result"),
         (lambda scores: scores, {"outcome": "gain"}, "outcome: found 'gain'"),
         (lambda scores: scores, {"skills": {"s": "# S"}}, "give either skills, .* or scores="),
+        (lambda scores: None, {"skills": pd.DataFrame()}, "skills: found a DataFrame; .* scores="),
         (lambda scores: None, {}, "give either skills, the documents by slug, or scores="),
     ],
 )

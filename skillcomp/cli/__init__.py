@@ -20,7 +20,14 @@ from typer import Argument, Option
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
 from skillcomp.cli.terminal import FORMATS, findings_by_rule, github, sarif, say
-from skillcomp.errors import SkillcompError, StoreError, StudyError, plural, require_known
+from skillcomp.errors import (
+    SkillcompError,
+    StoreError,
+    StudyError,
+    instead,
+    plural,
+    require_known,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,9 +214,7 @@ def report(
         list[str] | None,
         Option("--set", metavar="NAME=VALUE", help="A parameter, such as GRADER=g1."),
     ] = None,
-    round: Annotated[
-        int | None, Option(min=1, help="Grading round; 2 and up are regrades.")
-    ] = None,
+    round: Annotated[int | None, Option(min=1, help="Grading round; 2 and up grade again.")] = None,
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data."""
     from skillcomp import datasets
@@ -297,7 +302,7 @@ def deltas(
     grader: Annotated[str | None, Option(help="The grader; required if there are several.")] = None,
     reference: Annotated[str, Option(help="Condition to compare with.")] = "baseline",
     margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
-    round: Annotated[int, Option(min=1, help="Grading round; 2 and up are regrades.")] = 1,
+    round: Annotated[int, Option(min=1, help="Grading round; 2 and up grade again.")] = 1,
     by: Annotated[str, Option(help="skill, or dimension for the scorecard.")] = "skill",
     weigh: Annotated[
         str | None,
@@ -316,9 +321,8 @@ def deltas(
     outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
     graders = sorted(outcomes["grader"].unique())
     if not graders:
-        there = sorted({str(n) for n in frames.verdicts(store, round="all")["round"]})
-        if there:
-            raise StudyError(f"deltas: there is no round {round}; there: {', '.join(there)}.")
+        if rounds := sorted(set(frames.verdicts(store, round="all")["round"])):
+            raise StudyError(f"deltas: there is no round {round}{instead(round, rounds)}")
         raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
     if grader is None and len(graders) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")

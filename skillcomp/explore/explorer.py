@@ -21,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from skillcomp.errors import SkillcompError, StudyError, suggest
+from skillcomp.errors import SkillcompError, StudyError, require_known, suggest
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.ngrams import grams, intern
 from skillcomp.records import Skill
@@ -198,11 +198,9 @@ class Explorer(anywidget.AnyWidget):
             If there is no such control or value.
         """
         for name, value in settings.items():
-            if name not in self.choices:
-                raise StudyError(
-                    f"choose: there is no control '{name}'; there: {', '.join(self.choices)}."
-                    + suggest(name, self.choices)
-                )
+            require_known(
+                "choose: there is no control", name, self.choices, StudyError, label="there"
+            )
             control = self.choices[name]
             captions = control.captions
             options = control.values if value in control.values else captions

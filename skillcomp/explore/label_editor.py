@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from os import PathLike
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,7 @@ from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.from_store import gold as read_gold
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.table import table
@@ -198,15 +197,15 @@ def label_editor(
     attempts: pd.DataFrame,
     cases: pd.DataFrame | None,
     checks: pd.DataFrame | None,
-    store: RunStore | str | PathLike[str] | None,
+    store: RunStore | None,
     labeller: str | None,
 ) -> LabelEditor:
     """Build the label editor from verdicts and attempts that have already been validated."""
     if not isinstance(labeller, str) or not labeller.strip():
         raise StudyError(f"labeller: found {labeller!r}; allowed: a name.")
     if store is None:
-        raise StudyError("store: labels need a RunStore, or the folder of one, to go to.")
-    store = store if isinstance(store, RunStore) else RunStore(store)
+        raise StudyError("store: found None; labels go to a RunStore, sc.RunStore(folder).")
+    store = as_store(store)
     answered = attempts[attempts["answer"].fillna("").str.strip().ne("")]
     if checks is not None:
         about = check(checks, "checks")[[*CASE, "check_id", "check_kind", "description"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -276,7 +275,7 @@ def verdicts(
     skills: Mapping[str, Skill | str] | None = None,
     ngram: int = 6,
     label: bool = False,
-    store: RunStore | str | PathLike[str] | None = None,
+    store: RunStore | None = None,
     labeller: str | None = None,
 ) -> VerdictBrowser | LabelEditor:
     """Read verdicts next to the answers they are on, or give gold labels blind.
@@ -304,7 +303,7 @@ def verdicts(
         Length in content words of a run that counts as shared.
     label : bool, default False
         Give labels instead of reading verdicts.
-    store : RunStore or path, optional
+    store : RunStore, optional
         The store whose table ``gold`` receives the labels; required with ``label``. A separate
         store leaves the recorded study and its fingerprint unchanged.
     labeller : str, optional
@@ -333,7 +332,7 @@ def verdicts(
     StudyError
         If ``label`` is set without a store or a labeller.
     StoreError
-        If the store cannot be read.
+        If ``store`` is not a RunStore, or cannot be read.
 
     See Also
     --------

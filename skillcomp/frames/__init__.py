@@ -28,4 +28,10 @@ outcomes: verdicts aggregated
 
 import lazy_loader as lazy
 
-__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
+__getattr__, _, _names = lazy.attach_stub(__name__, __file__)
+# these are listed at the top level only
+__all__ = [name for name in _names if name not in {"from_frame"}]
+
+
+def __dir__() -> list[str]:
+    return __all__

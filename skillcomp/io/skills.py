@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from os import PathLike
@@ -23,7 +23,7 @@ import yaml
 from frontmatter.default_handlers import YAMLHandler
 from yaml.constructor import SafeConstructor
 
-from skillcomp.errors import SkillError, problem_list, suggest
+from skillcomp.errors import SkillcompError, SkillError, literal, problem_list, suggest
 from skillcomp.io.files import MAX_FILES, MAX_TREE, as_path, decode, digest, read_bytes, shown
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
@@ -150,6 +150,23 @@ def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
             fence = opened[1]
         elif heading := _HEADING.fullmatch(line):
             yield at, len(heading[1]), (heading[2] or "").strip()
+
+
+def require_skills(what: str, skills: object, error: type[SkillcompError]) -> None:
+    """Raise ``error`` unless ``skills`` maps slugs to skills or texts."""
+    wrong: list[object] = [skills]
+    if isinstance(skills, Mapping):
+        pairs = skills.items()
+        wrong = [v if isinstance(k, str) else k for k, v in pairs if not _is_document(k, v)]
+    if wrong:
+        raise error(
+            f"{what}: found {type(wrong[0]).__name__} {literal(wrong[0])}; allowed: a mapping of "
+            "slug to Skill or to the text of a SKILL.md, such as store.skills."
+        )
+
+
+def _is_document(slug: object, skill: object) -> bool:
+    return isinstance(slug, str) and isinstance(skill, Skill | str)
 
 
 def skill_of(text: str, slug: str, file: Path) -> Skill:

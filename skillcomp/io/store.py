@@ -14,13 +14,13 @@ from hashlib import file_digest, sha256
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from filelock import Timeout
 from pydantic import BaseModel
 
-from skillcomp.errors import StoreError, SuiteError, literal
+from skillcomp.errors import StoreError, SuiteError, literal, require_type
 from skillcomp.io import journal
 from skillcomp.io.files import as_path, checked_slug, digest, replace_file
 from skillcomp.io.journal import StoreWarning
@@ -563,16 +563,20 @@ def _manifest_mismatches(
             yield f"{kind}: '{slug}' is in the manifest and its file is missing."
 
 
+def as_store(value: object) -> RunStore:
+    """Return the store unchanged; raise if it is no RunStore, such as the path of one."""
+    require_type("store", value, RunStore, "sc.RunStore(folder)", StoreError)
+    return cast(RunStore, value)
+
+
 def require_store(value: object) -> RunStore:
     """Return the store unchanged; raise if it is no RunStore or its folder is no study."""
-    if not isinstance(value, RunStore):
-        other = f"{type(value).__name__} {literal(value)}"
-        raise StoreError(f"expected a RunStore (sc.RunStore(folder)), found {other}.")
-    path = value.path
-    nothing = not journal.has_manifest(path) and not value.tables
+    store = as_store(value)
+    path = store.path
+    nothing = not journal.has_manifest(path) and not store.tables
     if nothing and not (path.is_dir() and not any(path.iterdir())):
         raise StoreError(
             f"{path.absolute()}: there is no study here (no {journal.MANIFEST}, no tables); "
             "the one that comes with skillcomp is read by sc.datasets.load('pilot')."
         )
-    return value
+    return store

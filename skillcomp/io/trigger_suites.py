@@ -40,7 +40,7 @@ KINDS: tuple[str, ...] = get_args(PromptKind)
 
 
 def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
-    """Read the text of a prompts.csv into a suite; see `skillcomp.io.read_suite`.
+    """Read the text of a prompts.csv into a suite; see `skillcomp.read_suite`.
 
     The ``extra`` of each case has the values of its columns by name, converted to numbers, truth
     values and lists; ``schema`` is the content of ``output_schema`` and ``files`` lists the files

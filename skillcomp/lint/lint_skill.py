@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import plural, suggest
+from skillcomp.errors import SkillError, plural, require_type, suggest
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
@@ -64,6 +64,11 @@ def lint_skill(skill: Skill) -> pd.DataFrame:
         One row per finding, with the columns of :func:`skillcomp.lint.lint_suite`; ``case_id`` and
         ``file`` are missing. No rows for a skill without findings.
 
+    Raises
+    ------
+    SkillError
+        If `skill` is not a Skill, such as the path of one.
+
     See Also
     --------
     skillcomp.lint.lint_path : The findings about a file, a study or a folder of skills.
@@ -83,6 +88,7 @@ def lint_skill(skill: Skill) -> pd.DataFrame:
     >>> findings["rule"].tolist()
     ['concept_none', 'section_missing_no_concept', 'section_missing_no_concept']
     """
+    require_type("lint_skill: skill", skill, Skill, "sc.read_skill(path)", SkillError)
     return findings_frame(skill_findings(skill))
 
 

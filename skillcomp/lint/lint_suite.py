@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import SuiteError, plural, suggest
+from skillcomp.errors import SuiteError, plural, require_type, suggest
 from skillcomp.grading_rules import forbids_copying
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
@@ -92,7 +92,7 @@ def lint_suite(
     Raises
     ------
     SuiteError
-        If `skill` is not the suite's skill.
+        If `suite` is not a Suite, such as the path of one, or `skill` is not the suite's skill.
 
     See Also
     --------
@@ -134,6 +134,9 @@ def lint_suite(
     >>> findings.loc[findings["case_id"].eq("tea/1"), "rule"].tolist()
     ['transfer_missing', 'behaviours_missing', 'truth_missing']
     """
+    require_type("lint_suite: suite", suite, Suite, "sc.read_suite(path)", SuiteError)
+    if skill is not None:
+        require_type("lint_suite: skill", skill, Skill, "sc.read_skill(path)", SuiteError)
     return findings_frame(suite_findings(suite, skill, root=root))
 
 

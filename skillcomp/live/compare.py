@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import StudyError, require_known
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Agent, Reply, whole_hash
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.engine import KEPT, Judging, Options, judge_all
@@ -25,8 +25,8 @@ from skillcomp.records import Attempt, Case
 
 def compare(
     store: RunStore,
-    graders: Sequence[PairwiseGrader],
     *,
+    graders: Sequence[PairwiseGrader],
     condition: str = "skill",
     reference: str = "baseline",
     budget_usd: float | None = None,
@@ -95,7 +95,7 @@ def compare(
     --------
     skillcomp.bias.position : Estimate how much the answer shown first is preferred.
     """
-    pairs = _ordered_pairs(store, graders, condition, reference)
+    pairs = _ordered_pairs(as_store(store), graders, condition, reference)
     options = Options.of(concurrency, batch, progress, (grader.agent for grader in graders))
     families = {pair.first.agent_family for pair in pairs}
     for grader in graders:

@@ -38,7 +38,7 @@ from skillcomp.live.batches import (
     outstanding,
 )
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
-from skillcomp.live.graders.grader import GraderWarning
+from skillcomp.live.graders.grader import GraderWarning, agent_of
 from skillcomp.live.ledger import (
     Budget,
     Ledger,
@@ -375,8 +375,7 @@ class Judging(Engine[J]):
     ) -> None:
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
-        # None if the grader is a recording
-        self.agent: Agent | None = getattr(grader, "agent", None)
+        self.agent = agent_of(grader)
         # replies not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
         self.n_open, self.n_given_away = n_wanted, 0

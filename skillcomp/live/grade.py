@@ -16,7 +16,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
 from skillcomp.live.engine import Judging, Options, judge_all
@@ -29,7 +29,14 @@ from skillcomp.live.graders.gold_answers import (
     gold_answers,
     require_agreement,
 )
-from skillcomp.live.graders.grader import GraderWarning, Judge, LiveGrader, blind, family_warning
+from skillcomp.live.graders.grader import (
+    GraderWarning,
+    Judge,
+    LiveGrader,
+    agent_of,
+    blind,
+    family_warning,
+)
 from skillcomp.live.ledger import RunRecord
 from skillcomp.live.plan import changed_error, require_distinct, require_unedited
 from skillcomp.live.status import status
@@ -42,8 +49,8 @@ _TABLES = ("gold_verdicts", "verdicts")
 
 def grade(
     store: RunStore,
-    graders: Sequence[LiveGrader],
     *,
+    graders: Sequence[LiveGrader],
     round: int | Literal["next"] = 1,
     gold: str | Path | Iterable[Mapping[str, Any] | GoldAnswer] | None = None,
     min_gold_agreement: float | None = None,
@@ -122,13 +129,13 @@ def grade(
     A grader is identified by its name and version, in all rounds. The table ``graders`` keeps its
     model and settings.
     """
-    _check_arguments(store, graders, round)
+    _check_arguments(as_store(store), graders, round)
     answers = gold_answers(store.suites.values(), gold)
     check_least(min_gold_agreement, answers)
     gold_cases = {answer.case_id for answer in answers}
     carrying = (s for s in store.suites.values() if any(c.case_id in gold_cases for c in s.cases))
     require_unedited(store, carrying)
-    agents = (getattr(grader, "agent", None) or cast(Any, grader) for grader in graders)
+    agents = (agent_of(grader) or cast(Any, grader) for grader in graders)
     options = Options.of(concurrency, batch, progress, agents)
     _warn_of_shared_family(store, graders)
     with store.writer():
@@ -361,7 +368,7 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
             why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
             raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
     require_distinct("grader", graders, lambda grader: (grader.name, grader.version))
-    if round != "next" and (not isinstance(round, int) or round < 1):
+    if round != "next" and (not isinstance(round, int) or isinstance(round, bool) or round < 1):
         raise StudyError(f"round is {round!r}; allowed: a whole number from 1, or 'next'.")
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
@@ -410,7 +417,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
     recorded = [PlannedGrader.model_validate(row) for row in store.records("graders")]
     new: list[PlannedGrader] = []
     for grader, round in zip(graders, rounds, strict=True):
-        agent = getattr(grader, "agent", None)
+        agent = agent_of(grader)
         planned = PlannedGrader(
             grader=grader.name,
             round=round if agent is None else None,

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import StudyError, plural, require_known, suggest
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import (
     PAID,
     Agent,
@@ -133,7 +133,7 @@ def run(
     After the first Ctrl-C or SIGTERM, the run asks no new questions and waits for the replies to
     those under way. After the second, it does not wait for them any longer.
     """
-    chosen = _listed_suites(store, suites)
+    chosen = _listed_suites(as_store(store), suites)
     repeated = frozenset([again] if isinstance(again, str) else again)
     for word in sorted(repeated):
         require_known("again: found", word, _AGAIN, StudyError)

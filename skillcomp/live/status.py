@@ -17,7 +17,7 @@ from skillcomp.errors import plural, without_control
 from skillcomp.frames.estimates import ordered
 from skillcomp.io import journal
 from skillcomp.io.files import json_or_none
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
@@ -83,7 +83,7 @@ def status(store: RunStore) -> pd.DataFrame:
     ...     len(status(RunStore(folder)))
     0
     """
-    rows = [*_run_rows(store), *_grade_rows(store), *_comparison_rows(store)]
+    rows = [*_run_rows(as_store(store)), *_grade_rows(store), *_comparison_rows(store)]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from os import PathLike
 from os.path import exists
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -28,7 +29,7 @@ from pydantic_core import PydanticCustomError
 
 from skillcomp import live
 from skillcomp.errors import StudyError, literal, suggest
-from skillcomp.io.files import line_of, read_yaml
+from skillcomp.io.files import as_path, line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
@@ -443,12 +444,12 @@ def _file_in(folder: Path, path: Path, key: str) -> Path:
     return file
 
 
-def read_study(path: Path, *, outside: bool = False) -> StudyFile:
+def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile:
     """Read a STUDY.yaml.
 
     Parameters
     ----------
-    path : pathlib.Path
+    path : str or path
         The file.
     outside : bool, default False
         Whether the store and the placebo and previous texts may be outside the folder of the file.
@@ -466,6 +467,7 @@ def read_study(path: Path, *, outside: bool = False) -> StudyFile:
         line, what is allowed and the nearest match. It does not show the value of keys with a name
         such as token or password.
     """
+    path = as_path(path, "read_study", StudyError)
     content, node = read_yaml(path, what="study", error=StudyError)
     try:
         for key in _NOT_IN_FILE & content.keys():

@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from os import PathLike
 from typing import Any
 
 import pandas as pd
 
 from skillcomp import pricing
-from skillcomp.errors import FrameError, StudyError, suggest
+from skillcomp.errors import FrameError, StudyError, require_type, suggest
+from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
 # by mode, whether prefixes are cached and whether calls are batched
@@ -509,17 +511,16 @@ class CostedStudy:
 def _suites_by_slug(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> dict[str, Suite]:
     if isinstance(suites, Suite):
         return {suites.slug: suites}
+    if isinstance(suites, str | PathLike):
+        suites = (suites,)
     records = list(suites.values() if isinstance(suites, Mapping) else suites)
-    if wrong := [record for record in records if not isinstance(record, Suite)]:
-        raise StudyError(f"suites: found {wrong[0]!r}; expected records, as read_suite gives.")
+    for record in records:
+        require_type("cost_estimate: suites", record, Suite, "sc.read_suite(path)", StudyError)
     return {suite.slug: suite for suite in records}
 
 
 def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
-    values = list(skills.values()) if isinstance(skills, Mapping) else [skills]
-    if not isinstance(skills, Mapping) or not all(isinstance(v, Skill | str) for v in values):
-        rule = "a mapping of slug to Skill or text, such as store.skills"
-        raise StudyError(f"skills: found {values[0]!r}; expected {rule}.")
+    require_skills("cost_estimate: skills", skills, StudyError)
     return {
         slug: Skill(slug=slug, text=skill) if isinstance(skill, str) else skill
         for slug, skill in skills.items()

@@ -26,9 +26,7 @@ from skillcomp.reliability.grader_agreement import coefficients
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean, bounded_means
 from skillcomp.stats.results import Interval, undefined
 
-_NO_RETEST = (
-    "nothing was graded twice; frames.verdicts(store, round='all') reads regrades where there are"
-)
+_NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
 _MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.estimates import (
     GRADER,
@@ -404,10 +404,10 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Ve
     name, number = _name_and_version(reference_grader)
     matches = [pair for pair in versions if pair[0] == name and number in (None, pair[1])]
     if not matches:
-        names = ", ".join(f"{grader} {version}".strip() for grader, version in versions)
-        raise FrameError(
-            f"reference_grader: there is no grader {reference_grader!r}; there: {names}."
-            + suggest(str(name), list(dict.fromkeys(grader for grader, _ in versions)))
+        names = [f"{grader} {version}".strip() for grader, version in versions]
+        asked_name = name if number is None else f"{name} {number}"
+        require_known(
+            "reference_grader: there is no grader", asked_name, names, FrameError, label="there"
         )
     if len(matches) > 1:
         raise FrameError(

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, problem_list, require_known, suggest
+from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import require_columns
@@ -163,7 +163,11 @@ def _further_cases(
         raise FrameError("label_sheet: give either n_cases= or plan=.")
     if plan is None:
         if isinstance(n_cases, bool) or not isinstance(n_cases, int | np.integer) or n_cases < 1:
-            raise FrameError(f"n_cases: found {n_cases!r}; allowed: a whole number of 1 or more.")
+            if isinstance(n_cases, pd.DataFrame):
+                raise FrameError("n_cases: found a DataFrame; give the plan of a sheet as plan=.")
+            raise FrameError(
+                f"n_cases: found {literal(n_cases)}; allowed: a whole number of 1 or more."
+            )
         return int(n_cases)
     if "measure" not in plan.columns:
         raise FrameError("plan: expected the result of planning.gold_needed.")

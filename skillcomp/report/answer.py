@@ -27,6 +27,7 @@ from skillcomp import (
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.estimates import group_codes
+from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 
@@ -190,7 +191,7 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
     """Open the study at a path; return a store or frames unchanged."""
     if isinstance(study, RunStore | Frames):
         return study
-    folder = Path(study)
+    folder = as_path(study, "report: study", StudyError)
     if not (folder / "manifest.json").is_file():
         hint = " For a table of your own: sc.report.build(sc.from_frame(table, ...), out)."
         raise StudyError(

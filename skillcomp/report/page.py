@@ -199,8 +199,7 @@ def _round_of(value: object, study: RunStore | Frames) -> int:
     rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
     if isinstance(value, int) and value in rounds:
         return value
-    others = ", ".join(map(str, rounds)) or "none"
-    raise StudyError(f"report: there is no round {value}; there: {others}.")
+    raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
 
 
 def _answer_or_reason(

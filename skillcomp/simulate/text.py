@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import StudyError, plural
 from skillcomp.frames.check import check
+from skillcomp.io.skills import require_skills
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 
@@ -222,7 +223,7 @@ def passages(
     Raises
     ------
     StudyError
-        If a text has fewer than `n_words` words.
+        If `skills` is not such a mapping, or a text has fewer than `n_words` words.
 
     Examples
     --------
@@ -231,6 +232,7 @@ def passages(
     >>> copies["level"].value_counts().to_dict()["verbatim"]
     12
     """
+    require_skills("passages: skills", skills, StudyError)
     rng = np.random.default_rng(seed)
     rows = []
     for slug, skill in skills.items():

@@ -26,7 +26,7 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
-from skillcomp.io.skills import skill_of
+from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.records import Skill
 from skillcomp.stats.association import association, detectable_r_squared
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -135,14 +135,9 @@ _NUMBERS = ("value", "points")
 
 
 def _checked_documents(skills: Any) -> dict[str, Skill]:
-    pairs = list(skills.items()) if isinstance(skills, Mapping) else [(None, skills)]
+    require_skills("structure.score: skills", skills, FrameError)
     documents: dict[str, Skill] = {}
-    for slug, document in pairs:
-        if not isinstance(slug, str) or not isinstance(document, Skill | str):
-            raise FrameError(
-                f"structure.score: found {type(document).__name__}; allowed: a mapping of slug to "
-                "Skill or to the text of a SKILL.md, such as store.skills."
-            )
+    for slug, document in skills.items():
         skill = skill_of(document, slug, Path(slug)) if isinstance(document, str) else document
         if len(skill.text) + len(skill.body) > 2 * _MAX_TEXT:
             raise FrameError(
@@ -334,6 +329,8 @@ def _selected_scores(
     """Return the document, feature and score of the requested features."""
     if (skills is None) == (scores is None):
         raise FrameError("structure: give either skills, the documents by slug, or scores=.")
+    if isinstance(skills, pd.DataFrame):
+        raise FrameError("structure: skills: found a DataFrame; give a frame of scores as scores=.")
     frame: Any = scores if skills is None else score(skills)
     require_columns(frame, ["document", "value"], "structure: scores")
     if "feature" not in frame.columns:

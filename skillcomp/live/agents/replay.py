@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Unpack
 
 from skillcomp.errors import AgentError, SkillcompError, suggest
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Asked, BaseAgent, Cell, Reply, settings_json
 
 _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
@@ -37,7 +37,7 @@ class ReplayAgent(BaseAgent):
     def __init__(
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
     ) -> None:
-        table = store.table("attempts").to_pylist()
+        table = as_store(store).table("attempts").to_pylist()
         rows = [r for r in table if r["perturbation"] is None and r["source_attempt_id"] is None]
         recorded = (str(row["agent"]) for row in rows)
         chosen = one_of_recorded(f"ReplayAgent: {store!r}", "answers", "agent", agent, recorded)

@@ -82,8 +82,8 @@ class ComprehensionGrader(BaseGrader):
     Raises
     ------
     GraderError
-        If the style does not exist, `version` is not that of the present prompt, or `without`,
-        `reply` or `template` is not allowed.
+        If the style does not exist, `version` is not that of the present prompt, or `ngram`,
+        `without`, `reply` or `template` is not allowed.
 
     Notes
     -----
@@ -111,6 +111,8 @@ class ComprehensionGrader(BaseGrader):
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
     ) -> None:
+        if not isinstance(ngram, int) or isinstance(ngram, bool) or ngram < 1:
+            raise GraderError(f"ngram: found {ngram!r}; allowed: a whole number of at least 1.")
         off = switched_off(without, style)
         own = read_template(template) if template is not None else None
         if own is not None and any(name.startswith("RULE") for name in set(off) - {"RULE-6"}):

@@ -101,6 +101,11 @@ class LiveGrader(Judge, Protocol):
         """Close the connections of the grader."""
 
 
+def agent_of(grader: Any) -> Agent | None:
+    """Return the agent that a grader asks; None if it has none, as a recording does."""
+    return getattr(grader, "agent", None)
+
+
 class BaseGrader:
     """Base class of graders; it adds their identity to verdicts and closes their agent."""
 

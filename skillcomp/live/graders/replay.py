@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import settings_json
 from skillcomp.live.agents.replay import one_of_recorded
 from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
@@ -52,7 +52,8 @@ class ReplayGrader(BaseGrader):
         round: int = 1,
         name: str | None = None,
     ) -> None:
-        rows = [row for row in store.table("verdicts").to_pylist() if row["round"] == round]
+        verdicts = as_store(store).table("verdicts").to_pylist()
+        rows = [row for row in verdicts if row["round"] == round]
         if not rows:
             raise GraderError(f"ReplayGrader: {store!r} holds no verdicts of round {round}.")
         place, recorded = f"ReplayGrader: {store!r}", (str(row["grader"]) for row in rows)
