@@ -165,6 +165,19 @@ def test_a_perfect_grader_needs_the_fewest_labels_and_a_useless_one_saves_none()
     assert value(useless, "gold_cases", "correlation") == pytest.approx(0)
 
 
+def test_errors_on_whole_attempts_do_not_average_out_over_the_checks():
+    # sensitivity and specificity of whole attempts: one verdict per attempt, as with one check
+    about = dict(sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2, gold_variance=0.1)
+    whole = planning.gold_needed(n_cases=200, value="passed", n_checks=5, **about)
+    single = planning.gold_needed(n_cases=200, value="share_passed", n_checks=1, **about)
+    assert value(whole, "gold_cases") == value(single, "gold_cases")
+    assert value(whole, "gold_labels") == 2 * 5 * value(whole, "gold_cases")
+    shares = planning.gold_needed(n_cases=200, value="share_passed", n_checks=5, **about)
+    assert value(whole, "gold_cases") > value(shares, "gold_cases")
+    with pytest.raises(StudyError, match=r"value: found 'pased'.*Did you mean 'passed'"):
+        planning.gold_needed(n_cases=200, value="pased", **about)
+
+
 def test_gold_on_every_case_that_is_not_enough_says_so():
     about = dict(sensitivity=0.9, specificity=0.9, baseline_rate=0.5, delta=0.2, gold_variance=0.1)
     found = planning.gold_needed(width=0.05, n_cases=84, **about)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from skillcomp.correction.estimators import key_of, tables
-from skillcomp.errors import StudyError
+from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.case_table import Value
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, require_reference, row
@@ -55,6 +55,8 @@ class Differences:
 
 # the differences in a pilot, and in its resamples if there are any
 Pilots = tuple[Differences, Differences | None]
+# those, the number of cases of the study, and the columns that identify the row
+_Plan = tuple[Pilots, int, dict[str, Any]]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
@@ -204,8 +206,9 @@ def gold_needed(
     :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++ at the weight of the grader
     that minimises it. If gold shows too few errors of the grader, the interval includes imagined
     errors; the plan includes them in proportion to the probability that this happens. Without a
-    pilot, the errors of different checks are assumed to be independent. At least 10 gold cases are
-    planned, because coverage was not tested with fewer.
+    pilot, the errors of different checks are assumed to be independent; with ``value="passed"``, an
+    attempt counts as one check. At least 10 gold cases are planned, because coverage was not tested
+    with fewer.
 
     References
     ----------
@@ -219,33 +222,48 @@ def gold_needed(
     >>> plan[["measure", "estimate"]].values.tolist()
     [['gold_cases', 36.0], ['gold_attempts', 72.0], ['gold_labels', 360.0]]
     """
-    level(ci_level)
-    widths = effects("width", width)
-    if not 0 < min(widths) <= max(widths) <= 2:
-        raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
+    widths = _checked_widths(width, ci_level)
+    require_known("value: found", value, get_args(Value), StudyError)
     names, seed = listed(by), whole("seed", seed, least=0)
     n_resamples, n_checks = whole("n_resamples", n_resamples), whole("n_checks", n_checks)
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
-    rows: list[dict[str, Any]] = []
     if verdicts is None or gold is None:
         rates = {"sensitivity": sensitivity, "specificity": specificity}
         rates |= {"baseline_rate": baseline_rate, "delta": delta, "gold_variance": gold_variance}
-        assumed = _assumed_differences(n_checks, n_cases=n_cases, **rates)
-        assert n_cases is not None
-        for length in widths:
-            rows += _count_rows((assumed, None), length, n_cases, ci_level, {"condition": "skill"})
-        return estimates(rows, by=["condition"], extra=_EXTRA)
-    parts, strays = case_differences(verdicts, gold, names, value, reference)
-    for part in parts:
-        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
-        total = len(values) if n_cases is None else n_cases
-        pilots = _pilot_differences(values, part.n_checks, n_resamples, seed)
-        for length in widths:
-            rows += _count_rows(pilots, length, total, ci_level, part.about)
-    for planned in rows:
-        planned["note"] = join_notes(planned["note"], strays)
+        plans, strays, names = [_assumed_plan(value, n_checks, n_cases, **rates)], "", []
+    else:
+        parts, strays = case_differences(verdicts, gold, names, value, reference)
+        plans = [_pilot_plan(part, n_cases, n_resamples, seed) for part in parts]
+    rows = [
+        count | {"note": join_notes(count["note"], strays)}
+        for pilots, total, about in plans
+        for length in widths
+        for count in _count_rows(pilots, length, total, ci_level, about)
+    ]
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+
+
+def _checked_widths(width: float | Sequence[float], ci_level: float) -> list[float]:
+    level(ci_level)
+    widths = effects("width", width)
+    if not 0 < min(widths) <= max(widths) <= 2:
+        raise StudyError(f"width: found {width}; allowed: above 0 and up to 2, in rate units.")
+    return widths
+
+
+def _assumed_plan(value: Value, n_checks: int, n_cases: int | None, **rates: Any) -> _Plan:
+    # if whole attempts are graded, an attempt has one verdict that can be wrong
+    n_verdicts = 1 if value == "passed" else n_checks
+    assumed = _assumed_differences(n_verdicts, n_cases=n_cases, **rates)
+    assert n_cases is not None  # _assumed_differences raises an error without it
+    return (replace(assumed, checks=float(n_checks)), None), n_cases, {"condition": "skill"}
+
+
+def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, seed: int) -> _Plan:
+    values = part.cases[["gold", "grader", "on_gold"]].to_numpy(dtype=np.float64)
+    pilots = _pilot_differences(values, part.n_checks, n_resamples, seed)
+    return pilots, len(values) if n_cases is None else n_cases, part.about
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
@@ -360,8 +378,8 @@ def differences_of(values: Floats, checks: float) -> Differences:
     return Differences(mean, joint, grader, errors, largest, checks, float(count.max()))
 
 
-def _assumed_differences(n_checks: int, **values: Any) -> Differences:
-    """Return `Differences` from stated assumptions; raise StudyError if one is missing."""
+def _assumed_differences(n_verdicts: int, **values: Any) -> Differences:
+    """Return `Differences` of attempts with so many verdicts; raise StudyError without a value."""
     if absent := [name for name, value in values.items() if value is None]:
         rule = "give verdicts and gold of a pilot, or all assumptions"
         raise StudyError(f"gold_needed: {rule}; missing: {', '.join(absent)}.")
@@ -378,20 +396,20 @@ def _assumed_differences(n_checks: int, **values: Any) -> Differences:
         sp = _rate_of_condition(values["specificity"], condition)
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
-        error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_checks
+        error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_verdicts
     # assume that each condition has half the gold variance, which matters if error rates differ
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]
     joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
     apparent = seen["skill"] - seen["baseline"]
-    # take the summed errors of a case as normal, in steps of one check
+    # take the summed errors of a case as normal, in steps of one verdict
     off, spread = change - apparent, math.sqrt(error)
-    step = 0.5 / n_checks
+    step = 0.5 / n_verdicts
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
     mean = np.array([change, apparent, apparent])
     largest = np.full(2, min(4.0 * step + 3.0 * spread, 1.0))
-    return Differences(mean, joint, np.asarray(grader), errors, largest, float(n_checks))
+    return Differences(mean, joint, np.asarray(grader), errors, largest, float(n_verdicts))
 
 
 def _rate_of_condition(rate: Rate | None, condition: str) -> float:
