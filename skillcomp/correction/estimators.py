@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from scipy.stats import norm
 from skillcomp.errors import plural, require_known
 from skillcomp.frames.case_table import Value, clusters_of
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import groups, prepared
+from skillcomp.frames.estimates import groups, ordered, prepared
 from skillcomp.frames.reference_labels import (
     attempt_passed,
     join_gold,
@@ -461,3 +461,80 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
     n, bounds = float(n_gold), (-1.0, 1.0)
     corrected = _divided_by_youden(label, naive, estimate, errors, moved, bounds, n)
     return replace(corrected, note=join_notes(POOLED_NOTE, corrected.note))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases, units with gold and error rates of one group; each is a dict by condition.
+
+    ``pooled`` holds the error rates over all conditions.
+    """
+
+    sides: dict[str, Condition]
+    units: dict[str, pd.DataFrame]
+    errors: dict[str, Errors]
+    pooled: Errors
+
+
+def labelled_groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], Group]]:
+    """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
+    labelled = made.labelled()
+    for values, part in groups(made.cases, made.by):
+        names = ordered(part["condition"])
+        every = labelled.get(key_of(values, made.by), no_units())
+        units = {c: every[every["condition"].eq(c)] for c in names}
+        errors = errors_of([*units.values(), every], ci_level)
+        sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
+        yield values, Group(sides, units, dict(zip(names, errors[:-1], strict=True)), errors[-1])
+
+
+def rate_estimates(
+    sides: Sequence[tuple[Group, str]], ci_level: float
+) -> list[dict[str, Interval]]:
+    """Estimate the rate of each condition of a group by every estimator."""
+    plain = plain_rates([group.sides[condition] for group, condition in sides], ci_level)
+    estimates = []
+    for (group, condition), both in zip(sides, plain, strict=True):
+        naive, side = both["verdict"], group.sides[condition]
+        intervals = {
+            "naive": naive,
+            "gold_only": both["gold"],
+            "rogan_gladen_pooled": pooled_rate(naive, side, group.pooled, ci_level),
+            "rogan_gladen_by_arm": corrected_rate(naive, side, group.errors[condition], ci_level),
+            "ppi": ppi_rate(side, ci_level),
+        }
+        estimates.append(intervals)
+    return estimates
+
+
+def delta_estimates(
+    compared: Sequence[tuple[Group, str, str]], ci_level: float
+) -> list[tuple[dict[str, Interval], int]]:
+    """Estimate the delta of two conditions of a group by every estimator, and count gold cases."""
+    pairs = [(group.sides[name], group.sides[reference]) for group, name, reference in compared]
+    plain = plain_deltas(pairs, ci_level)
+    return [
+        _delta_by_estimator(both, group, conditions, ci_level)
+        for (group, *conditions), both in zip(compared, plain, strict=True)
+    ]
+
+
+def _delta_by_estimator(
+    plain: dict[str, Interval], group: Group, conditions: Sequence[str], ci_level: float
+) -> tuple[dict[str, Interval], int]:
+    side, base = (group.sides[name] for name in conditions)
+    pairs = paired_cases(side, base)
+    n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
+    rates = plain_rates([side, base], ci_level)
+    first, second = (
+        corrected_rate(own["verdict"], group.sides[name], group.errors[name], ci_level)
+        for own, name in zip(rates, conditions, strict=True)
+    )
+    intervals = {
+        "naive": plain["verdict"],
+        "gold_only": plain["gold"],
+        "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
+        "rogan_gladen_by_arm": difference_of_rates(first, second, "Rogan-Gladen by condition"),
+        "ppi": ppi_delta(side, base, pairs, ci_level),
+    }
+    return intervals, n_gold
