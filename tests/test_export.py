@@ -116,7 +116,7 @@ def test_columns_of_ones_own_are_kept_with_and_without_a_contract(tmp_path: Path
 
 def test_an_unknown_format_and_a_name_that_is_no_file_name_are_refused(tmp_path: Path) -> None:
     frame = empty("cases")
-    with pytest.raises(FrameError, match=r"formats: found xlsx; allowed: parquet, csv"):
+    with pytest.raises(FrameError, match=r"formats: found 'xlsx'; allowed: parquet, csv"):
         sc.export.write({"cases": frame}, tmp_path, formats=("xlsx",))
     for name in ("../cases", "a/b", "", "a b"):
         with pytest.raises(FrameError, match="letters, digits, '-' and '_' only"):
