@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-# Matches lone surrogates, and control characters, which a terminal obeys instead of printing.
+# Matches control characters, which a terminal would obey, and lone surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -122,7 +122,7 @@ def literal(value: object) -> str:
     """Return the repr of a value, cut to 60 characters, without ever raising an error."""
     try:
         text = repr(value)
-    except Exception:  # the repr is broken, or the number too long to print
+    except Exception:  # the repr raises an error, or the number is too long to print
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -130,7 +130,7 @@ def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     checked = check(frame, kind)
     if kind != "estimates":
         return checked
-    # restore the order of columns, because an estimates frame begins with its `by` columns
+    # restore the order of the columns, because the check moves them
     order = dict.fromkeys([*frame.columns, *checked.columns])
     return checked[list(order)]
 

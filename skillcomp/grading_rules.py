@@ -12,18 +12,19 @@ from functools import cache
 from skillcomp.ngrams import shared_ngrams
 from skillcomp.records import Case, Check, Skill
 
-# Hedge words as listed in the source report, A.4 (RULE-6) and 8.9.
+# Hedge words as listed in the comprehension report, A.4 (RULE-6) and 8.9.
 HEDGES_ON_FAIL = (
     *("could be improved", "worth reviewing", "could be strengthened", "might be", "perhaps"),
 )
 HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be")
-# Name of the overlap rule in verdicts: n-grams of SKILL.md count, except those of the prompt.
+# This name in a verdict means that the overlap is counted in n-grams that occur in SKILL.md and not
+# in the prompt.
 OVERLAP_RULE = "SKILL.md less prompt"
 
 _STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# A rationale may report that the answer is undecided. Match only indecision of the grader.
+# A rationale may say that the answer is undecided, so match only indecision of the grader.
 _UNDECIDED = re.compile(
     rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
     rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"

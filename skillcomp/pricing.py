@@ -159,8 +159,8 @@ def price(
     Parameters
     ----------
     model : str
-        Name of the model in the request or in the reply. The date of a snapshot is ignored, unless
-        ``prices`` has a row for the name with this date.
+        Name of the model in the request or in the reply. A snapshot date at the end of the name is
+        ignored, unless ``prices`` has a row for the full name, date included.
     on : datetime.date, optional
         Day of the call; today if omitted.
     prompt_tokens : float, default 0

@@ -468,8 +468,9 @@ def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     wrong = (invocations["did"] - invocations["should"]).abs()
     each = grouped(invocations.assign(wrong=wrong, open=wrong.isna()), [*keys, "attempt_id"])
     attempts = each.agg(worst=("wrong", "max"), open=("open", "any")).reset_index()
-    # Leave out attempts with an unknown skill, even if another skill is wrong. Otherwise, of these
-    # attempts only wrong ones would count.
+    # Leave out every attempt in which it is unknown for some skill whether it fired, even if
+    # another skill fired wrongly. Otherwise such an attempt could count as wrong but never as
+    # right.
     attempts["exact"] = (1.0 - attempts["worst"]).where(~attempts["open"])
     return _counts_by(keys, attempts, "exact").assign(should=1.0, kind="all")
 

@@ -44,7 +44,7 @@ from skillcomp.frames.reference_labels import (
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-# Maps a bias to the column of its feature, and to the meaning of one unit of the feature.
+# For each bias: the column of its feature, and the meaning of one unit of the feature.
 _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
@@ -53,7 +53,7 @@ _FEATURES = {
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
 }
-_COPIES = {  # perturbation: (bias that it tests, what was changed)
+_COPIES = {  # for each perturbation: the bias that it tests, and a description of the copy
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),
@@ -199,7 +199,7 @@ def audit(
 
 
 def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the p-values adjusted by Holm over the effects in stratum ``all``."""
+    """Add p-values adjusted by Holm's method over the effects in the stratum ``all``."""
     family = [effect for effect in rows if effect["stratum"] == "all"]
     adjusted = holm([effect["p_value"] for effect in family])
     for effect, p_value in zip(family, adjusted, strict=True):
@@ -218,7 +218,7 @@ def _bias_columns(
 
 
 def _feature_rows(frame: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:
-    """Estimate the effect of each feature of the answers, given gold."""
+    """Estimate the effect of each feature of the answers on the verdict, given the gold label."""
     rows = []
     for bias, (name, per) in _FEATURES.items():
         others = sorted({*ANSWER, "place"} - {name})
@@ -282,7 +282,7 @@ class _PairwiseJudgements:
         cases: pd.DataFrame | None,
         ci_level: float,
     ) -> _PairwiseJudgements:
-        """Reshape judgements; add a note if contrast pairs cannot be recognised."""
+        """Reshape pairwise judgements; add a note if contrast pairs cannot be recognised."""
         if pairwise is None:
             return cls(None, by, "", ci_level)
         require_frame(pairwise, "pairwise")
@@ -293,7 +293,7 @@ class _PairwiseJudgements:
         return cls(first_wins(pairwise, by=by), by, note, ci_level)
 
     def position_row(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Estimate position bias in one group."""
+        """Estimate the position bias in the group that has ``values`` in the `by` columns."""
         reason = "no pairwise judgements were given"
         if self.pairs is not None:
             pairs = rows_of_group(self.pairs, {name: values[name] for name in self.by})

@@ -27,7 +27,7 @@ from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
-# words that express uncertainty; "may" must be in lower case, because May is a month
+# words that express uncertainty; "may" must be in lower case, because "May" is a month
 _WORDS = (
     "perhaps|possibly|probably|maybe|might|seems?|seemed|seemingly|appears?|apparently|arguably|"
     "presumably|likely|unlikely|conceivably|supposedly|could be|not sure|not certain|unsure|"
@@ -41,7 +41,7 @@ Kind = Literal["blank", "fixed", "paragraph", "bullet", "number"]
 FENCE = re.compile(r"\s*(```|~~~)")
 _BULLET = re.compile(r"(?P<indent>\s*)[-*+•]\s+\S")
 _NUMBER = re.compile(r"\s*\d+[.)]\s+\S")
-# matches lines that are never changed: tables, quotations, headings and rules
+# matches lines that perturbations never change: tables, quotations, headings and rules
 _FIXED = re.compile(r"\s*(\||>|#{1,6}\s|([-*_]\s*){3,}$)")
 
 
@@ -166,7 +166,7 @@ def _line_kind(line: str) -> Kind:
 
 
 def _continues_part(last: Part, line: str, indent: int, kind: Kind) -> bool:
-    """Return whether a line continues the part ``last``."""
+    """Return whether a line continues the part ``last`` of the same answer."""
     if last.kind in ("bullet", "number"):
         return kind != "blank" and (indent > last.indent or kind == "paragraph")
     return last.kind == "paragraph" and kind == "paragraph"
@@ -177,19 +177,18 @@ def prose(answer: str) -> str:
     return "\n".join(part.text for part in parts(answer) if part.kind not in ("fixed", "blank"))
 
 
-# Effects of features on verdicts, given gold
-
 Floats = NDArray[np.float64]
 
 POINTS = 100.0  # percentage points of a rate
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
 _FEWEST_CLUSTERS = 5  # with fewer clusters, CR2 has one or two degrees of freedom
-# A feature must vary by at least this share of its unit. It is below 1 because labels may miss the
-# ends of a batch.
+# A feature must vary by at least this share of its unit. The share is below 1 because the labels
+# may be missing for the smallest and largest values.
 _REACH = 0.9
 _LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
-_FLAT = 1e-10  # collinear: the others leave at most this share of a feature unexplained
+# A feature is collinear if the other features leave at most this share of its variance unexplained.
+_FLAT = 1e-10
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
@@ -274,7 +273,7 @@ def _stratum_dummies(codes: NDArray[np.intp]) -> Floats:
 
 
 def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
-    """Subtract from each value the mean of its stratum."""
+    """Subtract from each value the mean of its stratum; ``codes`` holds the strata."""
     codes = np.unique(codes, return_inverse=True)[1]
     size = np.bincount(codes)
     return values - (np.bincount(codes, weights=values) / size)[codes]
@@ -329,7 +328,7 @@ def _too_few_cases(clusters: NDArray[Any]) -> str:
 
 
 def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls: list[str]) -> str:
-    """Return a note on the rows and features that the model leaves out for missing values."""
+    """Return a note on the rows and features that the model omits because values are missing."""
     notes = []
     if n_lost:
         notes.append(f"{n_lost} of {len(rows)} rows lack a feature held constant and are left out")
@@ -343,7 +342,7 @@ def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls
 def _independent_features(
     rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
 ) -> tuple[list[str], list[Floats]]:
-    """Return the controls that are not collinear with preceding ones: names and centred columns."""
+    """Return the controls that are not collinear with preceding ones: names, centred columns."""
     names: list[str] = []
     columns: list[Floats] = []
     for other in controls:
@@ -366,7 +365,7 @@ def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
 def _first_slope(
     frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
 ) -> Interval:
-    """Estimate the slope of the first column within strata, clustered by case."""
+    """Estimate the slope of the first column within strata, with cases as clusters."""
     if few := _too_few_cases(frame["cluster"].to_numpy()):
         return not_identified(few, ci_level, float(len(frame)))
     clusters = pd.factorize(frame["cluster"])[0]
@@ -375,19 +374,20 @@ def _first_slope(
     if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
         design, how = np.column_stack([columns, _stratum_dummies(codes)]), ""
     else:
-        # centring is enough, because in large studies the leverage of the intercepts is negligible
+        # Subtract the means instead of adding an intercept for each stratum. In large studies this
+        # is accurate enough, because the leverage of the intercepts is negligible.
         verdict, design = _centred_by_stratum(verdict, codes), columns
         how = ", intercepts swept out"
     fit = cr2(verdict, design, clusters, ci_level=ci_level)
     slope = fit.interval(0)
     method = f"{_METHOD}{how}, {slope.method} over {n_clusters} cases"
-    # With limits, the note is only about intercepts of strata without variation, so drop it.
+    # If there are limits, the note is only about strata without variation, so drop it.
     note = slope.note if math.isnan(slope.low) else ""
     return in_points(replace(slope, method=method, note=note))
 
 
 def _cut_to_range(interval: Interval) -> Interval:
-    """Clip limits to the range of a difference of rates, -100 to 100 percentage points."""
+    """Clip the limits of a difference between rates to -100 and 100 percentage points."""
     most = (-POINTS, POINTS)
     if math.isnan(interval.low) or (interval.low >= most[0] and interval.high <= most[1]):
         return interval
@@ -445,10 +445,10 @@ def _leniency_difference(
 
 
 def _by_condition(labelled: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
-    """Estimate the difference between two conditions from a bounded interval for each.
+    """Estimate the difference between two conditions from a bounded interval for each of them.
 
-    This is for verdicts that do not vary within strata, and for a single stratum, in which least
-    squares would depend on few cases with a failing behaviour.
+    This replaces least squares if the verdicts do not vary within strata. It also does so if there
+    is only one stratum, because least squares would then depend on a few cases that fail.
     """
     values = labelled["verdict"].to_numpy(dtype=float)
     if flat:

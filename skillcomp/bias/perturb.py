@@ -22,7 +22,7 @@ from skillcomp.stats.significance import mcnemar_midp
 
 Kind = Literal["pad", "hedge", "reorder", "confident"]
 
-# filler sentences; they have neither content nor hedges
+# filler sentences, with neither content nor hedges
 _OPENINGS = (
     "This question touches on something that comes up in a great many projects, and it rewards a "
     "calm and thorough look. Before turning to the substance, it helps to keep the wider picture "
@@ -41,7 +41,7 @@ _CLOSINGS = (
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
 
-# match labels that begin a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
+# match labels at the start of a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
 _LABELS = (
     ("bold", re.compile(r"\*\*[^*\n]{1,60}\*\*\W*\w")),
     ("colon", re.compile(r"(?:[\w'-]+ )?[\w'-]+: \w")),
@@ -49,7 +49,7 @@ _LABELS = (
 _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
 _MARK = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
-# matches openings of an item or paragraph that refer to its position or to preceding text
+# matches the start of an item or paragraph that refers to its position or to preceding text
 _BACK_REFERENCE = re.compile(
     r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
     r"step|so|thus|therefore|hence|however|but|and|also|or|yet|still|instead|otherwise|this|that|"

@@ -32,7 +32,7 @@ WHAT = "bias.position"
 TIES = ("tie", "tied", "draw", "equal", "both", "neither", "none", "c",
         "tie (bothbad)", "tie (inconsistent)")  # fmt: skip
 _PAIR_COLUMNS = ("pair", "pair_id", "comparison", "case_id", "question_id", "id")
-# names of the grader's column in the files of other tools
+# names that other tools use for the column of the grader
 _GRADER_COLUMNS = (
     *GRADER,
     *("judge", "judge_name", "judge_id", "judge_model", "model", "annotator", "rater"),
@@ -153,7 +153,8 @@ def position_intervals(
     )
     if not inconsistent.any():
         first_share = replace(first_share, note="every pair is consistent")
-    # wins - 1 = first_1 - (1 - first_2): win of an answer if shown first minus win if shown second
+    # wins - 1 = first_1 - (1 - first_2): the outcome of an answer when it is shown first (1 for a
+    # win, 0 for a loss) minus its outcome when it is shown second
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
@@ -264,7 +265,7 @@ def position_change(
 
 
 def _change_row(both: pd.DataFrame, ci_level: float) -> dict[str, Any]:
-    """Estimate the difference in consistency between one grader and the reference."""
+    """Estimate the difference in consistency between a grader and the reference grader."""
     measure = "position_consistency_change"
     common = both.dropna(subset=["consistent", "consistent_old"])
     n_dropped = len(both) - len(common)
@@ -370,7 +371,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
         )
     return pairwise.assign(
         _pair=[" against ".join(answers) for answers in sorted_names],
-        # order 1 shows the alphabetically first answer first
+        # In order 1, the answer that is first in the alphabet is shown first.
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
         _case=pairwise.groupby(CASE, dropna=False).ngroup(),
         _first=by_id.fillna(by_place),
@@ -380,7 +381,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
 def _from_other_layout(
     pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
 ) -> pd.DataFrame:
-    """Add to a frame of another layout: pair, order, case, and whether the first answer won."""
+    """Add pair, order, case, and whether the first answer won, to a frame of another layout."""
     require_known("winner_names: found", winner_names, ["answer", "position"])
     columns = [str(name) for name in pairwise.columns]
     column = pair or next((name for name in _PAIR_COLUMNS if name in columns), None)
@@ -412,7 +413,7 @@ def _from_other_layout(
 
 
 def _normalised_word(value: Any) -> str:
-    """Convert a cell to a word in lower case; 1.0 becomes "1", a missing value an empty text."""
+    """Convert a cell to text in lower case: the number 1.0 to "1", a missing value to ""."""
     if pd.isna(value):
         return ""
     if isinstance(value, float) and value.is_integer():

@@ -42,7 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-SLUG = "tidemark-reconciliation"  # models do not know this invented topic, so its skill helps
+# models do not know this invented topic, so its skill can improve their answers
+SLUG = "tidemark-reconciliation"
 _GRADER = "g2"
 _STUDY = f"""\
 # A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
@@ -82,7 +83,7 @@ def _root_options(
         bool, Option("--version", help="Print the version.", callback=_print_version)
     ] = False,
 ) -> None:
-    """Read the options that come before the name of a command."""
+    """Read the options that the user gives before the name of a command."""
 
 
 def init(folder: _Folder) -> None:
@@ -171,7 +172,8 @@ def check(
     if not evals and is_study_file(path):
         from skillcomp.live.study_file import read_study
 
-        read_study(path)  # checks the keys of the file; the lint checks skills and suites
+        # This checks the keys of the study file; the lint then checks its skills and suites.
+        read_study(path)
     frames = []
     for linted in lint_places(path, evals=evals):
         frames.append(linted.findings)
@@ -187,7 +189,7 @@ def check(
 
 
 def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
-    """Print the findings of a linted skill, suite or study by rule, then their counts."""
+    """Print the findings about a skill, suite or study, grouped by rule, then their counts."""
     severities = ("error", "warning") if with_warnings else ("error",)
     for line in findings_by_rule(linted.findings, severities):
         say(line)
@@ -234,7 +236,7 @@ def report(
 
 
 def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
-    """Return the notebooks whose number or file stem is in `names`; raise if a name is unknown."""
+    """Return the notebooks with a number or file stem in `names`; raise if a name is unknown."""
     for name in names:
         if not any(name in (path.stem, path.stem[:2]) for path in paths):
             stems = [path.stem for path in paths]
@@ -243,7 +245,7 @@ def _chosen_notebooks(paths: list[Path], names: list[str]) -> list[Path]:
 
 
 def _parse_parameters(settings: list[str]) -> dict[str, object]:
-    """Parse settings NAME=VALUE as YAML; a value that is neither scalar nor list stays text."""
+    """Parse settings NAME=VALUE as YAML; keep a value as text unless it is a scalar or a list."""
     import yaml
 
     parameters: dict[str, object] = {}
@@ -351,7 +353,7 @@ def deltas(
 
 
 def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> None:
-    """Print the main columns and notes of tables; if `as_json`, all columns as one JSON object."""
+    """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
     if as_json:
         parts = [
             f'"{name}": {table.to_json(orient="records", double_precision=15)}'
@@ -373,7 +375,7 @@ def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bo
 
 
 def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return the weight of each case by its criticality, from a text like "normal=1,critical=3"."""
+    """Return the weight of each case, given a text like "normal=1,critical=3" by criticality."""
     weights: dict[str, float] = {}
     for pair in text.split(","):
         word, _, number = (part.strip() for part in pair.partition("="))
@@ -402,7 +404,7 @@ app.add_typer(_trigger, name="trigger")
 
 def main() -> None:
     """Run the command line; print known errors without a traceback and exit with status 2."""
-    atexit.register(gc.freeze)  # saves the garbage collection at exit, which takes 0.1 s
+    atexit.register(gc.freeze)  # Skip the garbage collection at exit, which would take 0.1 s.
     try:
         app()
     except (SkillcompError, OSError, UnicodeError) as error:

@@ -200,7 +200,7 @@ def _first_set(*values: Any) -> Any:
 
 
 def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
-    """Return the argument ``batch`` of `skillcomp.run`, `grade` and `compare` from the options."""
+    """Return the argument ``batch`` of `run`, `grade` and `compare`, given the two options."""
     from skillcomp.live.batches import BatchLimits
 
     return BatchLimits(resend=True) if resend_lost else bool(batch)
@@ -212,7 +212,7 @@ def warnings_as_notes(store: RunStore, again: str = "The same command") -> Itera
     from tqdm.auto import tqdm
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        # prints the note above the progress bar instead of in its line
+        # Print the note above the progress bar, because it would otherwise break the bar's line.
         with tqdm.external_write_mode(file=sys.stderr):
             say(f"note: {message}", err=True)
 
@@ -238,7 +238,7 @@ def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) ->
     else:
         say("nothing has been asked yet")
     noted = table.dropna(subset="note")
-    # an agent has one row for each condition; the note, the same in all of them, is printed once
+    # An agent has one row per condition, all with the same note, so print the note once.
     noted = noted[noted["stage"].eq("grade") | ~noted.duplicated(["stage", "name", "note"])]
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
         head = "note" if "empty answer" in note else "under way"

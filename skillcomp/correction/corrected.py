@@ -42,13 +42,16 @@ Estimator = Literal[
 ]
 Drawn = Literal["random", "chosen"]
 
-# Fewest cases with gold for which the coverage of the prediction-powered interval was measured.
+# The smallest number of cases with gold for which the coverage of the prediction-powered interval
+# was tested.
 FEWEST_GOLD = 10
-# Words that the note of the prediction-powered estimate has if imagined errors were added.
+# this text is in the note of an estimate whose variance was increased by imagined errors
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
-DOUBTED = 0.001  # share of random draws that get a warning; low, as tables may have many rows
+# Warn if at most this share of random draws would be as extreme. It is low because a table can have
+# many rows.
+DOUBTED = 0.001
 
 
 def rate(
@@ -319,7 +322,7 @@ def _without_a_draw(
     n_gold: int,
     gold_drawn: Drawn,
 ) -> tuple[str, str] | None:
-    """Choose if gold is complete, selected or insufficient; otherwise return None."""
+    """Recommend an estimator if gold is complete, selected or insufficient, else return None."""
     without = [name for name, side in sides.items() if side.n_gold == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
@@ -341,7 +344,7 @@ def _without_a_draw(
 def _by_a_draw(
     sides: Mapping[str, Condition], intervals: Mapping[str, Interval], n_gold: int
 ) -> tuple[str, str]:
-    """Choose between ``ppi`` and ``gold_only``, which both assume that gold was drawn at random."""
+    """Recommend ``ppi`` or ``gold_only``, which both assume that gold was drawn at random."""
     lacking = {name: math.isnan(intervals[name].low) for name in ("ppi", "gold_only")}
     equal = all(side.equal_chances for side in sides.values())
     if lacking["ppi"] and (lacking["gold_only"] or not equal):

@@ -50,14 +50,14 @@ class Tables:
     (how the gold label was settled; NA if there is none).
 
     ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
-    passed and share_passed are by the grader, gold_passed and gold_share by gold. verdict and gold
-    are the two of these four that ``value`` selects. seen is the grader's value on the checks with
-    gold.
+    passed and share_passed come from the grader, gold_passed and gold_share from gold. ``value``
+    selects one from each pair: these two are also the columns verdict and gold. seen is the
+    grader's value on only those checks that have gold.
 
     ``cases`` has one row per ``by``, case and condition. verdict, gold and seen are means over
-    attempts. size is the number of attempts. The other counts are those of attempts with a verdict
-    (n), with gold (n_gold), with gold on all their checks (n_whole), with gold on so few checks
-    that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
+    attempts. size is the number of attempts. The other counts are numbers of attempts: with a
+    verdict (n), with gold (n_gold), with gold on all their checks (n_whole), with gold on so few
+    checks that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
     ``strays`` is a note on gold labels that match no verdict.
@@ -140,8 +140,8 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])
-    # Gold must cover all checks. Gold on some of them can show that an attempt fails but never that
-    # it passes, so that counting such attempts would select by outcome.
+    # An attempt has gold only if all its checks do. Gold on some of its checks can show that the
+    # attempt fails but never that it passes, so counting such attempts would favour failures.
     whole = frame["_gold"].eq(frame["n_checks"])
     frame["gold_passed"] = frame["_gold_met"].eq(frame["_gold"]).astype("float64").where(whole)
     if value == "share_passed":
@@ -176,8 +176,9 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
     ).reset_index()
-    # A case has gold if any of its repeats is drawn. Its chance is thus that of a repeat times the
-    # number of repeats per repeat with gold.
+    # A case has gold if at least one of its repeats is drawn for gold. The probability of this is
+    # the probability for one repeat, times the number of repeats, divided by the number of repeats
+    # with gold.
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(
@@ -187,10 +188,9 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     )
 
 
-# The estimators
-
 ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi")
-_NO_BETTER_THAN = 1e-12  # up to this Youden's J, a grader is no better than chance
+# If Youden's J is not above this value, the grader is no better than chance.
+_NO_BETTER_THAN = 1e-12
 NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
@@ -330,7 +330,7 @@ def _bounded_by_source(
     notes: Sequence[str],
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Estimate a bounded mean per source; return one dict for each pair of verdict and gold."""
+    """Estimate a bounded mean from each source; return a dict for each pair of verdict and gold."""
     decided = [(table[table[source].notna()], source) for table, source in sources]
     samples = [(table[source], table["cluster"], None) for table, source in decided]
     intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
@@ -394,13 +394,13 @@ def _divided_by_youden(
     bounds: tuple[float, float],
     n: float,
 ) -> Interval:
-    """Compute the interval of a corrected estimate, which is the naive one divided by Youden's J.
+    """Compute the interval of a corrected estimate: the naive estimate divided by Youden's J.
 
-    The distance from the estimate to a limit has two parts, combined as the root of their summed
-    squares. One is the distance of the naive estimate to its limit, divided by J. The other comes
-    from the uncertainty of the error rates. ``moved`` holds the absolute derivatives of the
-    estimate with respect to sensitivity and specificity, times J. For the variance of these two
-    rates, both are shrunk as in Lang and Reiczigel, so that neither is treated as certain.
+    The distance from the estimate to a limit is the root of a sum of two squares. The first is the
+    distance from the naive estimate to its limit, divided by J. The second comes from the
+    uncertainty of the error rates; ``moved`` holds the absolute derivatives of the estimate with
+    respect to sensitivity and specificity, times J. The variances of the two rates are computed
+    after shrinking the rates as in Lang and Reiczigel, so that neither counts as certain.
     """
     j, variance = errors.j, 0.0
     for error_rate, by in zip((errors.sensitivity, errors.specificity), moved, strict=True):
@@ -423,8 +423,9 @@ def pooled_rate(naive: Interval, side: Condition, pooled: Errors, ci_level: floa
 
 
 def _effective_labels(rate: Interval) -> float:
-    """Compute the effective number of labels of a rate: at least one per case, at most all."""
-    # Without spread, the dependence within cases is unknown: assume that each case is one label.
+    """Return the effective number of labels of a rate: at least one per case, at most all."""
+    # If the rate is 0 or 1, the dependence within cases is unknown, so count each case as one
+    # label.
     least, spread = min(rate.n_clusters, rate.n), rate.estimate * (1.0 - rate.estimate)
     effective = spread / rate.se**2 if spread > 0 and rate.se > 0 else least
     return min(max(effective, least), rate.n)
@@ -434,7 +435,7 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     """Compute the difference of two corrected rates, first - second; NaN if one has no limits."""
     difference = first.minus(second)
     if math.isnan(difference.low):
-        # keep only the note of the rate without limits, because the other note would mislead
+        # If a rate has no limits, only its note explains why, so drop the note of the difference.
         whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
         reason = "; ".join(dict.fromkeys(filter(None, whys)))
         return undefined(label, reason, ci_level=first.ci_level, n=0.0)

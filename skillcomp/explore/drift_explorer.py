@@ -101,7 +101,7 @@ class DriftExplorer(ui.Explorer):
         super().__init__("Drift")
 
     def _update_flips(self) -> None:
-        """Compute the drift between the two chosen graders, and filter their flips."""
+        """Compute the drift between the two chosen graders, and apply the filters to its flips."""
         pair = self.choices["reference"].value, self.choices["grader"].value
         if pair not in self._results:
             part = self._verdicts[self._names.isin(pair)]
@@ -192,7 +192,7 @@ class DriftExplorer(ui.Explorer):
 
 
 def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return, for each gold label, a picture of old by new verdicts with clickable flips."""
+    """Return for each gold label a clickable picture of the counts of old by new verdicts."""
     matrices = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
         name = "none" if ui.absent(label) else str(label)

@@ -32,11 +32,12 @@ _DPI = 160  # makes pictures sharp on screens with two device pixels per CSS pix
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
-MOST = 100_000  # maximum characters shown of a text; a longer text would stall the browser
+# maximum number of characters of a text that are shown; a longer text would stall the browser
+MOST = 100_000
 _MOST_MARKS = 500
-_LONGEST_QUOTE = 10_000  # characters; longer quotes are not marked
+_LONGEST_QUOTE = 10_000  # characters; a longer quote is not marked in the answer
 _MARKS = {"'": "['‘’]", '"': '["“”]'}
-# replacements for invisible characters and for those that change the text direction
+# visible replacements of invisible characters and of those that change the direction of text
 _HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
 _HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
 _HIDDEN |= {
@@ -50,7 +51,7 @@ Piece = tuple[str, bool, bool]
 
 @dataclass
 class Control:
-    """A dropdown or slider that chooses one of several values."""
+    """A dropdown or slider with which the user chooses one of several values."""
 
     label: str
     values: list[Any]
@@ -144,9 +145,9 @@ class Explorer(anywidget.AnyWidget):
     view = traitlets.Unicode().tag(sync=True)
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
-    place = traitlets.Unicode().tag(sync=True)  # if it changes, the view scrolls to its top
-    token = traitlets.Unicode().tag(sync=True)  # the browser returns it with a label
-    tick = traitlets.Int(0).tag(sync=True)  # counts redraws
+    place = traitlets.Unicode().tag(sync=True)  # the view scrolls to its top when this changes
+    token = traitlets.Unicode().tag(sync=True)  # the browser sends this back with a label
+    tick = traitlets.Int(0).tag(sync=True)  # the number of redraws
 
     choices: dict[str, Control]
 
@@ -156,25 +157,25 @@ class Explorer(anywidget.AnyWidget):
         self._after_redraw: Any = None
         self._refresh_view()
 
-    # Methods that each explorer overrides
+    # Methods that subclasses override
 
     def _render_view(self, *, live: bool) -> Markup:
         """Return the view; unless `live`, leave out pictures, buttons and clickable rows."""
         raise NotImplementedError
 
     def _widget_state(self) -> dict[str, Any]:
-        """Return the values of traits other than the view, such as controls, shortcuts, status."""
+        """Return the values of the traits other than the view, such as controls and status."""
         raise NotImplementedError
 
     def _choice_states(self) -> list[dict[str, Any]]:
         return [control.browser_state(name) for name, control in self.choices.items()]
 
     def _command_handlers(self) -> Mapping[str, Any]:
-        """Return the functions that run the commands, by command; each takes one value."""
+        """Return a function for each command; it takes the value sent with the command."""
         return {}
 
     def _control_changed(self, name: str) -> None:
-        """Update what depends on the control `name` after a change of its value."""
+        """React to a new value of the control `name`."""
 
     # Commands
 
@@ -229,7 +230,8 @@ class Explorer(anywidget.AnyWidget):
         try:
             self._run_command(command, value)
         except (SkillcompError, OSError) as cause:
-            # show it in the status: an exception in a callback would reach only the kernel's log
+            # Show the problem in the status line, because an exception in a callback would reach
+            # only the log of the kernel.
             problem = str(cause)
         self._refresh_view(problem)
         if self._after_redraw is not None:
@@ -252,7 +254,7 @@ class Explorer(anywidget.AnyWidget):
             self._control_changed(name)
 
     def _field_edited(self, name: str, value: Any) -> None:
-        """Store the text that was typed into the text field `name`."""
+        """Store the text that the user typed into the field `name`."""
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; ignore a malformed one or a label for an earlier item."""
@@ -291,7 +293,7 @@ class Explorer(anywidget.AnyWidget):
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as a PNG for the browser, with the position of its axes and data in the picture.
+    """A figure as a PNG for the browser, and where its axes and data are within it.
 
     Attributes
     ----------
@@ -340,7 +342,7 @@ def picture(ax: Axes) -> Picture:
     return Picture(src, wide, box, data, sides)
 
 
-# Model output as HTML: templates escape it, invisible characters are replaced, spans are marked
+# Convert model output to HTML: escape it, replace invisible characters, mark spans
 
 
 def visible(value: Any) -> Any:

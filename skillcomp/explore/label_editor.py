@@ -19,14 +19,16 @@ from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.table import table
 
 _STATES = ("to label", "labelled")
-# the description of a negative check already says "does not", so its hint says what passes
+# A negative check is described by "does not ...", so its hint says when the check passes.
 _HINTS = {
     "positive": "passes only if the answer states or does this",
     "negative": "passes only if the unwanted thing is nowhere in the answer",
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
-_EVERY = 10  # labels between updates of the agreement: an update per label would reveal verdicts
+# number of labels between updates of the agreement; updating after each label would reveal the
+# verdict
+_EVERY = 10
 
 
 class LabelEditor(ui.Explorer):
@@ -134,10 +136,14 @@ class LabelEditor(ui.Explorer):
         self._show_item(self._next_open(self._at + 1))
         n = self.n_labelled
         if n % _EVERY == 0 or n == len(self._names):
-            self._after_redraw = self._update_agreement  # run it after the next check is shown
+            self._after_redraw = self._update_agreement  # first show the next check
 
     def _update_agreement(self) -> None:
-        """Estimate the agreement of graders and labels; add labels in tens until all are given."""
+        """Estimate the agreement of graders with labels.
+
+        Until all labels are given, their number is a multiple of ten, so that one label does not
+        reveal a verdict.
+        """
         items = set(self._names)
         labels = [label for name, label in self._labels.items() if name in items]
         if len(labels) < len(self._names):
@@ -178,7 +184,7 @@ class LabelEditor(ui.Explorer):
             "shortcuts": ui.STEPS | keys | {"c": ("focus", "note"), "/": ("focus", "skill")},
             "status": status,
             "place": place,
-            "token": place,  # a position, which reveals neither condition nor attempt
+            "token": place,  # only a position, because an id would reveal the condition and attempt
         }
 
     def _render_view(self, *, live: bool) -> Markup:
@@ -225,7 +231,7 @@ def label_editor(
 
 def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabel]:
     """Return a labeller's latest stored label for each attempt and check."""
-    # before the first label, the store may have no tables to read
+    # a store has no tables before the first label
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")

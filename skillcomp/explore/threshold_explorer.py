@@ -29,7 +29,7 @@ from skillcomp.table import Table, table
 
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
-_FIRST = 6  # n at the start: the length used by the source report
+_FIRST = 6  # the value of n at the start, as in the comprehension report
 _LONG = 80  # maximum characters shown of the longest run
 _MOST = 200  # maximum number of texts that a list shows
 

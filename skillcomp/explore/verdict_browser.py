@@ -23,8 +23,9 @@ from skillcomp.style import CONDITION_LOOKS
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
-_NARROWED = ("case_id", "check_id")  # these offer only values that pass earlier filters
-# these filters select among the verdicts on one check, which are then highlighted
+# these filters offer only the values that occur in verdicts kept by the filters before them
+_NARROWED = ("case_id", "check_id")
+# these filters refer to single verdicts, so the verdicts that pass them are highlighted
 _OF_VERDICTS = {"condition", "grader", "passed", "gold"}
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
@@ -121,13 +122,13 @@ class Answers:
             about, kind = self._descriptions.get((skill, case, name), (None, None))
             check: Any = {"text": ui.text(about) or name, "kind": ui.text(kind)}
             for attempt in attempts:
-                # each row has a cell for each grader, and one for the gold labels
+                # one cell for each grader, and one for the gold labels
                 mine = [r for r in verdicts if (r["id"], r["check"]) == (attempt["id"], name)]
                 cells = [[_verdict_cell(r, lit) for r in mine if r["grader"] == g] for g in columns]
                 if self._labels:
                     cells.append(self._gold_cells(attempt["id"], name))
                 rows.append({"check": check, "answer": attempt["name"], "cells": cells})
-                check = None  # only the first row of a check names the check
+                check = None  # name the check only in the first of its rows
         several = len(checks) > 1
         answers = [self._answer_panel(a, verdicts, skill, case, several, lit) for a in attempts]
         pieces = [piece for attempt in answers for piece in attempt["pieces"]]
@@ -229,7 +230,7 @@ def _row_keys(frame: pd.DataFrame, names: Sequence[str]) -> list[Item]:
 
 
 def _positions_by_key(frame: pd.DataFrame, names: Sequence[str]) -> dict[Item, list[int]]:
-    """Map each key to the positions of its rows in `frame`, in order."""
+    """Map each key (the values in the columns `names`) to the positions of its rows."""
     positions: dict[Item, list[int]] = {}
     for at, key in enumerate(_row_keys(frame, names)):
         positions.setdefault(key, []).append(at)
@@ -241,7 +242,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _verdict_word(passed: Any, status: Any) -> dict[str, Any]:
-    """Return the word and look of a verdict; if the grader failed, the word is "no verdict"."""
+    """Return the word and look of a verdict; the word is "no verdict" if the grader failed."""
     if ui.absent(passed):
         has_reason = not ui.absent(status) and status not in ("ok", "none")
         return {"word": f"no verdict ({status})" if has_reason else "– none", "look": "none"}
@@ -401,7 +402,7 @@ class VerdictBrowser(ui.Explorer):
                 keep &= np.asarray(values == control.value, dtype=bool)
         self._selected = np.flatnonzero(keep)
         self._items, self._firsts = np.unique(self._item[self._selected], return_index=True)
-        # stay at the check in view if it still passes the filters
+        # keep the current check in view if it still passes the filters
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0
 
@@ -441,7 +442,7 @@ class VerdictBrowser(ui.Explorer):
 
 
 def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:
-    """Return, for each filter, the values that it is compared with, one per verdict."""
+    """Return the column that each filter tests, as an array with one value per verdict."""
     passed = table["passed"].map({True: _PASSED, False: _FAILED}).fillna(_NONE)
     keys = ["skill", "case_id", "condition", "check_id"]
     columns: dict[str, Any] = {name: table[name] for name in keys}

@@ -75,7 +75,8 @@ def clusters_of(
     place = np.concatenate([skill, skill[has_twin]]) * max(len(distinct_ids), 1) + case
     places, node = np.unique(place, return_inverse=True)
     edges, n_nodes = [(node[: len(rows)][has_twin], node[len(rows) :])], len(places)
-    for name in names:  # each task, or value of the column, is a node of its own
+    # each distinct value of the column (for example, each task) is a node of its own
+    for name in names:
         value = pd.factorize(rows[name])[0]
         linked = value >= 0
         edges.append((node[: len(rows)][linked], n_nodes + value[linked]))
@@ -171,7 +172,6 @@ def case_table(outcomes: pd.DataFrame, *, by: By = ()) -> pd.DataFrame:
 
 
 def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
-    """Count the repeats that each row lacks but other cases of its skill and condition have."""
     group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
     number, numbers = pd.factorize(repeat)
     numbered, k = number >= 0, max(len(numbers), 1)
@@ -378,8 +378,8 @@ def claim(
 
     The clusters are the skills if ``cluster`` is ``"skill"`` and there are at least five of them,
     otherwise the clusters of cases. With ``"skill"`` and a single skill the note is ``ONE_SKILL``:
-    no claim is possible. With ``delta`` the note warns if the skills are so few that hardly any
-    delta can exclude 0.
+    no claim is possible. With ``delta`` the note warns if there are so few skills that the interval
+    of a delta can hardly ever exclude 0.
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     n_skills = len(pd.unique(skills))

@@ -85,7 +85,7 @@ class TableReader:
             raise FrameError(problem_list(WHAT, self.problems), self.problems)
 
     def column_label(self, role: str) -> str:
-        """Return the name of a column and its argument, for messages."""
+        """Return a label of a column for messages: its name and the argument that names it."""
         return f"column '{self.names.get(role, role)}' ({role.partition(' ')[0]}=)"
 
     def add_problem(self, role: str, problem: str) -> None:

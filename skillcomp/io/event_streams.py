@@ -27,13 +27,13 @@ _STOPPED: dict[str, AttemptStatus] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     "pause_turn": "paused",
-    # the following are limits of the program, not of the model
+    # these are limits of the program, not of the model
     "error_max_turns": "truncated",
     "error_max_budget_usd": "truncated",
 }
-# Claude Code writes this instead of an answer that exceeded the limit.
+# Claude Code writes this text instead of an answer that is too long.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
-_BEYOND = 2**63  # the first integer that a column of 64 bits cannot hold
+_BEYOND = 2**63  # the smallest integer that an int64 column cannot hold
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _kind_of_output(output: str) -> Kind:
 
 
 def _parse_events(output: str) -> Iterator[Event]:
-    # not splitlines: it also splits at other characters, which an event may contain
+    # str.splitlines also splits at characters that may occur inside an event
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
@@ -238,7 +238,7 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _count_or_nan(value: Any) -> float:
-    """Return a count; a missing one is 0, and a malformed one is NaN, so that sums become NaN."""
+    """Return a count: 0 if it is missing; NaN if it is malformed, so that sums become NaN."""
     count = 0 if value is None else whole_number(value)
     return math.nan if count is None else count
 
@@ -247,7 +247,7 @@ def _whole_counts(**counts: float) -> dict[str, Any]:
     return {name: whole_number(value) for name, value in counts.items()}
 
 
-# Events of claude -p
+# Events of `claude -p`
 
 
 def _claude_trace(events: list[Event]) -> Trace:
@@ -278,10 +278,10 @@ def _claude_trace(events: list[Event]) -> Trace:
 
 def _claude_outcome(result: Event) -> dict[str, Any]:
     text, stop = result.get("result"), _text_or_none(result.get("stop_reason"))
-    # a wrapper script may omit the subtype
+    # a wrapper script around the program may omit the subtype
     subtype = str(result.get("subtype", "success" if isinstance(text, str) else None))
     out: dict[str, Any] = {"stop_reason": stop or subtype}
-    # "success" means that the program ended normally; is_error reports an API failure
+    # "success" only means that the program ended normally; is_error shows an error of the API
     if result.get("is_error") or subtype != "success":
         errors = result.get("errors")
         messages = [str(e) for e in errors] if isinstance(errors, list) else []
@@ -303,7 +303,7 @@ def _claude_outcome(result: Event) -> dict[str, Any]:
 
 
 def _claude_usage(result: Event) -> dict[str, Any]:
-    """Return tokens and cost in dollars over all models, including the models of subagents."""
+    """Return tokens and dollars summed over all models, including those of subagents."""
     models = {key: _as_mapping(used) for key, used in _as_mapping(result.get("modelUsage")).items()}
     out = _claude_cost(result.get("total_cost_usd"))
     if any(used.get("costBasis") == "unknown" for used in models.values()):
@@ -324,10 +324,11 @@ def _claude_cost(cost: Any) -> dict[str, Any]:
     return {"cost_usd": float(cost)}
 
 
-# keys of token counts: uncached input, input read from the cache, input written to it, output
+# keys of the counts of tokens: uncached input, input read from cache, input written to cache,
+# output
 _USAGE = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-# in events of codex, the first key counts the whole input, including cached tokens
+# in events of codex, the first key includes the cached tokens
 _OF_CODEX = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 
 
@@ -344,7 +345,7 @@ def _token_counts(used: Event, names: Sequence[str] = _USAGE) -> dict[str, Any]:
 
 
 def _usage_of_messages(events: list[Event]) -> dict[str, Any]:
-    """Sum the tokens of a run without a result, each message once even if it has several lines."""
+    """Sum the tokens of the messages of a run without a result event; count each message once."""
     messages = [_as_mapping(e.get("message")) for e in events if e.get("type") == "assistant"]
     spent = {str(m.get("id")): _token_counts(_as_mapping(m.get("usage"))) for m in messages}
     return _summed_counts([used for used in spent.values() if used])
@@ -371,8 +372,9 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # index of the step of each tool call, by id of the call
-    spent: dict[str, tuple[int, dict[str, Any]]] = {}  # by message id: index of first step, usage
+    at: dict[str, int] = {}  # maps the id of a tool call to the index of its step
+    # maps the id of a message to the index of its first step and its usage
+    spent: dict[str, tuple[int, dict[str, Any]]] = {}
     turn = 1
     for event in events:
         kind, below = event.get("type"), event.get("parent_tool_use_id") is not None
@@ -385,7 +387,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
                 steps.append(_claude_block(block, turn, below, denied))
             if usage := _token_counts(_as_mapping(message.get("usage"))):
                 name = str(message.get("id"))
-                # the lines of a message repeat its usage; the last line counts
+                # every line of a message repeats its usage, so keep that of the last line
                 spent[name] = (spent[name][0] if name in spent else first, usage)
         elif kind == "user":
             for block in _as_mappings(message.get("content")):
@@ -397,7 +399,7 @@ def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, .
             turn += 1
             if not spent:
                 spent["result"] = (len(steps) - 1, _token_counts(_as_mapping(event.get("usage"))))
-        elif kind != "stream_event":  # skip fragments: the whole message follows
+        elif kind != "stream_event":  # fragments are skipped because the whole message follows
             steps.append(_claude_other(event, turn))
     for where, used in spent.values():
         steps[where] = replace(steps[where], **_step_tokens(used))
@@ -453,7 +455,7 @@ def _step_counts(steps: Sequence[Step]) -> dict[str, Any]:
     return {"steps": tuple(steps), "n_commands": len(ran), "n_retries": retries}
 
 
-# Events of codex exec
+# Events of `codex exec`
 
 
 def _codex_trace(events: list[Event]) -> Trace:
@@ -467,7 +469,7 @@ def _codex_trace(events: list[Event]) -> Trace:
     started = next((e for e in events if e.get("type") == "thread.started"), {})
     return Trace(
         kind="codex",
-        # a completed turn without a message is an empty answer, not an error
+        # a turn that completed without a message is an empty answer and not an error
         answer=answers[-1] if answers else None if error else "",
         status="error" if error else "ok",
         error=error,
@@ -494,7 +496,8 @@ _ITEMS = {
 
 def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # index of each unfinished item, by id; a later turn may reuse the id
+    # maps the id of an unfinished item to the index of its step; a later turn may reuse the id
+    at: dict[str, int] = {}
     turn = 0
     for event in events:
         kind, item = str(event.get("type")), _as_mapping(event.get("item"))
@@ -544,7 +547,7 @@ def _codex_item(item: Event, turn: int) -> Step:
 
 
 def _codex_error(events: list[Event]) -> str:
-    # an "error" event may be transient (a reconnection), so it does not count in a completed turn
+    # An "error" event may be temporary (a reconnection), so ignore it if the turn was completed.
     ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
     messages = [_as_mapping(e.get("error")).get("message") or e.get("message") for e in ended]
     last = next(filter(None, reversed(messages)), "the event stream ends without a completed turn")

@@ -18,8 +18,9 @@ from skillcomp.errors import SkillcompError, StoreError, literal
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 MAX_YAML = 1 << 20  # maximum bytes of a YAML file; a study or a suite takes a few pages
-MAX_FILES, MAX_TREE = 1000, 50_000_000  # limits of a skill's folder and of a suite
-INPUTS = "inputs"  # a store's folder for the input files of its suites
+# limits on the number of files and of bytes in the folder of a skill or suite
+MAX_FILES, MAX_TREE = 1000, 50_000_000
+INPUTS = "inputs"  # folder of a store for the input files of its suites
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -204,13 +205,14 @@ def read_yaml(
 
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
-    """Raise if a key is repeated, or if the text is too long once its aliases are expanded."""
-    sizes: dict[int, float] = {}  # by node id: number of characters with aliases expanded
+    """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
+    # maps the id of a node to its number of characters with all aliases expanded
+    sizes: dict[int, float] = {}
 
     def size(part: yaml.Node) -> float:
         if id(part) in sizes:
             return sizes[id(part)]
-        sizes[id(part)] = math.inf  # until known: a node may contain itself
+        sizes[id(part)] = math.inf  # a node may contain itself and then counts as infinite
         total = 1.0
         if isinstance(part, yaml.MappingNode):
             _require_unique_keys(part, path, error)
@@ -245,7 +247,7 @@ def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
             if not pairs:
                 break
             key, value = pairs[-1]
-            # go on inside a mapping or list; for any other value, take the line of its key
+            # follow the path into a mapping or list; a scalar has the line of its key
             node = value if isinstance(value, yaml.CollectionNode) else key
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
             node = node.value[part]

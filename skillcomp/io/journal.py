@@ -21,10 +21,11 @@ from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_jso
 MANIFEST = "manifest.json"
 _FORMAT, _VERSION = "skillcomp-store", 1
 _REPAIR = {"table", "line", "n_bytes", "at"}
-_MAX_MANIFEST = 1 << 26  # maximum bytes; a manifest has a few lines for each skill and suite
+# maximum size in bytes; a manifest has a few lines for each skill and suite
+_MAX_MANIFEST = 1 << 26
 LOCK = ".writer.lock"
 WHO = ".writer.json"
-PATIENCE = 0.5  # seconds to wait for the lock; a reader that repairs a torn line holds it for less
+PATIENCE = 0.5  # seconds to wait for the lock; a reader that repairs a torn line needs less time
 _CHUNK = 1 << 16
 
 
@@ -102,9 +103,10 @@ def mend(root: Path, table: str) -> None:
     size, torn = whole_size(file)
     if torn:
         with file.open("rb") as stream:
-            line = sum(1 for _ in stream)  # the torn line is the last
+            line = sum(1 for _ in stream)  # the torn line is the last one
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
-        # in this order, a crash in between can record the repair twice but cannot lose the line
+        # If the process crashes between these two steps, the repair can be recorded twice but the
+        # line is never lost.
         append(file.with_suffix(".torn"), [torn], sync=True)
         write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
         with file.open("r+b") as stream:

@@ -35,7 +35,7 @@ RECORDS: Mapping[str, type[Record]] = {
     "pairwise": PairwiseJudgement,
     "passages": Passage,
 }
-_BLOCK = 1 << 22  # bytes; fastest in a benchmark. No line may be longer than a block.
+_BLOCK = 1 << 22  # bytes; the fastest size in a benchmark. A line must fit into one block.
 _LONG_BLOCK = 1 << 29  # bytes; for files with a line that is longer than _BLOCK
 _NEWLINE = 10
 _WRITE = orjson.OPT_UTC_Z | orjson.OPT_NAIVE_UTC | orjson.OPT_SERIALIZE_NUMPY
@@ -47,7 +47,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
     bool: pa.bool_(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
-# by column type: the Python type of a JSON value, and the name of that type in messages
+# for each column type: the Python type of a value in JSON, and the name of that type in messages
 _JSON: Mapping[pa.DataType, tuple[Any, str]] = {
     _TEXTS: (list, "a list of texts"),
     pa.string(): (str, "text"),
@@ -149,21 +149,21 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
         if "straddling" not in str(cause) or block == _LONG_BLOCK:
             raise
         return _parse_arrow(buffer, name, unknown, _LONG_BLOCK)
-    table.validate(full=True)  # Arrow's reader does not check that text is UTF-8
+    table.validate(full=True)  # Arrow's reader does not check that text is valid UTF-8
     if table.num_rows != _n_lines(buffer):
         raise pa.ArrowInvalid("rows and lines differ in number")
     return table
 
 
 def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
-    """Return whether a line may be a bare null, which crashes Arrow's reader.
+    """Return whether a line may be the bare word null, which crashes Arrow's reader.
 
-    A null inside a text can give a false alarm. `_check_lines` then finds no error.
+    A null inside a text can be taken for one; the slower `_check_lines` then finds no error.
     """
     data = memoryview(buffer)
     for match in _NULL.finditer(data):
         before = data[max(match.start() - 64, 0) : match.start()].tobytes().rstrip()
-        if not before or before[-1:] in (b"}", b"\xbf"):  # \xbf ends a byte-order mark
+        if not before or before[-1:] in (b"}", b"\xbf"):  # the byte \xbf ends a byte-order mark
             return True
     return False
 
@@ -176,7 +176,7 @@ def _n_lines(buffer: pa.Buffer) -> int:
 
 
 def _read_sound_lines(buffer: pa.Buffer, path: Path, name: str, cause: Exception) -> pa.Table:
-    """Read again a file that Arrow rejected; this time leave out blank lines and unknown keys."""
+    """Read a file that Arrow rejected, without its blank lines and unknown keys."""
     lines = [line for line in buffer.to_pybytes().split(b"\n") if line.strip()]
     if not lines:
         return schema(name).empty_table() if name in RECORDS else pa.table({})
@@ -203,7 +203,7 @@ def _meets_contract(table: pa.Table, name: str) -> bool:
         if field.is_required() and (column.null_count or _any_empty(column)):
             return False
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
-            return False  # Arrow reads a bare NaN, which is not JSON
+            return False  # Arrow also reads a bare NaN, which JSON does not allow
         words = _allowed_words(field.annotation)
         if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
             return False
@@ -222,7 +222,7 @@ def _allowed_words(annotation: Any) -> tuple[str, ...]:
 
 
 def _check_lines(buffer: pa.Buffer, path: Path, name: str) -> Counter[str]:
-    """Raise an error at the first invalid line; if all are valid, count the unknown keys."""
+    """Raise an error at the first invalid line; if all lines are valid, count the unknown keys."""
     extras: Counter[str] = Counter()
     for number, line in enumerate(buffer.to_pybytes().split(b"\n"), start=1):
         if not line.strip():
@@ -299,7 +299,7 @@ def as_line(record: BaseModel | Mapping[str, Any], name: str, index: int) -> byt
 
 
 def _checked_number(value: Any, key: str) -> Any:
-    """Return ``value`` unchanged; raise if JSON or a 64-bit column would change the number."""
+    """Return ``value``; raise if JSON or a 64-bit column would change the number."""
     if isinstance(value, float) and math.isinf(value):
         raise ValueError(f"'{key}' is infinite")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

@@ -6,10 +6,12 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_LONGEST = 20_000  # characters; parsing time grows quadratically, so skip longer commands
-_TIMES, _LONGEST_LOOP = 3, 4  # a loop is up to 4 commands that are run 3 times in a row
+# characters; the parsing time grows quadratically, so longer commands are not parsed
+_LONGEST = 20_000
+# a loop is a sequence of up to 4 commands that is run 3 times in a row
+_TIMES, _LONGEST_LOOP = 3, 4
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
-# programs that never write, except with the options in _WRITING
+# programs that never write, unless they are run with an option in _WRITING
 _READERS = {
     *("basename", "cat", "cd", "cut", "date", "df", "diff", "dirname", "du", "echo", "env"),
     *("false", "file", "find", "grep", "egrep", "fgrep", "head", "hostname", "id", "jq"),
@@ -35,7 +37,7 @@ _GIT = {
 _GIT_WRITING = re.compile(r"-o$|--output|--ext-diff|--textconv")
 _BETWEEN = re.compile(r"^(\|\|?|&&?|;)+$")
 _SKILL_FILE = re.compile(r"skills/[^/\s'\"]+/SKILL\.md")
-# programs that take a file name but do not print the contents
+# programs that take a file name as an argument but do not print the file
 _NAMING = {
     *("[", "basename", "chmod", "cp", "dirname", "du", "echo", "file", "find", "ln", "ls"),
     *("md5sum", "mkdir", "mv", "readlink", "realpath", "rm", "sha256sum", "stat", "test"),

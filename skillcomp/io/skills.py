@@ -29,11 +29,12 @@ from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model holds
-MAX_FRONT = 1 << 17  # maximum characters of front matter; YAML takes seconds to read a MiB
-MAX_NODES = 20_000  # maximum number of values in the front matter once its aliases are expanded
+# maximum number of characters of front matter; parsing 1 MiB of YAML takes seconds
+MAX_FRONT = 1 << 17
+MAX_NODES = 20_000  # maximum number of values in the front matter after aliases are expanded
 FILE_NAME = "SKILL.md"
 
-# the library's own pattern also swallows blank lines after a fence, which would shift line numbers
+# The default pattern also removes blank lines after a fence, so line numbers would be wrong.
 _FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
@@ -192,7 +193,7 @@ def skill_of(text: str, slug: str, file: Path) -> Skill:
 
 
 def _split_front_matter(text: str, problems: list[str]) -> tuple[str, str]:
-    """Split a text into the YAML between the front matter's fences and the body below them."""
+    """Split a text into the YAML front matter and the body below it."""
     if not _FRONT.detect(text):
         problems.append("line 1: no front matter; expected a first line '---'.")
         return "", text
@@ -218,8 +219,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
         why = f"a character that YAML does not allow ({cause.reason})"
         raise SkillError(f"{file}, line {line}: the front matter holds {why}.") from cause
     except yaml.MarkedYAMLError as cause:
-        # the parsed text begins with the line feed that ends line 1 of the file, so YAML's line
-        # numbers, which start at 0, fit the file; + 1 makes them start at 1
+        # YAML counts lines from 0, but the parsed text begins with the line feed after line 1 of
+        # the file. Its numbers are therefore one less than those of an editor.
         mark = cause.problem_mark or cause.context_mark
         line = mark.line + 1 if mark else 1
         why = " ".join(part for part in (cause.context, cause.problem) if part)
@@ -236,9 +237,10 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
 
 
 def _guard_size(root: yaml.Node | None) -> None:
-    """Raise ValueError before loading if aliases and merge keys expand into too many values.
+    """Raise ValueError if the front matter has too many values once aliases are expanded.
 
-    Every use of an alias is counted. A lone surrogate also raises ValueError.
+    This check comes before loading, counts every use of an alias and merge key, and also rejects
+    lone surrogates.
     """
     count, waiting = 0, [root]
     while waiting:
@@ -293,7 +295,7 @@ def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
 
 
 def _take_concept(metadata: dict[str, Any], problems: list[str]) -> dict[str, str]:
-    """Move the concept fields out of `metadata`; other keys of the concept block stay there."""
+    """Remove the concept fields from `metadata` and return them; other keys stay there."""
     block, names = metadata.pop("concept", None), ", ".join(CONCEPT_FIELDS)
     if block is None:
         block = _flat_concept(metadata)
@@ -324,10 +326,11 @@ _FLAT = {**{name: name for name in CONCEPT_FIELDS}, "concept_boundary": "boundar
 
 
 def _flat_concept(metadata: dict[str, Any]) -> dict[str, Any] | None:
-    """Take concept fields outside a concept block, at the top level or under ``metadata``.
+    """Return concept fields outside a concept block: at the top level or under ``metadata``.
 
-    ``purpose`` or ``definition`` alone can belong to another schema, so a field that only concepts
-    have must be present. ``concept_boundary`` is the later name of ``boundary``.
+    They count only if a field that no other schema uses is present, because ``purpose`` and
+    ``definition`` also occur in other schemas. ``concept_boundary`` is a later name of
+    ``boundary``.
     """
     nested = metadata.get("metadata")
     for place in (metadata, nested if isinstance(nested, dict) else {}):
@@ -342,9 +345,6 @@ def _kind_in_words(value: Any) -> str:
         return "nothing"
     names = {str: "text", dict: "a block", list: "a list", bool: "a truth value"}
     return names.get(type(value), f"a value of type {type(value).__name__}")
-
-
-# The other files of a skill
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -91,15 +91,15 @@ class RunStore:
         if is_file:
             raise StoreError(f"{self.path} is a file; a store is a folder.")
         self._mutex = threading.RLock()
-        self._n_writers = 0  # number of open writer blocks in all threads of this process
+        self._n_writers = 0  # number of `writer` blocks that are open in any thread of this process
         self._lock_stack = ExitStack()
         self._sync = True
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
-        # size, modification time in ns and sha256 of each file
+        # for each file: size in bytes, modification time in ns, and sha256
         self._hashes: dict[Path, tuple[int, int, str]] = {}
-        journal.read_manifest(self.path)  # raises if it is broken or of a newer format
+        journal.read_manifest(self.path)  # raises if the manifest is broken or has a newer format
         for table in self.tables:
             self._settled_size(table)
 
@@ -243,7 +243,7 @@ class RunStore:
         files = [file for pattern in patterns for file in self.path.glob(pattern)]
         for place, file in sorted((f.relative_to(self.path).as_posix(), f) for f in files):
             state = file.stat()
-            # hash a file again only if it has changed
+            # hash a file again only if its size or modification time has changed
             if hashes.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
                 with file.open("rb") as stream:
                     hashed = file_digest(stream, "sha256").hexdigest()
@@ -372,7 +372,7 @@ class RunStore:
         self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", file.read_bytes(), **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("_skills_by_slug", None)  # so that the files are read again
+        vars(self).pop("_skills_by_slug", None)  # the next access reads the files again
         return self.skills[slug]
 
     def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
@@ -410,7 +410,7 @@ class RunStore:
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
         if source.suffix == ".csv":
-            more["skill"] = suite.skill  # a CSV file does not name its skill
+            more["skill"] = suite.skill  # a CSV file does not contain the name of its skill
         place = suite_place(suite, slug, source.suffix)
         self._add_file("suites", slug, place, source.read_bytes(), **more)
         for name, file in files.items():
@@ -418,7 +418,7 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("_suites_by_slug", None)  # so that the files are read again
+        vars(self).pop("_suites_by_slug", None)  # the next access reads the files again
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -426,7 +426,7 @@ class RunStore:
         _require_inside(target, self.path, "nothing was written")
 
     def _may_grow(self, kind: str, slug: str) -> bool:
-        """Return whether files may be added: the text is new, or the store has no answers yet."""
+        """Return whether files may be added: if the text is new or the store has no answers yet."""
         is_new = slug not in self.manifest[kind]
         return is_new or not journal.whole_size(self._table_file("attempts"))[0]
 
@@ -464,7 +464,7 @@ class RunStore:
         with self.writer():
             journal.write_manifest(self.path, **notes)
 
-    # Torn lines
+    # Torn lines, which a process leaves if it dies while writing
 
     def _table_file(self, table: str) -> Path:
         if not _TABLE.fullmatch(table):
@@ -487,7 +487,7 @@ class RunStore:
             self._notices.pop(table, None)
             return size
         try:
-            self._take_lock(0)  # taking the lock repairs every table
+            self._take_lock(0)  # taking the lock also repairs every table
             self._release_lock()
             self._notices.pop(table, None)
             return journal.whole_size(file)[0]
@@ -497,13 +497,10 @@ class RunStore:
                 f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; it "
                 "was not repaired, because the store is being written or cannot be written."
             )
-            # do not warn if a writer is active: it will complete its line
+            # do not warn while another process writes, because it will complete its line
             if not noticed and not isinstance(cause.__cause__, Timeout):
                 warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
             return size
-
-
-# The folder: manifest, skills and suites
 
 
 def _make_store_folder(root: Path) -> None:
@@ -549,7 +546,7 @@ def _make_folder(folder: Path) -> None:
 def _manifest_mismatches(
     kind: str, listed: Mapping[str, Any], present: Mapping[str, Skill] | Mapping[str, Suite]
 ) -> Iterator[str]:
-    """Yield a sentence for each difference between the manifest and the files."""
+    """Yield a sentence for each difference between the manifest and the files in the folder."""
     for slug, record in present.items():
         if slug not in listed:
             yield f"{record.path} is not in the manifest; add it with add_{kind[:-1]}."

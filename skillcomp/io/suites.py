@@ -1,7 +1,7 @@
 """Read suites of every format, and write comprehension suites as JSON.
 
-The vocabulary is that of the source report (2.1 and 6.1). Other words in public files are kept and
-listed in ``Suite.problems``, with an explanation if a published schema defines them.
+The vocabulary is that of the comprehension report (2.1 and 6.1). Other words in public files are
+kept and listed in ``Suite.problems``, with an explanation if a published schema defines them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = ["VOCABULARY", "read_suite", "write_suite"]
 
 MAX_BYTES = 1 << 24  # 16 MiB hold thousands of cases
 
-# the only words that the source report allows, by field
+# the words that the comprehension report allows, by field
 VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "dimension": (
         *("definition", "mental_model", "purpose", "boundary", "application", "rule_conflict"),
@@ -68,7 +68,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("concept", "workflow"),
     "criticality": ("normal", "high", "critical"),
 }
-# words that the report lacks, from public files or from the later comprehension schema
+# words of public files or of the later comprehension schema that the comprehension report lacks
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "dimension": ("taxonomy", "analogy", "misconception"),
     "substance": ("concept", "procedure", "boundary"),
@@ -79,8 +79,8 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-# keys that the report calls "required, de facto": those of ELSEWHERE and truth_sources. The
-# report's extensions are optional.
+# The comprehension report calls these keys "required, de facto": those of ELSEWHERE and
+# truth_sources. Other keys that it adds are optional.
 _EXPECTED = (*ELSEWHERE, "truth_sources")
 # keys of a case in the order in which they are written
 _CASE_KEYS = (
@@ -88,7 +88,7 @@ _CASE_KEYS = (
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
-# keys that skillcomp adds to those of the report; they are kept in ``extra`` without a problem
+# keys that skillcomp adds to the format; they are kept in ``extra`` and are no problem
 _OURS = ("perturbation",)
 _CASE_OURS = ("gold_answers", "files")  # read by live.graders.gold_answers and `suite_files`
 _ROUTING = "routing_cases"
@@ -187,7 +187,8 @@ def read_suite(
 
 def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
     try:
-        orjson.loads(text)  # unlike json, orjson refuses NaN, lone surrogates and deep nesting
+        # orjson refuses NaN, lone surrogates and deep nesting, which json accepts
+        orjson.loads(text)
     except orjson.JSONDecodeError as cause:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
@@ -231,7 +232,7 @@ class _Reader:
             self.note(key, "these cases ask a router, not an agent; they are read without checks.")
         elif not rows:
             self.note(key, "the list is empty.")
-        # a suite may define its own words for these two fields
+        # a suite may use its own words in these two fields
         for name in ("dimension", "comprehension_dimension"):
             values = [row.get(name) for row in rows if isinstance(row, dict)]
             words = {value for value in values if isinstance(value, str)}
@@ -335,7 +336,7 @@ class _Reader:
         return value
 
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
-        """Note a concept field that belongs to another dimension than that of the case."""
+        """Note a concept field that belongs to another comprehension dimension than the case."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
         right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
         if field in CONCEPT_FIELDS and field != right:
@@ -517,12 +518,9 @@ def _without_none(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ident_of(case_id: str, slug: str) -> str | int:
-    """Return the case's id inside its suite, as an integer if it is written like one."""
+    """Return the id that a case has inside its suite, as an integer if it is written like one."""
     ident = case_id.removeprefix(f"{slug}/")
     return int(ident) if _NUMBER.fullmatch(ident) else ident
-
-
-# The files that belong to a suite
 
 
 def suite_place(suite: Suite, slug: str, suffix: str) -> str:

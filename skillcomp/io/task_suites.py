@@ -17,8 +17,8 @@ from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
 VERSION = "1.0"
-FIXTURES, REFERENCES = "fixtures", "reference"  # folders next to the suite's file
-THRESHOLD = 0.7  # default of pass_threshold: the lowest score, from 0 to 1, that passes
+FIXTURES, REFERENCES = "fixtures", "reference"  # these folders are next to the file of the suite
+THRESHOLD = 0.7  # default of pass_threshold, the lowest score (from 0 to 1) that passes
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "contains": ("type", "expected"),
@@ -55,7 +55,7 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
 
 
 class _Reader:
-    """Turn the parsed file into records; collect faults and, separately, other deviations."""
+    """Turn the parsed file into records; collect errors and, separately, other deviations."""
 
     def __init__(self, path: Path, node: yaml.Node | None) -> None:
         self.path, self.node = path, node
@@ -67,7 +67,6 @@ class _Reader:
         return f"line {line_of(self.node, place)}: {name}: {sentence}"
 
     def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
-        """Record that the value at a place breaks a rule of the format."""
         problem = "missing" if value is None else f"found {literal(value)}"
         sentence = self._placed_sentence(place, f"{problem}; expected {allowed}.{hint}")
         self.faults.append(f"{shown(self.path)}, {sentence}")
@@ -75,7 +74,7 @@ class _Reader:
     def others(
         self, row: Mapping[Any, Any], known_keys: Sequence[str], place: Sequence[Any]
     ) -> dict[str, Any]:
-        """Return the entries with unknown keys; record each such key as a problem."""
+        """Return the entries with unknown keys, and record each of these keys as a problem."""
         others = {str(key): value for key, value in row.items() if key not in known_keys}
         for key in others:
             sentence = f"not a known key.{suggest(key, known_keys)}"
@@ -83,7 +82,7 @@ class _Reader:
         return others
 
     def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
-        """Return a required text; an empty one is a fault."""
+        """Return a text that must not be empty; record a fault otherwise."""
         value = row.get(key)
         if isinstance(value, str) and value.strip():
             return value
@@ -93,7 +92,7 @@ class _Reader:
     def number(
         self, row: Mapping[Any, Any], key: str, place: Sequence[Any], top: float
     ) -> float | None:
-        """Return a number above 0 up to `top`; None if it is missing or out of range."""
+        """Return a number above 0 and at most `top`; None if it is missing or out of range."""
         value = row.get(key)
         if value is None:
             return None
@@ -146,7 +145,7 @@ class _Reader:
         )
         try:
             case.model_dump_json()
-        except ValueError:  # a lone surrogate, which an escape in YAML can produce
+        except ValueError:  # A YAML escape can produce a lone surrogate, which UTF-8 cannot encode.
             self.fault(place, ident, "texts that UTF-8 can hold")
         return case
 

@@ -85,9 +85,9 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
 
 
 def _base_folders(file: Path, slug: str) -> list[Path]:
-    """Return the folders in which files are searched: that of the table, then the repository.
+    """Return the folders in which to look for files: the folder of the table, then the repository.
 
-    For a suite in a store, the only folder is that of the recorded files.
+    For a suite in a store, the only folder is the one with the recorded files.
     """
     if (recorded := file.parent.parent / INPUTS / slug).is_dir() and file.parent.name == "suites":
         return [recorded]

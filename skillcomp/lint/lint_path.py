@@ -33,7 +33,7 @@ from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
-# Problems that both a reader and the lint notice; only the lint's finding is reported
+# matches problems that readers report as well as the lint; only the finding of the lint is kept
 _REPORTED_BY_LINT = re.compile(
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
@@ -138,7 +138,7 @@ def is_study_file(path: Path) -> bool:
 
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
-    """Return the places to lint, and the skills to which the suites among them may belong."""
+    """Return the skills and suites to lint, and the skills to which the suites may belong."""
     if not is_study_file(path):
         return [path], []
     content, _ = read_yaml(path, what="study", error=StudyError)
@@ -193,7 +193,7 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     counts |= {noun: store.table(f"{noun}s").num_rows for noun in ("attempt", "verdict")}
     description = f"study '{path.name}': {', '.join(plural(n, noun) for noun, n in counts.items())}"
     records: list[Skill | Suite] = [*store.skills.values(), *store.suites.values()]
-    # store.problems repeats the problems of its skills and suites, which are added below
+    # store.problems also contains the problems of skills and suites, which are added below
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [finding("reading", str(path), problem) for problem in own_problems]
@@ -216,7 +216,7 @@ def _findings_of_suite(
     from_reader = _reader_findings(suite.problems, file)
     routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
     if routed or suite.path.endswith(".csv"):
-        return from_reader  # lint_suite is for comprehension, not for routing or triggering
+        return from_reader  # lint_suite applies only to comprehension suites
     return [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
 
 
@@ -232,7 +232,7 @@ def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill |
 
 
 def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
-    """Turn the problems that a reader noted into findings, except those that a lint finds too."""
+    """Turn problems that a reader noted into findings; omit those that a lint also finds."""
     return [
         _file_finding(file, _rule_of_problem(problem), problem)
         for problem in problems
@@ -247,7 +247,7 @@ def _rule_of_problem(problem: str) -> str:
 
 
 def _in_file(findings: Iterable[Finding], file: Path) -> list[Finding]:
-    """Return copies of the findings with the file in ``file`` and at the start of ``place``."""
+    """Return the findings with the name of the file added, in ``file`` and in ``place``."""
     return [
         entry.model_copy(update={"place": f"{file}: {entry.place}", "file": str(file)})
         for entry in findings
@@ -284,12 +284,12 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
 
 
 def _files_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the files called `name` below a folder, in order, except links that lead out of it."""
+    """Yield the files called `name` below a folder, without links that lead out of it."""
     whole = root.resolve()
     for file in sorted(root.rglob(name)):
         parts = file.relative_to(root).parts[:-1]
         hidden = any(part.startswith(".") or part in _SKIPPED for part in parts)
-        # skip the skills in a recorded study: they are copies, and the originals are checked
+        # skip copies of skills in a recorded study, because their originals are checked
         copied = any(is_store(root.joinpath(*parts[:k])) for k in range(1, len(parts)))
         if not (hidden or copied) and file.is_file() and file.resolve().is_relative_to(whole):
             yield file
@@ -298,7 +298,7 @@ def _files_below(root: Path, name: str) -> Iterator[Path]:
 def _read_files(
     files: Iterable[Path], read: Callable[[Path], Readable], findings: list[Finding]
 ) -> Iterator[tuple[Path, Readable]]:
-    """Yield each file with its record; add a finding instead if it cannot be read."""
+    """Yield each file with what it contains; if it cannot be read, add a finding instead."""
     for file in files:
         try:
             yield file, read(file)
@@ -315,7 +315,8 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
         where = f"line {line_with(skill, name)}: '{name}'"
         if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
-        elif not exists(place):  # an invalid name (too long, say) also counts as missing
+        # a name that is invalid, for example too long, also counts as missing
+        elif not exists(place):
             yield "link_missing", f"{where} is not there."
 
 
@@ -345,7 +346,7 @@ def _normalised(text: str) -> str:
 def _missing_prompts(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
 ) -> Iterator[Finding]:
-    """Yield findings for skills that lack a kind of prompt and for suites that lack a skill."""
+    """Yield findings about skills that lack a kind of prompt and suites without a skill."""
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
@@ -395,7 +396,7 @@ def store_problems(store: RunStore) -> list[str]:
             tables[kind] = getattr(frames, kind)(store, **rows_of.get(kind, {}))
         except SkillcompError as error:
             message = str(error)
-            # if the attempts are refused, the verdicts fail with the same message: list it once
+            # If the attempts are invalid, the verdicts fail with the same message; list it once.
             problems += [message] if message not in problems else []
     for find in (_attempt_problems, _verdict_problems, _gold_problems, _pairwise_problems):
         problems += find(tables)
@@ -403,7 +404,7 @@ def store_problems(store: RunStore) -> list[str]:
 
 
 def _problem_if_any(rows: pd.DataFrame, what: str, *names: str) -> Iterator[str]:
-    """If there are faulty rows, yield a sentence with their number and the keys of the first."""
+    """If ``rows`` has faulty rows, yield a sentence with their number and the keys of the first."""
     if len(rows):
         first = ", ".join(f"{name} '{rows[name].iloc[0]}'" for name in names)
         yield f"{what}: {len(rows)}; the first: {first}."

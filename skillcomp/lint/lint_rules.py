@@ -24,8 +24,8 @@ class Finding(Record):
     rule : str
         Key of `RULES`.
     severity : {"error", "warning"}
-        A warning is for a person to judge, because the rule is a heuristic or the report allows
-        what it flags.
+        A warning needs the judgement of a person, because the rule is a heuristic or because the
+        comprehension report (the source of the rules) allows what the rule flags.
     message : str
         What was found and what is allowed.
     reason : str
@@ -56,7 +56,8 @@ _NO_NEGATIVE = "without a negative behaviour an answer that says everything pass
 _CONCEPT = "C1 to C7 are each graded against one concept field"
 _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (report 5.9, 5.10)"
 
-# Reasons by rule. Errors spoil a study; warnings are for a person to judge.
+# The reason for each rule. An error makes a study useless; a warning needs the judgement of a
+# person.
 _ERRORS: Mapping[str, str] = {
     # rules about a suite
     "reading": "what deviates from the report's shape is read differently elsewhere",

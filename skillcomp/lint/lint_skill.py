@@ -17,9 +17,9 @@ from skillcomp.errors import SkillError, plural, require_type, suggest
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
-MOST = 20  # at most this many links, and this many downloads, are checked in a file
+MOST = 20  # the largest number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
-ITEMS = 3  # C8 asks for at least three items of the checklist (report 5.9)
+ITEMS = 3  # C8 asks for at least three items of the checklist (comprehension report, 5.9)
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
 _ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
 _HEAD = re.compile(
@@ -46,7 +46,7 @@ _DOWNLOAD = re.compile(
     r"|\bdocker pull\b[^\n`]*|\bhuggingface-cli download\b[^\n`]*",
 )
 _OPTIONAL = re.compile(r"\boptional|\bonly if\b|\bif (?:you )?need|\bskip\b", re.IGNORECASE)
-_REFERENCES = ".references/"  # the folder in which the trigger document expects heavy downloads
+_REFERENCES = ".references/"  # the folder in which the trigger document expects large downloads
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # the lines around a code block
 
 

@@ -36,21 +36,23 @@ from skillcomp.records import (
     dimension_family,
 )
 
-FEWEST = 7  # a suite should have at least this many cases (report 6.3)
+FEWEST = 7  # the smallest number of cases that a suite should have (comprehension report, 6.3)
 TASKS = (5, 10)  # the fewest and the most tasks that the format of a task suite advises
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
-NEAR_IN_REPORT = ("C1", "C3", "C4")  # the report's own example has no far case for these (6.3)
-FAR_N = 4  # length of a shared run in content tokens, by the report's rule R4 (7.4)
-# length in content tokens of a shared run that counts as a leak: in the pilot's 84 prompts, 4 finds
-# none, while 3 finds mere names
+# the example in the comprehension report (6.3) has no far case for these dimensions
+NEAR_IN_REPORT = ("C1", "C3", "C4")
+FAR_N = 4  # length of a shared run in content tokens; rule R4 of the comprehension report (7.4)
+# A shared run of this many content tokens counts as a leak. In the 84 prompts of the pilot, 4 gives
+# no false alarm; 3 would flag mere names.
 LEAK_N = 4
-WITH_PRIMITIVES = ("C2", "C7")  # dimensions whose pass criteria name the primitives (5.3, 5.8)
+# dimensions whose pass criteria mention the primitives of the mental model (5.3, 5.8)
+WITH_PRIMITIVES = ("C2", "C7")
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
 _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "from"])
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
-_MOST_SHOWN = 80  # a finding quotes at most this many characters
-MAX_BYTES = 1 << 22  # maximum bytes of a truth source; people have to read it
+_MOST_SHOWN = 80  # maximum number of characters that a finding quotes
+MAX_BYTES = 1 << 22  # maximum size in bytes; a truth source is meant for people to read
 _PARTS = re.compile(r"(?P<path>[^#]*?)(?::(?P<first>\d+)(?:-(?P<last>\d+))?)?(?:#(?P<anchor>.*))?")
 _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
@@ -179,14 +181,15 @@ def _task_messages(suite: Suite) -> RuleMessages:
 
 
 def _is_extended(case: Case) -> bool:
-    """Check whether a case has a key that the report adds to the older shape."""
+    """Return whether a case has a key that the comprehension report adds to the older format."""
     return bool(case.comprehension_dimension or case.concept_field or case.transfer or case.checks)
 
 
 def _as_advice(entry: Finding) -> Finding:
-    """Turn an error about a suite of the older shape into a warning: that shape is valid (6.1).
+    """Turn an error about a suite in the older format into a warning, since that format is valid.
 
-    Findings about truth sources stay errors.
+    The format is described in the comprehension report (6.1). Findings about truth sources stay
+    errors.
     """
     if entry.rule.startswith("truth_"):
         return entry
@@ -283,10 +286,10 @@ class CaseLint:
     sources : Sources
         Looks up the truth sources.
     names : tuple of str
-        Primitives of the mental model.
+        Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
-        The primitives of which a behaviour must name one. Those that are a word of the skill's own
-        name are left out, unless there are no others.
+        A behaviour must name at least one of these primitives. Words of the skill's own name are
+        left out, unless there are no others.
     text : str
         The skill's text, with which prompts are compared.
     """
@@ -304,7 +307,8 @@ class CaseLint:
             return
         concept = self.skill.concept
         self.names = primitives(concept.get("mental_model", ""))
-        # many behaviours contain a word of the skill's own name without asking for a primitive
+        # The name of the skill occurs in many behaviours, so a primitive that is a word of it shows
+        # nothing.
         own = _word_stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
         distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
         self.distinctive = tuple(distinctive) or self.names
@@ -371,11 +375,12 @@ class CaseLint:
             yield "primitive_missing", f"{message}({', '.join(self.names)})."
 
     def _check_leaks(self, case: Case) -> RuleMessages:
-        # only positive behaviours are answers; a negative one may name a temptation of the prompt
+        # Only positive behaviours are answers. A negative behaviour may name the wrong answer that
+        # the prompt suggests.
         answers = [("expected_reasoning", case.expected_reasoning or "")]
         answers += [(c.check_id, c.description) for c in case.checks if c.check_kind == "positive"]
         field_name = case.concept_field or _FIELD_OF.get(case.comprehension_dimension or "", "")
-        # a prompt of C7 must state the misconception (5.8); far prompts have a rule of their own
+        # A prompt of C7 must state the misconception (5.8), and far prompts have their own rule.
         if self.skill and field_name not in ("", "misconception") and case.transfer != "far":
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:
@@ -389,7 +394,7 @@ class CaseLint:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
         problems = map(self.sources.problem, case.truth_sources)
-        # `_unchecked_messages` counts the sources that were not looked up
+        # sources that were not looked up are counted by `_unchecked_messages`
         yield from (p for p in problems if p is not None and p[0] != "not_checked")
 
     def _check_contrast(self, case: Case) -> RuleMessages:
@@ -467,7 +472,7 @@ class Sources:
         return ("truth_source", f"truth_sources: '{source}': {fault}") if fault else None
 
     def _read_source(self, path: str) -> str | None:
-        """Return the text of a file; None if there is no folder in which to look."""
+        """Return the text of a file; None if there is no folder in which to look for it."""
         skill_text = self._skill_text.get(path)
         if self.root is None or (skill_text is not None and not exists(self.root / path)):
             return skill_text

@@ -72,7 +72,8 @@ _INTERRUPTION: contextvars.ContextVar[Stop | None] = contextvars.ContextVar(
 def interruption() -> Stop | None:
     """Return the `Stop` that only Ctrl-C and SIGTERM trigger; None outside of `run_sync`.
 
-    The end of a budget does not trigger this `Stop`, since running calls may still be retried.
+    Reaching the end of a budget does not trigger this `Stop`, because calls that have begun are
+    still retried after an error.
     """
     return _INTERRUPTION.get()
 

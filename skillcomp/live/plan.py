@@ -92,7 +92,11 @@ class PlannedAgent(Record):
     tells_endpoint: bool = False
 
     def is_still(self, now: str | None) -> bool:
-        """Return whether the settings are as recorded, apart from an endpoint not yet recorded."""
+        """Return whether the current settings equal the recorded ones.
+
+        If the recorded settings name no endpoint, the current endpoint does not count as a
+        difference.
+        """
         if now == self.settings or self.tells_endpoint or not (now and self.settings):
             return now == self.settings
         try:

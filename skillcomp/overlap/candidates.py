@@ -60,24 +60,25 @@ class Group:
 
 @dataclass(frozen=True)
 class Sample:
-    """Candidates in order of preference, and the texts of every class with their flags.
+    """Rules that could flag copies, and groups of texts with the flags that each rule gives them.
 
     Attributes
     ----------
     candidates : pandas.DataFrame
-        Columns rule, n and cut; sorted by rule (``any`` before ``share``), n (descending) and cut
-        (ascending).
+        The candidate rules, in order of preference. Columns rule, n and cut; sorted by rule
+        (``any`` before ``share``), n (descending) and cut (ascending).
     lengths : tuple of int
         Lengths of n-grams, ascending.
     positive : Group
         Passages that copy.
     nulls, others : tuple of Group
-        The nulls, to which the limit applies, and the groups of every other level or condition.
+        The nulls are groups of texts that cannot have copied; the limit on false positives applies
+        to them. The others are the groups of all remaining levels and conditions.
     n_documents, n_cases : int
         Number of documents of the passages, and number of cases of the attempts.
     answer_tokens : float
-        Median number of content tokens of the answers that belong to no null; NaN if there are
-        none.
+        Median number of content tokens of the answers that belong to no null group; NaN if there
+        are no such answers.
     """
 
     candidates: pd.DataFrame

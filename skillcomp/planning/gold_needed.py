@@ -99,7 +99,10 @@ def imagined_variance(pilot: Differences, n: Ints) -> Floats:
 def expected_length(
     pilot: Differences, n: Ints, n_cases: int, ci_level: float
 ) -> tuple[Floats, Floats]:
-    """Return the length of an interval with the expected variance, and the grader weight."""
+    """For each ``n``, return the expected length of the interval and the weight of the grader.
+
+    The length is that of an interval computed with the expected variance.
+    """
     variance, lam = expected_variance(pilot, n, n_cases)
     whole = n >= n_cases
     weight = np.where(whole, 0.0, lam)

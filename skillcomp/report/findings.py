@@ -32,7 +32,7 @@ _ESTIMATORS = {
 
 
 class Sentence(NamedTuple):
-    """A sentence, the skill, grader or condition it is about, and the skill's verdict, if any."""
+    """A sentence, its subject (skill, grader or condition) and the verdict on a skill, if any."""
 
     text: str
     about: Any = None

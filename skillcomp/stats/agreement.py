@@ -170,7 +170,7 @@ def _kappa_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
 
 
 def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
-    """Estimate Gwet's AC1: agreement of two raters beyond chance, also if a category is rare.
+    """Estimate Gwet's AC1: agreement of two raters beyond chance, even if a category is rare.
 
     Parameters
     ----------

@@ -26,8 +26,9 @@ Columns = tuple[Any, ...]
 
 _NEAR = 1e-9  # distance of a mean from its bound; at 0, no beta distribution exists
 
-# With fewer grader errors in one direction, the variance of the correction is poorly estimated. The
-# variance of one imagined error in each direction is then added.
+# If gold shows fewer errors of the grader in one of the two directions (false passes, false fails),
+# the variance of the correction is poorly estimated. The variance is then increased as if one more
+# error had been seen in each direction.
 FEWEST_ERRORS = 5
 MOST_UNEQUAL = 10.0  # a note warns if the largest weight exceeds this multiple of the median
 UNSEEN = "cases of a small chance may have no gold"

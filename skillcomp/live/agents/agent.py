@@ -411,7 +411,11 @@ def _raw_text(content: Any) -> str:
 def cost_fields(
     who: str, model: str, tokens: Sequence[int], prices: Sequence[Price], *, batch: bool = False
 ) -> dict[str, Any]:
-    """Return `cost_usd` and `cost_note` of a `Reply`; `who` names the reporter of the tokens."""
+    """Return `cost_usd` and `cost_note` of a `Reply`.
+
+    `who` is the name of the service or program that reported the token counts; it appears in the
+    note.
+    """
     try:
         price = cost(Usage(*tokens), model, batch=batch, prices=prices)
     except ValueError:

@@ -140,7 +140,8 @@ def _seconds_or_date(value: str, unit: float) -> float | None:
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-# Calls rely on a cache entry for this share of its time to live: a later call may arrive too late.
+# Calls that read a cache entry are sent only during this share of its lifetime, because a call sent
+# later may reach the service after the entry has expired.
 _MARGIN = 0.9
 
 

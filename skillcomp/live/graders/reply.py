@@ -110,7 +110,6 @@ def judge(
 def _report_problems(
     reply: ReportReply, item: str, dimension: str, checks: Sequence[Check]
 ) -> list[str]:
-    """Return the problems that only a reply in the JSON form of the report can have."""
     kinds = {check.check_id: check.check_kind for check in checks}
     check = reply.verbatim_overlap_check
     problems = [] if str(reply.case_id) == item else [f"case_id must be '{item}'."]
