@@ -22,23 +22,24 @@ Tokenizer = Callable[[str], list[str]]
 Ints = NDArray[np.int64]
 Word = TypeVar("Word", str, int)
 
-# The initial list of stop words in the source report, section A.3.
+# the initial list of stop words in the comprehension report, section A.3
 _STOP = """
 this that they them with from have will would could should their there where when what which while
 about after before between into than then
 """
 STOP_WORDS = frozenset(_STOP.split())
-BATCH = 2**20  # characters per batch; small enough for the processor's cache
-END = 0  # end mark after the last token of each document; it matches nothing
-MIN_LENGTH = 4  # characters; the report keeps tokens longer than three
+BATCH = 2**20  # characters per batch, so that a batch fits into the cache of the processor
+END = 0  # id of the mark after the last token of each document; it matches nothing
+# shortest token in characters; the comprehension report keeps tokens longer than three
+MIN_LENGTH = 4
 
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
-# Translation table of bytes: letters to lower case, digits unchanged, everything else to a blank.
+# Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# the two characters outside ASCII that have an ASCII letter in their lower case
+# the only two characters outside ASCII with an ASCII letter in their lower case
 _KELVIN, _DOTTED_I = "\u212a", "\u0130"
-_WORD_BYTES = 8  # tokens are compared eight bytes at a time
-_LONG_TOKEN = 64  # bytes; the rest of a longer token is compared as one object
+_WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
+_LONG_TOKEN = 64  # bytes; what follows in a longer token is compared as one object
 
 
 def tokenize(text: str) -> list[str]:
@@ -104,9 +105,9 @@ class Tokens:
 
 
 def _find_run(text: str, words: list[str], k: int) -> str:
-    """Return the part of a text from ``words[k]`` to ``words[-1]``.
+    """Return the part of a text from the word ``words[k]`` to the last of the words.
 
-    If the text lacks one of the words, because the tokenizer stems, for example, return
+    If the text lacks one of the words (for example, because the tokenizer stems), return
     ``words[k:]`` joined by blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
@@ -139,7 +140,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
-    """Return the bounds of documents with an end mark each, and the position of every token."""
+    """Return the bounds of documents, each with an end mark, and the position of each token."""
     bounds = np.concatenate([[0], np.cumsum(count + 1)])
     return bounds, np.arange(count.sum()) + np.repeat(np.arange(len(count)), count)
 
@@ -151,14 +152,14 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Tokenize and intern by the default rule without creating a Python object per token."""
+    """Tokenize by the default rule and number the tokens, without a Python object per token."""
     docs = [" ".join(sorted(STOP_WORDS)), *docs]
     dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
     plain = list(docs)
     for d in dotted:
         plain[d] = docs[d].replace(_DOTTED_I, _DOTTED_I.lower())
     joined = "\n".join(plain).replace(_KELVIN, "k")
-    # Use one byte per character, so that positions in the bytes are positions in the text.
+    # Each character must become one byte, so that positions in bytes are positions in the text.
     data = b" " + joined.encode("ascii", "replace").translate(_FOLD) + b" " * (1 + _WORD_BYTES)
     edge = np.frombuffer(data, dtype=np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
@@ -187,7 +188,7 @@ def _intern_default(docs: list[str]) -> Tokens:
 
 
 def _intern_bytes(data: bytes, start: Ints, length: Ints) -> Ints:
-    """Return an integer per token; equal integers mean equal bytes."""
+    """Return an integer for each token, so that equal integers mean equal bytes."""
     block = np.ndarray((len(data) - _WORD_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     mask = np.array([(1 << 8 * k) - 1 for k in range(_WORD_BYTES + 1)], dtype=np.uint64)
     ids, heads = pd.factorize(block[start] & mask[np.minimum(length, _WORD_BYTES)])
@@ -365,7 +366,7 @@ def match(
     excluded = np.full(len(texts), -1) if exclude_of is None else exclude_of
     exclude_index = np.asarray(excluded, dtype=np.int64)
     job = _Job(texts, sources, source_index, excludes, exclude_index, check_n(n), tokenizer)
-    # Sort texts by source, so that a batch needs few sources.
+    # sort the texts by source, so that a batch needs few sources
     order = np.argsort(source_index, kind="stable")
     size = np.fromiter((len(texts[i]) + 1 for i in order), dtype=np.int64, count=len(order))
     batch_of = np.cumsum(size) // BATCH
@@ -404,11 +405,11 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     docs = [job.sources[i] for i in used]
     docs += ["" if i < 0 else job.excludes[i] for i in banned]
     texts = [job.texts[i] for i in rows]
-    first = len(docs)  # index of the first document that is a text
+    first = len(docs)  # index of the first of the documents that are texts
     tokens = intern(docs + texts, job.tokenizer)
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
-    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has more tokens
+    top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has more tokens than this
     text = np.repeat(np.arange(len(rows)), count + 1)
     shared = _match_lengths(tokens, range(len(used)), here, source[text], top)
     excluded = np.zeros_like(shared)
@@ -440,9 +441,9 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 
 
 def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int) -> Ints:
-    """Return the length of the longest match, at most `top`, that starts at each position.
+    """Return the length of the longest match (at most `top`) that starts at each position.
 
-    A position is compared only with one document, which `owner` gives as an index within `docs`.
+    Each position is compared with one document: `owner` holds its index within `docs`.
     """
     ids, base = tokens.ids, tokens.base
     mine = np.arange(tokens.bounds[docs.start], tokens.bounds[docs.stop])
@@ -460,8 +461,8 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
         if not len(at) or not len(mine):
             break
         pairs = [mine_rank * base + ids[mine + n - 1], rank * base + ids[at + n - 1]]
-        # Codes are numbered in order of appearance, and the documents come first. Any code above
-        # those of the documents thus belongs to an n-gram that no document has.
+        # Codes are numbered in order of appearance, and the documents come first. An n-gram with a
+        # code above those of the documents is thus in no document.
         code = pd.factorize(np.concatenate(pairs))[0]
         mine_rank, rank = code[: len(mine)], code[len(mine) :]
         go = np.flatnonzero(rank <= mine_rank.max())
@@ -471,9 +472,9 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """Return the length of the longest n-gram at each position that occurs earlier in its text.
+    """For each position, return the length of the longest n-gram that also begins earlier.
 
-    Lengths are at most `top`.
+    The earlier occurrence is in the same text. Lengths are at most `top`.
     """
     rank, where = text, np.arange(len(at))
     length = np.zeros(len(at), dtype=np.int64)
@@ -488,8 +489,8 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return dense ranks, whether each value occurs earlier, and whether it is repeated."""
-    # Pack value and position into one number: a plain sort, which is fast, is then stable.
+    """Return dense ranks, whether each value also occurs earlier, and whether it occurs twice."""
+    # Packing value and position into one number makes a plain sort, which is fast, stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
         values = pd.factorize(values, sort=True)[0].astype(np.int64)
@@ -506,13 +507,13 @@ def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool
 
 
 def _at_least(text: Ints, length: Ints, n_texts: int, top: int) -> Ints:
-    """Count, for each text, the positions with a length of at least 0, 1, ..., top."""
+    """Count, for each text, the positions with a length of at least 0, 1, ..., `top`."""
     table = np.bincount(text * (top + 1) + length, minlength=n_texts * (top + 1))
     return np.cumsum(table.reshape(n_texts, top + 1)[:, ::-1], axis=1)[:, ::-1]
 
 
 def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[Ints, Ints]:
-    """Return, for each text, its largest length and the first position in `at` that has it."""
+    """Return, for each text, its largest length and the first position in `at` with this length."""
     run = np.zeros(n_texts, dtype=np.int64)
     np.maximum.at(run, text, length)
     best = np.flatnonzero(length == run[text])[::-1]
@@ -524,14 +525,14 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
 def _extend_to_true_lengths(
     tokens: Tokens, top: int, text: Ints, shared: Ints, excluded: Ints, owners: tuple[Ints, Ints]
 ) -> Ints:
-    """Return `shared` with the true lengths of the runs that it cuts off at `top` tokens.
+    """Return `shared` with the true length of each run that it cuts off at `top` tokens.
 
-    `owners` has two arrays with one entry per text: the index of its source and that of its
-    excluded text among the documents.
+    `owners` has two arrays with one entry per text: the index of its source, and the index of its
+    excluded text, among the documents.
     """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
-    end = np.flatnonzero(place - begun < top)  # positions within matches of `top` tokens
+    end = np.flatnonzero(place - begun < top)  # positions inside matches of `top` tokens
     if not len(end):
         return shared
     at = end + len(tokens.ids) - len(text)
@@ -540,17 +541,17 @@ def _extend_to_true_lengths(
         banned = _longest_runs_ending(tokens, at, owners[1][text[end]])
     new = (source >= top) & (source > banned)
     longer = shared.copy()
-    # Of runs with the same beginning, the longest ends last and is thus written last.
+    # Of the runs with the same beginning, the longest ends last and thus overwrites the others.
     longer[end[new] - source[new] + 1] = source[new]
     return longer
 
 
 def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """Return, for each position, the length of the longest run in its owner that ends there."""
+    """Return, for each position, the length of the longest run in its document that ends there."""
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
-        # Put an end mark into each gap: no run crosses it, because the document has none inside.
+        # Insert an end mark where positions are missing, so that no run can cross the gap.
         gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
         piece = np.insert(tokens.ids[at[mine]], gap, END)
         runs = _longest_starts(piece[::-1], tokens.of(doc)[::-1])[::-1]
@@ -566,7 +567,8 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     # Rank the runs of 1, 2, 4, ... tokens, up to the longest that could be shared.
     most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
     while size <= most:
-        after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))  # 0 is below all ranks
+        # the value after the end is 0, below all ranks
+        after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))
         ranks.append(_dense_ranks(ranks[-1] * (n + 1) + after)[0])
         size *= 2
     order = np.argsort(ranks[-1])
@@ -574,7 +576,7 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # Among sorted suffixes, each has its longest match with one of its two neighbours.
+    # In sorted order, the suffix with the longest match is one of the two neighbours.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

@@ -1,7 +1,8 @@
-"""Make a private copy of a suite with other surface details, for true validation (report 8.1).
+"""Make a private copy of a suite with other surface details, to see whether answers still hold.
 
 A public suite may be in the training data of agents and graders. An unpublished copy asks the same
-questions with other names. An agent that only remembers the suite does worse on it.
+questions with other names. An agent that only remembers the suite does worse on it. The
+comprehension report (8.1) calls this true validation.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.ngrams import tokenize
 from skillcomp.records import Case, Skill, Suite
 
-RECORD = "perturbation"  # key of the record in ``Suite.extra``
-_SHOWN = 12  # number of candidates that an error names
+RECORD = "perturbation"  # key under which ``Suite.extra`` holds the record of the changes
+_SHOWN = 12  # an error names at most this many candidates
 
 
 class PerturbationWarning(UserWarning):
@@ -124,7 +125,7 @@ def perturb_suite(
     automatic = find_changes(
         texts, protected=protected, keep={*keep, *replaced_words}, seed=f"{seed}:{suite.slug}"
     )
-    # skip words inside a requested phrase, which is replaced as a whole
+    # a requested phrase is replaced as a whole, so skip the words inside it
     changes += [
         c for c in automatic if not any(word_pattern([c.found]).search(g.found) for g in requested)
     ]
@@ -251,7 +252,7 @@ def _protected_text(suite: Suite, skill: Skill | None) -> str:
 def _requested_changes(
     replacements: Mapping[str, str], texts: list[str], protected: str
 ) -> list[Change]:
-    """Return the requested changes, with capitalised forms; raise if a change cannot be made."""
+    """Return the requested changes and their capitalised forms; raise if one cannot be made."""
     pairs: dict[str, str] = {}
     for old, new in replacements.items():
         if not old.strip() or not new.strip() or old == new:
@@ -328,7 +329,7 @@ def _perturbed_case(case: Case, mapping: Mapping[str, str], old: str, new: str) 
 
 
 def _with_article(article: str | None, word: str, match: Any) -> str:
-    """Return a new word with the article before it, changed between "a" and "an" if necessary."""
+    """Return a new word after its article, with "a" and "an" exchanged if necessary."""
     if article is None:
         return word
     before, after = match["word"][0].lower() in "aeiou", word[0].lower() in "aeiou"
@@ -338,10 +339,10 @@ def _with_article(article: str | None, word: str, match: Any) -> str:
 
 
 def _check_lint(original: Suite, copy: Suite, skill: Skill | None) -> None:
-    """Raise if the lint has findings for the copy that it does not have for the original."""
+    """Raise SuiteError if the lint finds something in the copy but not in the original."""
 
     def findings_by_place(suite: Suite) -> dict[tuple[str, str], str]:
-        # Remove the path, because the copy has none yet and truth sources depend on it.
+        # Truth sources depend on the path, and the copy has no path yet, so remove it.
         findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings
@@ -368,7 +369,7 @@ def _replacement_hint(
     )
 
 
-# Given names by their likely pronoun, so that a new name still fits the pronouns of the text.
+# Given names by their likely pronoun, so that a new name fits the pronouns in the text.
 SHE = """Agnes Aisha Alice Amara Ana Anita Anna Astrid Beatriz Carla Chiara Clara Dana
 Elena Elif Emma Esther Fatima Freya Greta Hana Helen Ines Ingrid Irene Jana Karin
 Laila Lena Leila Lucia Maja Maria Marta Mei Mina Miriam Nadia Nina Nora Olga Paula Petra Priya
@@ -380,14 +381,15 @@ Noah Oliver Omar Oscar Otto Pablo Paul Pedro Rafael Ravi Rui Samir Sven Tariq Th
 _INVENTED = """Alderway Birchfen Calderon Dunmere Eastvale Fennick Garrow Hollin Inverley Jasmond
 Kestrow Larkmoor Marlund Nethercote Osmere Pellworth Quarrin Rookdale Silverne Tamsin Ulverton
 Vintner Wexcombe Yarrowby Zelmar Ashbourn Brackley Corvane Dellmark Elmstead"""
-# Names of products and languages on which an answer may depend; the list cannot be complete.
+# Names of products and languages, which stay because an answer may depend on them. The list cannot
+# be complete.
 _PRODUCTS = """Airflow Amazon Android Angular Ansible Apache Apple Azure Bash Cassandra Celery
 Chrome Cloudflare Datadog Django Docker Elixir Erlang Excel Express Facebook Firefox
 Flask Git Google Grafana Hadoop Haskell Intel Java Jenkins Jira Jupyter Kafka Kotlin
 Kubernetes Lambda Linux Mac Meta Microsoft Mongo Netflix Nginx Node Oracle Perl
 Postgres Prometheus Python Rails React Redis Ruby Rust Salesforce Scala Sentry Slack
 Spark Spring Stripe Swift Teams Terraform Twitter Unix Vault Windows Zoom"""
-# Prefixes of standards and formats; codes with such a prefix must not change.
+# Prefixes of standards and formats. A code with such a prefix must not change.
 _STANDARDS = """AES BS CVE CWE DIN DO EC EN FIPS GDPR HTTP IEC IEEE IPV ISO ITU JSR MD MIT NIST PEP
 RFC RSA SAE SHA SOC SQL TCP TLS UTF UTC GMT US USB WCAG"""
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
@@ -412,7 +414,7 @@ _FORMS = (
 )
 _YEAR = re.compile(r"(?<![\w.,-])(?:19|20)\d\d(?![\w-]|[.,]\d)")
 _WEEKDAY = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
-# 28 years keep the day of the week of a date within a century
+# A shift by 28 years keeps the day of the week within a century.
 _SHIFTS = (*range(-12, -1), *range(2, 13), -28, 28)
 
 
@@ -501,7 +503,7 @@ def _code_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
 
 def _identifier_changes(whole: str, taken: str, random: Random) -> Iterator[Change]:
     declared = list(dict.fromkeys(m[1] or m[2] for m in _DECLARED.finditer(whole)))
-    # keep the name and add a prefix, because the words inside the name carry meaning
+    # keep the name and only add a prefix, because the words in the name carry meaning
     marks = [m for m in ("Kv", "Nt", "Rx", "Zu", "Bq", "Wm") if m.lower() not in taken.lower()]
     if not declared or not marks:
         return
@@ -518,7 +520,7 @@ def _identifier_changes(whole: str, taken: str, random: Random) -> Iterator[Chan
 def _date_changes(
     texts: Sequence[str], protected: str, keep: Collection[str], random: Random
 ) -> list[Change]:
-    """Move all dates by the same number of years; return none if that could change an answer."""
+    """Move all dates by the same number of years; return [] if that could change an answer."""
     whole = "\n".join(texts)
     written = list(dict.fromkeys(m[0] for form in _FORMS for m in form.finditer(whole)))
     rest = whole

@@ -30,11 +30,13 @@ from skillcomp.live.concurrency import Stop, StoppedError
 from skillcomp.live.ledger import Budget, Ledger, upper_cost, with_upper_cost
 
 _log = logging.getLogger("skillcomp.live")
-_SERVICE_SLACK = timedelta(minutes=10)  # largest difference between two clocks of the service
+# largest assumed difference between two clocks of the service
+_SERVICE_SLACK = timedelta(minutes=10)
 _CLOCK_SLACK = timedelta(
     days=1
-)  # largest difference between this machine's clock and the service's
-_SENDING = timedelta(hours=6)  # longest time that all tries to send one batch take, with waits
+)  # largest assumed difference between the clocks of this machine and of the service
+# the longest time that all tries to send a batch, with the waits between them, can take
+_SENDING = timedelta(hours=6)
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
 
 _T = TypeVar("_T")
@@ -167,7 +169,7 @@ def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
 
 
 def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return purpose and batch of open batches, and purpose and cost of batches lost at a cost."""
+    """Return the open batches with their purposes, and purpose and cost of each lost batch."""
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
     for row in store.records("batches"):
@@ -211,7 +213,7 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
         if purpose_stage == stage:
             name = (
                 name.rsplit("/", 1)[0] if stage == "grade" else name
-            )  # cut off the last part, which is the name of a table
+            )  # remove the last part of the name, which is the name of a table
             sizes[name].append(len(sent.keys))
     return {
         name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {plural(sum(n), 'request')}"
@@ -232,7 +234,7 @@ def log_waiting(who: str, n: int) -> None:
 
 @dataclass
 class Batches:
-    """The batches of one purpose in one store: send them, find them again, collect them.
+    """The batches that one stage sends for one name: send them, find them again, collect them.
 
     Attributes
     ----------
@@ -262,10 +264,8 @@ class Batches:
         row = {"event": event, "nonce": sent.nonce, "at": datetime.now(UTC).isoformat(), **more}
         await self.ledger.write("batches", [row])
 
-    # -- calls to the service -----------------------------------------------------------------
-
     async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a call and repeat it after transient failures, but not after Ctrl-C."""
+        """Make a call, and repeat it after failures that may pass, but not after Ctrl-C."""
 
         async def one_try() -> _T:
             self.stop.check()
@@ -279,7 +279,7 @@ class Batches:
             return growth(state) if requested is None else requested
 
         retrying = tenacity.AsyncRetrying(
-            stop=tenacity.stop_after_attempt(6),  # counts the first try, too
+            stop=tenacity.stop_after_attempt(6),  # this number includes the first try
             wait=seconds_to_wait,
             sleep=self.stop.sleep,
             retry=tenacity.retry_if_exception(lambda error: getattr(error, "is_transient", False)),
@@ -308,7 +308,7 @@ class Batches:
             raise
         except AgentError as error:
             _log.info("%s", error)
-            return None  # no need to raise: if the service fails, so does sending
+            return None  # if the service fails now, sending the batch will fail and raise an error
 
     async def await_end(self, batch_id: str) -> BatchState:
         """Wait until a batch has ended, even while the service cannot be reached for a time."""
@@ -323,7 +323,7 @@ class Batches:
                 if is_silent or not error.is_transient:
                     raise
                 _log.log(level, "batch %s: no word (%s); asking on", batch_id, error)
-                level = logging.DEBUG  # warn once each time the service becomes unreachable
+                level = logging.DEBUG  # warn only once until the service answers again
                 return None
             last_contact, level = time.monotonic(), logging.WARNING
             return state
@@ -362,8 +362,6 @@ class Batches:
             "batch=BatchLimits(resend=True)) sends its requests again."
         )
 
-    # -- sending ------------------------------------------------------------------------------
-
     async def send(self, bodies: AsyncIterator[tuple[str, dict[str, Any]]]) -> int:
         """Send requests in as many batches as needed, wait for the results and record them.
 
@@ -389,7 +387,8 @@ class Batches:
             usd = batch_cost(self.agent, body)
             if self.stop.reason or (reserved := self.budget.reserve_now(usd)) is None:
                 break
-            length = len(json.dumps(body)) + 100  # plus name of the request and brackets
+            # add the length of the name of the request and of the brackets
+            length = len(json.dumps(body)) + 100
             is_full = len(requests) >= self.limits.max_requests
             if sent is not None and (is_full or size + length > self.limits.max_bytes):
                 yield sent, requests
@@ -404,7 +403,7 @@ class Batches:
             yield sent, requests
 
     async def _send_batch(self, sent: Sent, requests: Mapping[str, dict[str, Any]]) -> bool:
-        """Send one batch; return False if an interruption came before the service confirmed it."""
+        """Send one batch; return False if Ctrl-C came before the service confirmed the batch."""
         try:
             sent.before = await self._newest_or_none()
             await self._store_event(sent, "intent", purpose=self.purpose, **sent.as_record())
@@ -420,7 +419,8 @@ class Batches:
 
         async def create() -> str:
             nonlocal may_exist
-            # if the answer to an earlier try was lost, a second batch would be paid too
+            # The response to an earlier try may have been lost; a second batch would also be paid
+            # for.
             if may_exist and (batch_id := await self._find_batch(sent)):
                 return batch_id
             try:
@@ -443,7 +443,7 @@ class Batches:
                 f"({error}).{again}"
             ) from None
 
-    # -- finding again ------------------------------------------------------------------------
+    # Find batches again
 
     async def resume(self) -> None:
         """Collect every batch of this purpose that an earlier process sent."""
@@ -477,7 +477,7 @@ class Batches:
         names = sent.key_by_name
         unclaimed = [state for state in listed if state.batch_id not in of_others]
         candidates = [s for s in unclaimed if s.size == len(names) and not s.is_archived]
-        # the names of requests, which identify a batch, are readable only in its results
+        # A batch is identified by the names of its requests, which only its results contain.
         for state in candidates:
             if state.has_ended and await self._has_result_named(state.batch_id, names):
                 return state.batch_id
@@ -491,10 +491,10 @@ class Batches:
             raise self._unknown_error(sent, "the service lists neither it nor the one before it")
         return None
 
-    # -- collecting ---------------------------------------------------------------------------
+    # Collect batches
 
     async def _collect_all(self, batches: list[Sent], *, earlier: bool = False) -> None:
-        """Collect all batches, then raise the first error; a batch that failed stays open."""
+        """Collect all batches, then raise the first error; a batch with an error stays open."""
         await _await_all(self._collect_batch(sent, earlier) for sent in batches)
 
     async def _collect_batch(self, sent: Sent, earlier: bool) -> None:
@@ -507,7 +507,7 @@ class Batches:
             await self._call_or_raise(lambda: self._take_in(state, sent), failure)
             await self._store_event(sent, "collected", batch_id=state.batch_id)
         except StoppedError:
-            pass  # the batch stays with the service, and a later call collects it
+            pass  # the batch stays with the service, and a later run collects it
         except MissingBatchError:
             if not (earlier and (self.limits.resend or sent.is_expired)):
                 raise self._unknown_error(sent, "the service does not know it") from None
@@ -525,13 +525,13 @@ class Batches:
         usd = sent.usd_per_request * len(sent.reserved)
         more = {} if math.isnan(usd) else {"usd": usd}
         await self._store_event(sent, "dropped", batch_id=sent.batch_id, why=why, **more)
-        for reserved in sent.reserved.values():  # book it: the batch may have been paid for
+        # the batch may have been paid for, so count the reserved money as spent
+        for reserved in sent.reserved.values():
             lost = Reply(status="error", error=why, cost_usd=reserved) if reserved else None
             await self.budget.settle(reserved, lost)
         sent.reserved.clear()
 
     async def _take_in(self, state: BatchState, sent: Sent) -> None:
-        """Record every result of a batch that is not yet in the store."""
         waiting: list[tuple[str, Reply]] = []
         missing, n_results = sent.key_by_name, 0
         async with aclosing(self._service.results(state.batch_id)) as results:
@@ -541,7 +541,7 @@ class Batches:
                 if key is None or request_id in self.recorded:
                     continue
                 waiting.append((key, reply.model_copy(update={"request_id": request_id})))
-                if len(waiting) >= 256:  # these results share one write to the disk
+                if len(waiting) >= 256:  # store up to 256 results with one write to the disk
                     await _await_all(self._record_one(key, reply, sent) for key, reply in waiting)
                     waiting = []
         is_whole = n_results >= state.size
@@ -560,22 +560,22 @@ class Batches:
         await self.budget.settle(sent.reserved.pop(key), reply)
 
     async def _release_reserved(self, sent: Sent) -> None:
-        """Free the money that the budget still reserves for a batch."""
+        """Release the money that the budget reserves for a batch."""
         for reserved in sent.reserved.values():
             await self.budget.settle(reserved, None)
         sent.reserved.clear()
 
 
 def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
-    """Return whether the time at which a batch was created fits the record of `sent`."""
-    if sent.before is None:  # only the time of this machine is known
+    """Return whether a batch was created at a time at which `sent` may have been sent."""
+    if sent.before is None:  # only the clock of this machine is known
         return abs(state.created_at - sent.at) <= _CLOCK_SLACK
     at = sent.before.at
     return at is None or at - _SERVICE_SLACK <= state.created_at <= at + _SENDING
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the workspace may have been empty before `sent`, given the batches in it."""
+    """Return whether the workspace may have been empty before `sent`, given its present batches."""
     if sent.before is None:
         return True  # nothing is known about earlier batches
     if sent.before.newest is not None:
@@ -585,7 +585,7 @@ def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
 
 
 async def _await_all(work: Iterator[Awaitable[None]]) -> None:
-    """Wait until all work has ended, then raise the first error, if any."""
+    """Wait until all work has ended, then raise the first error."""
     for error in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(error, BaseException):
             raise error

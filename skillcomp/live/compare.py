@@ -131,7 +131,7 @@ class OrderedPair:
 
 
 class Comparisons(Judging[OrderedPair]):
-    """The work of one grader: it compares each pair once in each order."""
+    """The work of one grader, which compares each pair of answers once in each order."""
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
     stage, reply_table, units = "compare", "comparisons", "comparisons"
@@ -196,7 +196,7 @@ class Comparisons(Judging[OrderedPair]):
 
 
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the replies of the last try if it was interrupted; none if it ended by giving up."""
+    """Return the replies of the last try if it was interrupted, so that it can continue."""
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
     over = len(last) == each and last[-1].status in ("ok", "truncated")

@@ -87,7 +87,7 @@ def run_sync(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_in_this_thread(main)
-    # SIGTERM raises KeyboardInterrupt in the thread of the notebook cell, as Ctrl-C does
+    # In the thread of a notebook cell, SIGTERM then raises KeyboardInterrupt, as Ctrl-C does.
     with _on_sigterm(signal.default_int_handler):
         return _run_in_new_thread(main)
 
@@ -121,7 +121,7 @@ def _run_in_this_thread(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
 
 
 async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) -> _T:
-    """Run `main`. If cancelled, stop, wait for the running items, then raise the cancellation."""
+    """Run `main`; if cancelled, wait for the running items, then raise the cancellation."""
     stop, interrupted = Stop(), Stop()
     _INTERRUPTION.set(interrupted)
     task = asyncio.ensure_future(main(stop))
@@ -133,7 +133,7 @@ async def _run_until_stopped(main: Callable[[Stop], Coroutine[Any, Any, _T]]) ->
         message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
         if n:
             message = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
-        from tqdm.auto import tqdm  # import late, since most callers never need it
+        from tqdm.auto import tqdm  # imported here because most callers never need it
 
         tqdm.write(message, file=sys.stderr)
         await task
@@ -172,7 +172,7 @@ async def fan_out(
     source = iter(items)
 
     async def worker() -> None:
-        # check before an item is drawn, since every drawn item is worked on
+        # check before taking an item, because every item that was taken is worked on
         while stop.reason is None:
             try:
                 item = next(source)

@@ -53,7 +53,7 @@ from skillcomp.live.ledger import (
 )
 from skillcomp.live.status import most_frequent
 
-# Matches messages of programs and proxies about a missing login; their status codes vary.
+# Matches messages about a missing login. Status codes do not help: programs and proxies differ.
 _NO_ACCESS = re.compile(
     r"authenticat|unauthori[sz]ed|forbidden|permission.denied|"
     r"(invalid|incorrect|missing|no|wrong|expired)[^.:;]{0,30}(api.?key|(access|auth|bearer|api|"
@@ -62,9 +62,7 @@ _NO_ACCESS = re.compile(
     r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
     re.IGNORECASE,
 )
-KEPT = PAID - {
-    "paused"
-}  # a paused reply of a grader holds no judgement, so the grader is asked again
+KEPT = PAID - {"paused"}  # ask a grader again after a paused reply, which contains no judgement
 
 
 class ReplyNeededError(Exception):
@@ -86,7 +84,7 @@ class Recorder(BaseAgent):
     """An agent that first returns stored replies, then asks another agent and stores its replies.
 
     No prompt is sent that exceeds the budget, and no new reply is returned before it is on the
-    disk. If `book` is None, nothing is sent: `ReplyNeededError` is raised instead.
+    disk. If the argument `book` is None, nothing is sent, and `ReplyNeededError` is raised instead.
     """
 
     def __init__(
@@ -127,7 +125,8 @@ class Recorder(BaseAgent):
         paid_reply = None
         try:
             if self._stop is not None:
-                self._stop.check()  # Ctrl-C may have come while the call waited for the budget
+                # the user may have pressed Ctrl-C while the call waited for the budget
+                self._stop.check()
             started = datetime.now(UTC)
             paid_reply = with_upper_cost(await self._agent.ask(prompt, **about), estimate)
             await self._book(paid_reply, started)
@@ -184,20 +183,23 @@ class Engine(ABC, Generic[J]):
     send batches, and the receipts. This class stops the work, runs batches and writes receipts.
     """
 
-    stop_note = "What was done is kept; start again later."  # end of the error after a stop
-    unit = "job"  # noun for a job in messages
+    # the last sentence of the error after a stop
+    stop_note = "What was done is kept; start again later."
+    unit = "job"  # what messages call a job
 
     def __init__(self, store: RunStore, options: Options, participants: Sequence[Any]) -> None:
         self.store, self.options, self.participants = store, options, participants
         self.failures_in_a_row = 0
-        self.login_failures: Counter[str] = Counter()  # by name of the agent or grader
-        self.answered: set[str] = set()  # names of agents or graders that have succeeded once
+        # number of login failures by name of the agent or grader
+        self.login_failures: Counter[str] = Counter()
+        self.answered: set[str] = set()  # names of agents or graders that have replied successfully
         self.progress_bar: Any = None
         self.stopped: str | None = None
-        self.batch_failures: Counter[str] = Counter()  # by key of the job
-        self.given_up: set[str] = set()  # keys of jobs that failed in too many batches
+        self.batch_failures: Counter[str] = Counter()  # number of failed batches by key of the job
+        # keys of jobs that failed in too many batches and are not sent again in this run
+        self.given_up: set[str] = set()
 
-    # -- what a stage defines -----------------------------------------------------------------
+    # What a subclass defines
 
     @property
     @abstractmethod
@@ -224,7 +226,7 @@ class Engine(ABC, Generic[J]):
         """Return whether the results of a batch have completed a job."""
         return False
 
-    # -- shared by all stages -----------------------------------------------------------------
+    # What all stages share
 
     def who(self, agent: Agent) -> str:
         """Return the name of an agent or grader for messages."""
@@ -340,7 +342,7 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
         self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
-        # an agent that has never answered is stopped after three login failures
+        # an agent that has never succeeded is stopped after three login failures
         has_no_login = self.login_failures[who] >= 3 and who not in self.answered
         why = None
         if last.fatal or has_no_login:
@@ -365,10 +367,11 @@ class Judging(Engine[J]):
 
     stage: Literal["grade", "compare"]
     reply_table: str
-    # name of the table of results, then the columns that are read from it
+    # the name of the table with the results, followed by the columns to read from it
     result_columns: tuple[str, ...]
-    units: str  # plural of the noun `unit`
-    warning_parts: tuple[str, str, str]  # about open jobs, failures, condition names
+    units: str  # plural of the attribute `unit`
+    # parts of warnings: about open jobs, about failures, about names of conditions
+    warning_parts: tuple[str, str, str]
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
@@ -376,13 +379,13 @@ class Judging(Engine[J]):
         super().__init__(store, options, [grader])
         self.grader, self.n_wanted, self.study = grader, n_wanted, study
         self.agent = agent_of(grader)
-        # replies not yet used, by key of their job
+        # replies that are stored but not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
         self.n_open, self.n_given_away = n_wanted, 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
-        self.failed: set[str] = set()  # keys of jobs that failed in this run
-        self.malformed: set[str] = set()  # keys of jobs with unreadable replies in this run
-        self.n_unreadable = 0  # number of unreadable replies in a row
+        self.failed: set[str] = set()  # keys of the jobs that failed in this run
+        self.malformed: set[str] = set()  # keys of the jobs with unreadable replies in this run
+        self.n_unreadable = 0  # the number of consecutive unreadable replies
 
     @abstractmethod
     def row_of(self, key: str) -> dict[str, Any]:
@@ -400,7 +403,7 @@ class Judging(Engine[J]):
         """Return the rows of this grader in a table."""
         results, *columns = self.result_columns
         rows = self.store.records(table)
-        if table == results:  # this table can be long, so only some columns are read
+        if table == results:  # read only some columns, because this table can be long
             columns = [*self.grader_columns, *columns]
             rows = iter(self.store.table(results).select(columns).to_pylist())
         own = tuple(self.grader_columns.values())
@@ -468,7 +471,7 @@ class Judging(Engine[J]):
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
         """Read each job's replies from the store, except those up to its time in `used`."""
-        self.replies.clear()  # nothing is lost, since all replies are in the store
+        self.replies.clear()  # the store has all replies, so nothing is lost
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
@@ -478,7 +481,7 @@ class Judging(Engine[J]):
 
     async def do_pending(self, pending: list[J], n: int, title: str, purpose: str) -> int:
         """Do the pending jobs out of `n` jobs; return how many are still open."""
-        # do jobs with stored replies first: they cost nothing, and the budget may end later
+        # First do jobs with stored replies: they cost nothing, and the budget may run out later.
         pending.sort(key=lambda job: not self.replies.get(job.key))
         with closing(self.bar(title, n, n - len(pending))) as self.progress_bar:
             return len(await self.do_all(pending, purpose if self.options.limits else None))
@@ -531,7 +534,7 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
         warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
         return
     for work in works:
-        # each event loop needs its own budget; even an exhausted one lets stored replies be read
+        # Each event loop needs its own budget. Even if it is exhausted, stored replies can be read.
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following
@@ -542,12 +545,13 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
 
 
 async def _collect_all(works: Sequence[Judging[Any]], budget: Budget, stop: Stop) -> str | None:
-    """Collect the open batches of all graders; return why this was stopped, else None."""
+    """Collect the open batches of all graders; return the reason if this was stopped, else None."""
     errors = []
     for work in works:
         try:
             await work.collect(budget, stop)
-        except AgentError as error:  # go on: the next grader's batches can be collected
+        # do not raise yet, because the batches of other graders can still be collected
+        except AgentError as error:
             errors.append(error)
     if errors:
         raise errors[0]

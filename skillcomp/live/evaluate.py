@@ -36,19 +36,19 @@ from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
-FEWEST_PASSES = 0.2  # if the pass rate of the baseline is lower, the verdict is error
-ENOUGH = 0.5  # minimum pass rate at which a skill without an original passes
-AGE = timedelta(days=7)  # a cached baseline of this age or older is not used
+FEWEST_PASSES = 0.2  # the verdict is error if the baseline passes a smaller share of the tasks
+ENOUGH = 0.5  # a skill without an original passes if its pass rate is at least this
+AGE = timedelta(days=7)  # a cached baseline is used only if it is younger
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
-_DIGITS = 4  # decimals to which rates are rounded, as in the source system
-_MAIN = ("skill", "previous")  # conditions of the candidate and its baseline, in this order
+_DIGITS = 4  # rates are rounded to this number of decimals, as in the source system
+_MAIN = ("skill", "previous")  # conditions of the candidate and of the baseline
 Results = Mapping[str, Mapping[str, Any]]  # result of each task, by task id
-_CONTENT = ("content", "skill_content", "body")  # keys that can hold a candidate's text
+_CONTENT = ("content", "skill_content", "body")  # keys that may hold the text of a candidate
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """The skill to evaluate, with its original and its fields of the artefact.
+    """The skill to evaluate, its original, and fields for the artefact (the file with the result).
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class MockAgent:
     model: str | None = "mock"
     family: str | None = "mock"
     settings: str = settings_json(mock=True)
-    is_recording = True  # marks answers that cost nothing
+    is_recording = True  # answers of a recording cost nothing
 
     async def ask(self, prompt: str, **about: Any) -> Reply:
         """Return the fixed answer."""
@@ -207,7 +207,7 @@ class Evaluation:
         self.suite = read_task_suite(path)
         self.tasks = [case.case_id.partition("/")[2] for case in self.suite.cases]
         self.notes: list[str] = []
-        # this covers everything that decides the results, except the skills
+        # everything that affects the results, apart from the skills
         settings = getattr(self.grader.agent, "settings", None)
         made_by = {
             "suite": self.suite.sha256,
@@ -219,7 +219,7 @@ class Evaluation:
         who, before = json.dumps(made_by, sort_keys=True), candidate.original
         key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
         self.store = RunStore(state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
-        self.key = whole_hash(who, before.text) if before else ""  # identifies the cached baseline
+        self.key = whole_hash(who, before.text) if before else ""  # key of the cached baseline
         self._baseline_name = f"baseline_{self.key[:32]}.json"
 
     def estimate(self) -> str:
@@ -257,7 +257,7 @@ class Evaluation:
     def evaluate(self) -> dict[str, Any]:
         """Ask and grade the tasks, first for the baseline; return the artefact."""
         self._fill_store()
-        under: dict[str, Results] = {}  # results by condition
+        under: dict[str, Results] = {}  # results by condition and task
         extra: dict[str, Any] = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             stored = self._read_baseline()
@@ -284,7 +284,6 @@ class Evaluation:
         return self._make_artefact("error", reason, under, extra)
 
     def _fill_store(self) -> None:
-        """Add the suite and the candidate's skill to the store."""
         skill, slug = self.candidate.skill, self.suite.skill
         with tempfile.TemporaryDirectory() as folder:
             if isinstance(skill, Skill):
@@ -309,7 +308,7 @@ class Evaluation:
         grade(self.store, graders=[self.grader], **self.options)
 
     def _results_by_task(self, condition: str) -> dict[str, dict[str, Any]]:
-        """Return results under a condition, by task; a task passes if any of its attempts does."""
+        """Return the result of each task; a task passes if one of its attempts does."""
         rows = self.store.table("verdicts").to_pylist()
         who = (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
@@ -358,8 +357,6 @@ class Evaluation:
             "attempts": attempts,
         }
 
-    # -- the artefact -------------------------------------------------------------------------
-
     def _make_artefact(
         self,
         verdict: str,
@@ -387,7 +384,7 @@ class Evaluation:
             "evaluation": main,
             "candidate_results": rows.get("skill", []),
             "baseline_results": rows.get("previous"),
-            # the source system has none of the fields below
+            # the source system has none of the following fields
             "mock": self.mock,
             "agent": {"name": self.agent.name, "model": self.agent.model},
             "judge": {"version": self.grader.version, "model": self.grader.model},
@@ -399,7 +396,7 @@ class Evaluation:
             **(extra or {}),
         }
         if self.mock:
-            return artefact  # mock results are fixed, so an interval means nothing
+            return artefact  # an interval means nothing, because mock results are fixed
         if tasks and "skill" in under:
             artefact["interval"] = _interval_fields(under, tasks, compared[1:])
         if "baseline" in under:
@@ -414,17 +411,15 @@ class Evaluation:
     def _tasks_with_verdicts(
         self, under: Mapping[str, Results], names: Sequence[str]
     ) -> tuple[list[str], list[str]]:
-        """Return the tasks with a result under every condition in `names`, and the other tasks."""
+        """Return the tasks with a result under every condition in `names`, and the others."""
         if not names:
             return [], []
         unknown = {task for task in self.tasks for n in names if under[n][task]["passed"] is None}
         complete = [task for task in self.tasks if task not in unknown]
         return complete, [task for task in self.tasks if task in unknown]
 
-    # -- cached baselines ---------------------------------------------------------------------
-
     def _read_baseline(self) -> dict[str, Any] | None:
-        """Return the cached baseline if it is intact and younger than `AGE`, else None."""
+        """Return the cached baseline; None if it is damaged or not younger than `AGE`."""
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:
@@ -444,7 +439,7 @@ class Evaluation:
         return None
 
     def _keep_baseline(self, results: Results) -> None:
-        """Write a baseline to the cache, if a cache is set and every task has a result."""
+        """Write a baseline to the cache if a cache is set and every task has a result."""
         rows, made_at = list(results.values()), now().isoformat()
         if self.cache is None or any(row["passed"] is None for row in rows):
             return
@@ -470,12 +465,13 @@ def _hash_of(body: Mapping[str, Any]) -> str:
 def _main_fields(
     verdict: str, reason: str | None, under: Mapping[str, Results], tasks: Sequence[str]
 ) -> dict[str, Any]:
-    """Return rates, delta and verdict; if `verdict` is empty, the delta or the rate decides it."""
+    """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
     if rate is not None and before is not None:
-        # compute the delta from counts: the difference of rounded rates may have a wrong last digit
+        # compute the delta from counts, because rounding the rates first could change its last
+        # digit
         passes = [sum(under[name][task]["passed"] for task in tasks) for name in _MAIN]
         delta = round((passes[0] - passes[1]) / len(tasks), _DIGITS)
     if not verdict:
@@ -491,7 +487,7 @@ def _main_fields(
 
 
 def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
-    """Return the share of passed tasks among those with a result; None if no task has one."""
+    """Return the share of tasks with a result that passed; None if no task has a result."""
     passed = [results[task]["passed"] for task in tasks if results[task]["passed"] is not None]
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
@@ -512,7 +508,7 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
 def _interval_fields(
     under: Mapping[str, Results], tasks: Sequence[str], other: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the interval of the change from `other`; without `other`, that of the pass rate."""
+    """Return the interval of the change from a condition or, without `other`, of the pass rate."""
     values = [float(under["skill"][task]["passed"]) for task in tasks]
     if not other:
         interval = bounded_mean(values, quantity=RATES)

@@ -157,7 +157,7 @@ def grade(
 def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        # graders by rules and suites without a rubric use no model, so no family can be shared
+        # graders by rules, and suites without a rubric, use no model and thus share no family
         by_rules = grader.kind in ("mock", "rules") or (grader.kind, grader.model) == (
             "suite",
             None,
@@ -167,8 +167,9 @@ def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> No
 
 
 def _next_round(store: RunStore, grader: LiveGrader, items: Mapping[str, Item]) -> int:
-    """Return a grader's last round if that is 2 or more and unfinished, else the next round."""
-    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)  # counts by round, attempt_id
+    """Return a grader's last round if it is unfinished and at least 2, otherwise the next round."""
+    # for each round, the number of verdicts by attempt_id
+    verdicts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     columns = ["attempt_id", "grader", "grader_version", "round"]
     for row in store.table("verdicts").select(columns).to_pylist():
         if (row["grader"], row["grader_version"]) == (grader.name, grader.version):
@@ -221,7 +222,8 @@ class Gradings(Judging[Item]):
         super().__init__(store, grader, len(items), study | own, options)
         self.items, self.answers, self.least = items, answers, least
         self.round = self.grader_columns["round"] = study["round"]
-        self.done: defaultdict[str, set[str]] = defaultdict(set)  # check_ids by attempt_id
+        # for each attempt_id, the check_ids with a verdict
+        self.done: defaultdict[str, set[str]] = defaultdict(set)
         self.table = "verdicts"
         self.agreement: Agreement | None = None
 
@@ -241,7 +243,7 @@ class Gradings(Judging[Item]):
 
     async def judge(self) -> None:
         """Grade the gold answers, then the answers of the study."""
-        # replies of a malformed grading are not read again: the grader is asked anew
+        # the replies of a malformed grading are not used again, so the grader is asked anew
         self.take_replies(self._malformed_at())
         if self.answers:
             await self._grade_gold()
@@ -274,7 +276,7 @@ class Gradings(Judging[Item]):
         require_agreement(self.agreement, self.grader.name, self.least)
 
     def _malformed_at(self) -> dict[str, datetime]:
-        """Return the time of the last malformed verdict, by attempt_id of the answer."""
+        """Return the time of the last malformed verdict on each attempt, by attempt_id."""
         times: dict[str, datetime] = {}
         for row in (row for table in _TABLES for row in self.own_rows(table)):
             at = row.get("graded_at")
@@ -284,7 +286,7 @@ class Gradings(Judging[Item]):
         return times
 
     async def _grade_all(self, items: Mapping[str, Item], table: str, title: str) -> int:
-        """Grade the items without verdicts in `table`; return the number of items still open."""
+        """Grade items without verdicts in `table`; return how many items are still open."""
         self.table, self.done, pending = table, defaultdict(set), []
         for row in self.own_rows(table):
             if row["status"] != "malformed" or not self.agent:
@@ -327,10 +329,10 @@ class Gradings(Judging[Item]):
 
 
 def _items_to_grade(store: RunStore) -> dict[str, Item]:
-    """Return every answer to a case with checks, by attempt_id.
+    """Return every answer to a case that has checks, by attempt_id.
 
-    Perturbed copies are included. So are attempts that exceeded their time limit, because some
-    graders count them as a fail.
+    Perturbed copies are included. Attempts that exceeded their time limit are included, too,
+    because some graders count them as a fail.
     """
     skills = store.skills
     cases = {case.case_id: case for suite in store.suites.values() for case in suite.cases}
@@ -351,7 +353,7 @@ def _items_to_grade(store: RunStore) -> dict[str, Item]:
 
 
 def _items_of_grader(items: Mapping[str, Item], grader: LiveGrader) -> Mapping[str, Item]:
-    """Return the items for a grader; if it has a method ``checks_of``, that chooses the checks."""
+    """Return the items for a grader; its method ``checks_of``, if any, chooses their checks."""
     of = getattr(grader, "checks_of", None)
     if of is None:
         return {name: item for name, item in items.items() if item.attempt.status == "ok"}
@@ -437,7 +439,7 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
 
 
 def _compare_receipts(store: RunStore, planned: PlannedGrader, round: int) -> None:
-    """Raise if a grader that is not in the table ``graders`` differs from its last receipt."""
+    """Raise StudyError if a grader without a row in ``graders`` differs from its last receipt."""
     mine = ("grade", planned.grader, planned.version)
     last: dict[str, Any] = {}
     for row in store.records("receipts"):
@@ -451,7 +453,7 @@ def _compare_receipts(store: RunStore, planned: PlannedGrader, round: int) -> No
 
 
 def _settings_hold(now: str | None, was: str) -> bool:
-    """Return whether all settings in `was` have the same values in `now`, which may have more."""
+    """Return whether every setting in `was` has the same value in `now`; `now` may have more."""
     try:
         old, new = json.loads(was), json.loads(now or "{}")
         return bool(old.items() <= {key: new.get(key) for key in old}.items())

@@ -24,17 +24,21 @@ from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
 _LETTERS = (
-    2.5  # letters per token; English has about four, so this overestimates the number of tokens
+    # letters per token; English text has about four, so this overestimates the number of tokens
+    2.5
 )
 _PLAIN = (string.ascii_letters + " \n").encode()
-_FRAME = 200  # tokens of a call besides its texts: roles, delimiters, additions of the service
+# tokens of a call apart from its texts: roles, delimiters and additions of the service
+_FRAME = 200
 _SAFETY = (
-    2.0  # a call without a price is assumed to cost at most twice as much as the dearest call yet
+    # assume that a call without a price costs at most twice as much as the most expensive call so
+    # far
+    2.0
 )
 _LIMITS = (
     "max_tokens",
     "max_completion_tokens",
-)  # names of the setting that limits the tokens of an answer
+)  # names that settings use for the limit on the tokens of an answer
 
 _Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None]]
 
@@ -77,7 +81,8 @@ class Ledger:
                 errors = await asyncio.to_thread(self._append_entries, entries)
             except (
                 BaseException
-            ) as raised:  # pass every exception on; otherwise the callers would wait forever
+                # pass every exception on, because the callers would otherwise wait forever
+            ) as raised:
                 errors = [raised] * len(entries)
             for (*_, done), error in zip(entries, errors, strict=True):
                 if done.cancelled():
@@ -86,10 +91,11 @@ class Ledger:
                     done.set_result(None)
                 else:
                     done.set_exception(error)
-                    done.exception()  # mark it as seen: a cancelled caller never reads it
+                    # this avoids a warning if a cancelled caller never reads the exception
+                    done.exception()
 
     def _append_entries(self, entries: list[_Entry]) -> list[BaseException | None]:
-        """Write entries table by table; return for each entry its error, or None."""
+        """Write the entries, table by table; return an error or None for each entry."""
         errors: dict[int, BaseException] = {}
         for table in dict.fromkeys(table for table, *_ in entries):
             mine = [i for i, entry in enumerate(entries) if entry[0] == table]
@@ -98,7 +104,7 @@ class Ledger:
                     self._store.append(table, [record for i in mine for record in entries[i][1]])
                     break
                 except Exception as error:
-                    # nothing was written, so try again without the faulty entries
+                    # nothing was written, so try again without the entries that cannot be stored
                     faults = {i: fault for i in mine if (fault := _storage_error(entries[i]))}
                     errors |= faults or dict.fromkeys(mine, error)
                     mine = [i for i in mine if faults and i not in faults]
@@ -106,7 +112,7 @@ class Ledger:
 
 
 def _storage_error(entry: _Entry) -> Exception | None:
-    """Return the error if an entry cannot be stored, otherwise None."""
+    """Return the error that storing an entry raises; None if the entry can be stored."""
     table, records, _ = entry
     try:
         for index, record in enumerate(records):
@@ -124,7 +130,7 @@ class RunRecord(Record):
     Attributes
     ----------
     receipt : str
-        Stage and number of the run; both receipts of a run have the same.
+        Stage and number of the run; the same in both receipts of a run.
     event : str
         ``begun`` or ``ended``.
     stage : str
@@ -138,7 +144,7 @@ class RunRecord(Record):
     model : str or None
         The model that was requested.
     models : dict of str to int
-        Number of replies by model, as the service names it.
+        Number of replies for each model, under the name that the service reports.
     settings : str or None
         Settings of the agent.
     prompt_version : str or None
@@ -317,7 +323,7 @@ class Budget:
         if limit is not None and not 0 < limit < math.inf:
             raise StudyError(f"budget_usd is {limit!r}; allowed: a number of dollars above 0.")
         self.limit, self.spent = limit, spent
-        self.exhausted: str | None = None  # why no further call fits
+        self.exhausted: str | None = None  # the reason why no further call is allowed
         self._reserved = 0.0
         self._n_running = 0
         self._has_unknown_cost = (
@@ -333,7 +339,8 @@ class Budget:
         free = self.limit - self.spent - self._reserved
         is_unknown = math.isnan(estimate)
         if is_unknown:
-            # the call gets all that is left, but only if twice the dearest cost so far would fit
+            # The call may spend all that is left, but it is refused if twice the cost of the most
+            # expensive call so far is more than that.
             if self._n_running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
@@ -373,7 +380,7 @@ class Budget:
             had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
             if reply is not None and reply.cost_usd is not None:
                 self.spent += reply.cost_usd
-                # this order of the arguments matters: max then drops the initial NaN
+                # With this order of the arguments, max returns the cost if `_dearest` is still NaN.
                 self._dearest = max(reply.cost_usd, self._dearest)
             elif reply is not None and reply.cost_note == UNREADABLE and not had_unknown_cost:
                 self.spent += reserved

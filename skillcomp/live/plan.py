@@ -21,7 +21,7 @@ from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
-_ALIKE = 1.25  # a larger ratio of the lengths of placebo and skill gets a note
+_ALIKE = 1.25  # a note is added if placebo and skill differ in length by more than this factor
 
 
 class Key(NamedTuple):
@@ -108,7 +108,7 @@ class PlannedAgent(Record):
 
 @dataclass(slots=True)
 class Tried:
-    """Summary of the attempts at one cell that are in the store.
+    """Summary of the stored attempts at one cell.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
 def _cell_namer(
     planned: Iterable[PlannedCell], agents: Sequence[str], store: RunStore
 ) -> Callable[[Key], str]:
-    """Return a function that names new cells; the names contain the agent if there are several."""
+    """Return a function that names new cells; a name contains the agent if there are several."""
     taken = {cell.attempt_id for cell in planned}
     taken |= set(store.table("attempts").column("attempt_id").to_pylist())
     several = len(set(agents)) > 1
@@ -340,7 +340,7 @@ def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
 
 
 def _require_unedited_files(store: RunStore, suite: Suite, manifest: Mapping[str, Any]) -> None:
-    """Raise if a file in the skill folder or an input file differs from the recorded one."""
+    """Raise StudyError if a file of the skill or of a case differs from the recorded one."""
     tree = manifest["skills"].get(suite.skill, {}).get("tree")
     folder = store.path / "skills" / suite.skill
     if tree and tree_of(folder) != tree:
@@ -366,7 +366,7 @@ def input_files(store: RunStore, case: Case) -> tuple[tuple[str, Path], ...]:
     recorded = {} if is_task else store.manifest["suites"].get(slug, {}).get("files", {})
     folder = (store.path / INPUTS / slug).resolve()
     fixture = str(case.extra.get("fixture", "")).rstrip("/")
-    # the fixture is a file or a folder
+    # a fixture is either a file or a folder
     above = fixture.rpartition("/")[0] if fixture in recorded else fixture
     names = (name for name in names_of_files(case.extra) if name in recorded)
     return tuple((name.removeprefix(f"{above}/"), folder / name) for name in names)
@@ -409,11 +409,12 @@ class ConditionText(Record):
             return None
         if self.text is None:
             skill = store.skills[self.loaded_skill]
-            # earlier releases recorded no folder; agents answered without it, so it stays left out
+            # Earlier releases did not record the folder, and agents answered without it, so omit
+            # it.
             has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
             path = str((store.path / skill.path).resolve()) if has_tree else ""
             return skill.model_copy(update={"path": path})
-        # the agent gets the name without the hash that distinguishes two texts of a skill
+        # the agent does not see the hash in the name, which distinguishes two texts of a skill
         return Skill(slug=self.loaded_skill.split("@")[0], text=self.text, body=self.text)
 
 
@@ -429,7 +430,7 @@ def _settled_texts(
     arguments: Mapping[str, Text | Mapping[str, Text] | None],
     recorded: Mapping[tuple[str, str], ConditionText],
 ) -> dict[tuple[str, str], ConditionText]:
-    """Return the text for every skill and condition; raise if one is not the recorded text."""
+    """Return the text for each skill and condition; raise if it differs from the recorded text."""
     if not conditions:
         raise StudyError(f"conditions is empty; allowed: {', '.join(CONDITIONS)}.")
     for condition in conditions:
@@ -511,7 +512,7 @@ def _described(
 
 
 def _nearest_skill(store: RunStore, own: Skill) -> ConditionText:
-    """Return as placebo the skill in the store whose length is nearest to that of `own`."""
+    """Return a placebo for `own`: the skill in the store with the most similar length."""
     others = [skill for slug, skill in store.skills.items() if slug != own.slug]
     if not others:
         raise StudyError(
@@ -533,7 +534,7 @@ def _with_length_note(text: ConditionText, own: Skill) -> ConditionText:
 
 
 def _skill_from(store: RunStore, text: Text, condition: str) -> Skill:
-    """Make a skill of `text`: a skill, a slug in the store, a text of several words, or a file."""
+    """Make a skill of `text`: a skill, a slug in the store, a text with blanks, or a file."""
     if isinstance(text, Skill):
         return text
     if isinstance(text, str) and text in store.skills:

@@ -43,7 +43,8 @@ def build_from_target(
     where = f"{place}.target: found {literal(target)}"
     folder = folder.resolve()
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # appended, so that installed modules are found first
+        # appended at the end, so that installed modules are found first
+        sys.path.append(str(folder))
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as cause:
@@ -54,7 +55,7 @@ def build_from_target(
             f"{where}: there is no module '{cause.name}'; allowed: an installed module, or a file "
             f"in {folder}.{near}"
         ) from None
-    except Exception as cause:  # code of another package may raise anything
+    except Exception as cause:  # code of another package may raise any exception
         raise _import_failure(where, module_name, cause) from cause
     own = folder / f"{module_name.replace('.', '/')}.py"
     file = getattr(module, "__file__", None)
@@ -97,14 +98,14 @@ def _is_own_callable(value: Any, module: str) -> bool:
 def _checked_call(
     group: Group, maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> Any:
-    """Call a class or function with keys of a study file; check the object that it returns."""
+    """Call a class or function with the keys of a study file, and check the object it returns."""
     _require_arguments(maker, arguments, place, keys)
     name = getattr(maker, "__qualname__", repr(maker))
     try:
         made = maker(**arguments)
     except SkillcompError as cause:
         raise StudyError(f"{place}: {cause}") from cause
-    except Exception as cause:  # code of another package may raise anything
+    except Exception as cause:  # code of another package may raise any exception
         raise StudyError(f"{place}: {name} raised {type(cause).__name__}: {cause}") from cause
     missing = [member for member in _MEMBERS[group] if not hasattr(made, member)]
     if missing:
@@ -118,7 +119,7 @@ def _checked_call(
 def _require_arguments(
     maker: Maker, arguments: Mapping[str, Any], place: str, keys: tuple[str, ...]
 ) -> None:
-    """Raise StudyError if a key is not a parameter of `maker`, or if a required one is missing."""
+    """Raise StudyError if `maker` has no parameter for a key, or needs one that is missing."""
     try:
         parameters = inspect.signature(maker).parameters.values()
     except (TypeError, ValueError):

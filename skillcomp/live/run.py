@@ -166,8 +166,9 @@ class AnswerWork(Engine[PlannedCell]):
     ) -> None:
         super().__init__(store, options, agents)
         self.plan, self.again, self.settings = plan, again, settings
-        self.tried = tries(store)  # covers all cells of the store, not only those of this plan
-        # `done` has an entry for every cell from the start, so that memory does not grow later
+        # this covers all cells in the store, including those of other plans
+        self.tried = tries(store)
+        # `done` has an entry for every cell from the start, so that memory use does not grow later
         self.done = {cell.place: self.tried.get(cell.place) or Tried() for cell in plan.cells}
         self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
@@ -242,14 +243,15 @@ class AnswerWork(Engine[PlannedCell]):
         tried = self.done.setdefault(cell.place, self.tried.get(cell.place) or Tried())
         self.tallies[cell.agent].add(reply)
         if reply.status in PAID and "ok" in tried.paid:
-            # The cell already has an answer, but this one was paid for too, so its cost counts.
+            # The cell already has an answer. This second answer was paid for, too, so record its
+            # cost.
             row = {**cell.model_dump(), **reply.model_dump(exclude_none=True)}
             await self.ledger.write("surplus", [row])
             return
         attempt = _attempt_record(cell, reply, self.agents[cell.agent], tried, started)
         if reply.cost_upper_usd is not None:
-            # This is written before the attempt. If the process crashes in between, the budget then
-            # counts too much rather than too little.
+            # Write this before the attempt. If the process crashes in between, the budget counts
+            # too much rather than too little.
             row = {"attempt_id": attempt.attempt_id, "cost_upper_usd": reply.cost_upper_usd}
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
@@ -277,7 +279,7 @@ class AnswerWork(Engine[PlannedCell]):
             return batch_cost(agent, batch_service(agent).request(prompt, skill=self.loaded[at]))
 
         async def book(key: str, reply: Reply) -> None:
-            if key not in cells:  # the cell is in an earlier, larger plan
+            if key not in cells:  # the cell belongs to an earlier, larger plan
                 rows = map(PlannedCell.model_validate, self.store.records("plan"))
                 cells[key] = next(cell for cell in rows if cell.attempt_id == key)
             reply = with_upper_cost(reply, partial(cost, cells[key]))
@@ -365,7 +367,7 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 def _attempt_record(
     cell: PlannedCell, reply: Reply, agent: Agent, tried: Tried, started: datetime | None
 ) -> Attempt:
-    """Return the attempt under the cell's id; errors and repeated answers get a suffix."""
+    """Return the attempt at a cell; errors and repeated answers get a suffix to the cell's id."""
     ending = f"/again-{len(tried.paid)}" if tried.paid else ""
     if reply.status not in PAID:
         ending = f"/error-{tried.n_errors + 1}"

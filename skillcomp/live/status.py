@@ -24,8 +24,8 @@ from skillcomp.live.plan import Key, Tried, tries
 
 _NUMBER = re.compile(
     r"\b[\w-]*\d[\w.:-]*"
-)  # ids, counts and times in messages, which differ between tries
-_GraderVersion = tuple[str, str | None, int]  # name, version, round
+)  # ids, counts and times in a message, which differ from try to try
+_GraderVersion = tuple[str, str | None, int]  # name, version and round of a grader
 _COLUMNS = {
     "stage": "str",
     "name": "str",
@@ -89,32 +89,32 @@ def status(store: RunStore) -> pd.DataFrame:
 
 @dataclass
 class _RowTotals:
-    """What is summed for one row of `status`: models, dollars and, for a grader, verdicts."""
+    """Data collected for one row of `status`: models, dollars and, for a grader, verdicts."""
 
     verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     models: set[str] = field(default_factory=set)
     cost_usd: float = math.nan
 
     def add(self, cost_usd: float | None, model: str | None) -> None:
-        """Add cost and model of a reply; the total cost stays NaN until a cost is known."""
+        """Add cost and model of a reply; the total cost is NaN until a cost is known."""
         if cost_usd is not None:
             self.cost_usd = cost_usd + (0.0 if math.isnan(self.cost_usd) else self.cost_usd)
         if model:
             self.models.add(model)
 
     def row(self, stage: str, name: str, **more: Any) -> dict[str, Any]:
-        """Make a row of `status`; columns that are not passed are None."""
+        """Return a row of `status`; columns that are not passed are None."""
         totals = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
         return {**dict.fromkeys(_COLUMNS), "stage": stage, "name": name, **totals, **more}
 
     @property
     def malformed(self) -> set[str]:
-        """Names of answers with a malformed verdict that no later verdict has replaced."""
+        """Names of the answers with a malformed verdict that no later verdict has replaced."""
         return {name for name, how in self.verdicts.items() if "malformed" in how.values()}
 
     @property
     def refused(self) -> set[str]:
-        """Names of answers with a verdict that is neither ok nor malformed."""
+        """Names of the answers with a verdict whose status is neither ok nor malformed."""
         items = self.verdicts.items()
         return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 
@@ -165,16 +165,17 @@ def _grade_rows(store: RunStore) -> Iterable[dict[str, Any]]:
     needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
     to_grade = {name for name, n in needs.items() if n}
     totals = _verdict_totals(store)
-    # keep the last receipt of each grader, which has the gold agreement and n_open
+    # the last receipt of each grader has the agreement with gold answers, and n_open
     rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
     receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
     batches = under_way(store, "grade")
     recorded = (row for row in store.records("graders") if row.get("round") is not None)
     recordings = {(row["grader"], row.get("version")) for row in recorded}
-    # include graders that have started but have no verdict yet
+    # include graders that have begun but have no verdict yet
     for key in [*totals, *(key for key in receipts if key not in totals)]:
         own, live = totals.get(key, _RowTotals()), receipts.get(key)
-        # if a grader chooses its own checks, only its receipt shows how many answers it grades
+        # if a grader chooses its own checks, only its receipt shows how many answers it has to
+        # grade
         chooses = bool(live and live["study"].get("own_checks"))
         least = {} if chooses else needs
         whole = {name for name, n in own.verdicts.items() if len(n) >= least.get(name, 1)}
@@ -241,7 +242,7 @@ def _pair_order(row: Mapping[str, Any]) -> _PairOrder:
 
 
 def _comparison_key(row: Mapping[str, Any], condition: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return grader, version and the two compared conditions of a judgement or a reply."""
+    """Return the grader, its version and the two conditions of a judgement or a reply."""
     two = frozenset(condition.get(row[side], "") for side in ("first", "second"))
     return row["grader"], row.get("grader_version"), two
 
@@ -352,7 +353,7 @@ def writer(store: RunStore) -> str | None:
         if who["host"] == socket.gethostname():
             os.kill(who["pid"], 0)
     except PermissionError:
-        pass  # the process is alive and belongs to another user
+        pass  # the process is running but belongs to another user
     except (OSError, KeyError, TypeError):
         return None
     return message

@@ -61,7 +61,7 @@ class _Agent(Record):
     prices: list[_Price] = Field(default_factory=list)
 
     def _constructor_arguments(self, *without: str) -> dict[str, Any]:
-        """Return the arguments of the agent's constructor, except the fields in `without`."""
+        """Return the arguments of the agent's constructor: all fields that are not in `without`."""
         own = [Price(**price.model_dump()) for price in self.prices]
         return {**self.model_dump(exclude={"kind", *without}), "prices": own}
 
@@ -179,13 +179,13 @@ class _Installed(_Guest):
 
 
 def _spec_tag(group: Group, kind: object) -> str:
-    """Return the tag of the pydantic model that describes an agent or grader of this kind."""
+    """Return the tag of the pydantic model for agents or graders of this kind."""
     is_guest = kind not in _KINDS[group] and str(kind) in installed_kinds(group)
     return "installed" if is_guest else str(kind)
 
 
 def _agent_tag(entry: Any) -> str | None:
-    # an entry that is not a mapping can get any tag: all models refuse it with the same message
+    # the tag of an entry that is not a mapping does not matter, because all models refuse it alike
     kind = entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", "anthropic")
     return None if kind is None else _spec_tag("agents", kind)
 
@@ -491,7 +491,7 @@ _NOT_IN_FILE = {"folder", "outside"}
 
 
 def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
-    """Return whether a part of an error's location is a union tag, which is not in the file."""
+    """Return whether part `at` of an error's location is a union tag, which is not in the file."""
     in_list = at == 2 and loc[0] in ("agents", "graders")
     return in_list or (at > 0 and loc[at - 1] in ("agent", "placebo", "previous"))
 
@@ -523,13 +523,13 @@ def _fault_message(fault: Mapping[str, Any], key: str) -> str:
 
 
 def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
-    """Return the kinds that are allowed at a location: those of graders or those of agents."""
+    """Return the kinds that are allowed at a location: kinds of graders or kinds of agents."""
     group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
     return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
 
 
 def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
-    """Return an example to replace a value of the wrong type; None if there is no example."""
+    """Return an example that could replace a value of the wrong type; None if there is none."""
     in_list = kind == "list_type" and len(loc) == 1
     if not (in_list or kind in ("model_type", "model_attributes_type")):
         return None
@@ -545,7 +545,7 @@ def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
 
 
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
-    """Return the keys that are allowed where the file has an unknown key."""
+    """Return the allowed keys for the place at which the file has an unknown key."""
     models: dict[str, type[Record]] = {
         "anthropic": _Anthropic,
         "openai": _OpenAI,

@@ -52,8 +52,9 @@ from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
-SANDBOX = "workspace-write"  # sandbox of a case that names none, as in the source system
-_FROM_REPLY = ("model", "status", "error", "offered", "invoked")  # copied to meta.json
+SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in the source system
+# fields of the reply that are copied to meta.json
+_FROM_REPLY = ("model", "status", "error", "offered", "invoked")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ class TriggerSettings:
         The program that judges by a rubric, and its model. By default `program` judges; it uses
         `model` if both programs are the same.
     timeout_s, judge_timeout_s : float
-        Time limit of a case that has none of its own, and of one judgement, in seconds.
+        Time limits in seconds: of a case that has no limit of its own, and of one judgement.
     concurrency : int
         Maximum number of programs that run at the same time.
     write_progress : bool
@@ -97,7 +98,7 @@ class TriggerPlan(TriggerSettings):
     run_id : str
         Name of the run.
     cases : dict of str to str
-        Slug of the skill under test of each selected case, by case_id.
+        The selected cases: slug of the skill under test, by case_id.
     judged : tuple of str
         The case_ids of the cases to judge by the rubric.
     neighbours : tuple of str
@@ -213,7 +214,7 @@ def prepare_run(
             for slug in tested:
                 store.add_suite(suite_files[slug])
         except SkillcompError:
-            shutil.rmtree(folder / "store")  # else the run_id could not be used again
+            shutil.rmtree(folder / "store")  # the run_id could otherwise not be used again
             raise
     ignore = folder.parent / ".gitignore"
     if not ignore.exists():
@@ -323,7 +324,7 @@ class _CaseAgent:
             self._beside[slug] = store.skills[slug].model_copy(update={"path": str(path)})
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Ask one case, write its artefacts and return the reply; see `Agent.ask`."""
+        """Ask the prompt of a case, write its artefacts and return the reply; see `Agent.ask`."""
         cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
@@ -361,7 +362,6 @@ class _CaseAgent:
         write_json(self._run / "current.json", {**row, "status": status})
 
     async def aclose(self) -> None:
-        """Close the connections of the program."""
         await self._agent.aclose()
 
 
@@ -400,7 +400,7 @@ def write_case(
         for c in results
     ]
     graded = {"deterministic": deterministic, "case_checks": checks}
-    remove_entry(folder, JUDGEMENT)  # the program under test may have written this file
+    remove_entry(folder, JUDGEMENT)  # the program under test may have written a file with this name
     write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
@@ -505,7 +505,7 @@ def start_in_background(folder: Path) -> int:
     read_run(folder)
     if who := _background_process(folder):
         raise StudyError(f"trigger: the run '{folder.name}' is at work already: {who}.")
-    # -P keeps Python from importing from the working folder, which may hold untrusted code
+    # -P keeps Python from importing from the working folder, which may hold untrusted code.
     command = [sys.executable, "-P", "-c", "from skillcomp.cli import main; main()"]
     command += ["trigger", "run", "--resume", "--run-id", folder.name, "--quiet"]
     command += ["--artifacts", str(folder.parent.resolve())]
@@ -514,13 +514,13 @@ def start_in_background(folder: Path) -> int:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
-    process.returncode = 0  # avoids a warning that the process still runs
+    process.returncode = 0  # Popen would otherwise warn that the process still runs
     (folder / "runner.pid").write_text(f"{process.pid}\n", encoding="utf-8")
     return process.pid
 
 
 def _background_process(folder: Path) -> str | None:
-    """Return "process" and the id of a run's background process; None if none is running."""
+    """Return "process" and the id of the background process of a run; None if none is running."""
     try:
         pid = int((folder / "runner.pid").read_text())
         os.kill(pid, 0)

@@ -39,9 +39,9 @@ COLUMNS = {
     **dict.fromkeys(_NUMBERS, "float64"),
     **{"chosen": "bool", "method": "str", "note": "str"},
 }
-N_SPLITS, N_REPEATS = 5, 10  # folds and repeats of the nested cross-validation
-FEW_UNITS = 10  # fewer documents or cases are too few for a bootstrap
-BLOCK = 250  # resamples per batch; limits memory
+N_SPLITS, N_REPEATS = 5, 10  # number of folds, and of repeats, of the nested cross-validation
+FEW_UNITS = 10  # with fewer documents or cases, a bootstrap is not reliable
+BLOCK = 250  # number of resamples per batch, which limits the memory in use
 
 
 def calibrate(
@@ -225,7 +225,7 @@ def _in_range(value: Any, name: str, *, low: float, allowed: str) -> float:
 
 
 def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:
-    """Build the rows of `calibrate` for one sample, one of which is marked as chosen."""
+    """Return the rows of `calibrate` for one sample; one of them is marked as chosen."""
     chooser = Chooser(sample, sample.nulls, settings.max_false_flags)
     ones = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
     chosen = int(chooser.choose(*ones)[0])
@@ -265,7 +265,7 @@ def _measure_row(
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
     unit = "count" if measure.startswith("chosen_n") else "rate"
-    # rename the number of texts to n_texts, because n is the length of the n-gram here
+    # name the number of texts n_texts, because n is the length of the n-gram here
     estimate = row(measure, replace(value, note=join_notes(note, value.note)), unit=unit)
     return estimate | {"n_texts": value.n, "n": None, "limit": limit, "chosen": False} | about
 
@@ -311,7 +311,10 @@ def _flag_rate(settings: Settings, group: Group, values: NDArray[Any]) -> Interv
 def _false_flags(
     sample: Sample, settings: Settings, candidate: int, group: Group
 ) -> list[dict[str, Any]]:
-    """Build the row with the false flags under a null; for passages, also one at answer length."""
+    """Return a row with the rate of false flags in a null group.
+
+    For passages, a second row extrapolates the rate to texts as long as the answers.
+    """
     flagged = _flag_rate(settings, group, group.flags[:, candidate])
     measure, limit = f"false_flags_{group.name}", settings.max_false_flags
     note = _texts_needed_note(flagged, settings)
@@ -324,7 +327,7 @@ def _false_flags(
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
-    """Return a note on how many clean texts are needed to keep the limit; empty if it is kept."""
+    """If the limit on false flags is not shown to be kept, note how many clean texts are needed."""
     limit = settings.max_false_flags
     if not np.isfinite(flagged.high) or flagged.high <= limit or not 0 < limit < 1:
         return ""
@@ -369,7 +372,7 @@ def _rate_at_answer_length(
 
 
 def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
-    """Build the row with the area under the ROC curve of the share, for copies against nulls."""
+    """Return a row with the area under the ROC curve of the share, for copies against nulls."""
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
     labels = np.repeat([1, *[0] * len(clean)], [len(g.units) for g in groups])
@@ -386,7 +389,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
 def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
 ) -> list[dict[str, Any]]:
-    """Evaluate the choice by repeated cross-validation on documents and cases held out from it."""
+    """Evaluate the choice by repeated cross-validation with held-out documents and cases."""
     few = min(sample.n_documents, *([sample.n_cases] if sample.n_cases else []))
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
     method = f"nested cross-validation, {N_SPLITS} folds of documents and of cases, "
@@ -412,7 +415,7 @@ def _held_out_flags(
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
     """Count how often each text of each group was held out, and how often it was then flagged.
 
-    The third result is the number of folds in which no candidate kept the limit.
+    The third result is the number of folds in which no candidate kept the limit on false flags.
     """
     flagged = [np.zeros(len(group.units)) for group in chooser.groups]
     judged = [np.zeros(len(group.units)) for group in chooser.groups]
@@ -443,7 +446,7 @@ def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
 
 
 def _choices_by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict[str, Any]]:
-    """Build one row per null, with the choice under this null alone."""
+    """Return a row for each null group, with the choice made with this group alone."""
     rows = []
     for group in sample.nulls:
         alone = Chooser(sample, [group], settings.max_false_flags)
@@ -455,7 +458,7 @@ def _choices_by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict
 def _choice_row(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
 ) -> dict[str, Any]:
-    """Build the row of a chosen n, with its range over resamples of documents and cases."""
+    """Return the row of a chosen n, with its range over resamples of documents and cases."""
     limit, level = settings.max_false_flags, settings.ci_level
     method = f"most sensitivity with false flags at most {limit:g} under each null; bootstrap of "
     method += f"documents and cases, {settings.n_resamples} resamples, seed {settings.seed}"
@@ -476,7 +479,7 @@ def _choice_row(
         low, high = np.quantile(again, [tail, 1 - tail], method="inverted_cdf")
     if resampled.size < picked.size:
         words.append(f"{picked.size - resampled.size} resamples in which nothing kept the limit")
-    # Widen by 0.5 on each side: n is a whole number, so the interval could have width 0.
+    # Widen the interval by 0.5 on each side, because n is a whole number and the width could be 0.
     value = Interval(
         float(chooser.n[chosen]), float(low) - 0.5, float(high) + 0.5, ci_level=level,
         method=method, n=float(sum(len(g.units) for g in chooser.groups)),
@@ -486,7 +489,7 @@ def _choice_row(
 
 
 def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> NDArray[np.intp]:
-    """Repeat the choice on resamples of documents and cases."""
+    """Return the candidate that is chosen on each resample of documents and cases."""
     rng = np.random.default_rng(settings.seed)
     draws = [
         rng.multinomial(size, np.full(size, 1 / size), settings.n_resamples).astype(float)
@@ -500,7 +503,7 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
 
 
 def _few_units_note(chooser: Chooser) -> str:
-    """Return a note on the class with the fewest units if they are too few for a bootstrap."""
+    """If a class has too few units for a bootstrap, return a note on the smallest class."""
     counts = [len(np.unique(group.units)) for group in chooser.groups]
     fewest = int(np.argmin(counts))
     if counts[fewest] >= FEW_UNITS:

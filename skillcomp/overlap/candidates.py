@@ -14,7 +14,7 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
-MAX_CUTS = 200  # largest number of cuts of the share to try for each n
+MAX_CUTS = 200  # for each n, at most this many cuts of the share are tried
 TIE = 1e-12  # rates that differ by less than this count as equal
 
 
@@ -121,7 +121,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     scored = scored.assign(
         text=scored["passage_id"].where(scored["kind"].eq("passage"), scored["attempt_id"]),
         any=scored["any_shared"].astype("float64"),
-        # too short for an n-gram: shares none
+        # a text without a share is too short for an n-gram, so it shares none
         share=scored["share"].fillna(0.0),
     )
     keys = ["kind", "name", "text"]
@@ -179,7 +179,7 @@ def _require_names(settings: Settings, scored: pd.DataFrame) -> None:
 def _list_candidates(
     lengths: Sequence[int], share: Floats, judged: NDArray[np.bool_]
 ) -> pd.DataFrame:
-    """List the candidate rules, sorted as `Sample.candidates` describes."""
+    """List the candidate rules in the order that `Sample.candidates` describes."""
     rows = [("any", n, NAN) for n in reversed(lengths)]
     for column, n in reversed(list(enumerate(lengths))):
         values = np.unique(share[judged, column])
@@ -240,7 +240,8 @@ class Chooser:
         gain = np.where(allowed, sensitivity, -1.0)
         usable = gain.max(axis=1) > 0
         tied = gain >= gain.max(axis=1, keepdims=True) - TIE
-        # argmax takes the first tied candidate, which has the longest n because of their order
+        # Of tied candidates, argmax takes the first, which has the longest n because of their
+        # order.
         picked = np.argmax(tied & self.is_any, axis=1)
         by_share = np.flatnonzero(usable & ~(tied & self.is_any).any(axis=1))
         if by_share.size:

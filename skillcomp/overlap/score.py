@@ -146,7 +146,7 @@ def score(
 
 
 def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
-    """Return whether a frame holds attempts or passages, and the name of its column with texts."""
+    """Return the kind of a frame (attempts or passages) and the name of its column with texts."""
     require_frame(texts, "texts")
     kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
     ids = [name for name in kinds if name in texts.columns]
@@ -182,7 +182,7 @@ def _checked_lengths(ngram: Iterable[int] | int) -> Ints:
 def _skill_of_texts(
     skill_column: pd.Series, skills: Mapping[str, Skill | str]
 ) -> tuple[list[str], Ints]:
-    """Return the slugs of the skills, and the position of each text's skill among them."""
+    """Return the slugs of the skills, and the index of each text's skill in this list."""
     if not isinstance(skills, Mapping):
         raise FrameError(
             f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill or text, "
@@ -212,7 +212,7 @@ def _skill_text(skill: Skill | str, slug: str) -> str:
 def _prompts_of_answers(
     frame: pd.DataFrame, cases: pd.DataFrame | None, kind: str
 ) -> tuple[list[str], Ints | None]:
-    """Return the distinct prompts, and the position of each text's prompt among them."""
+    """Return the distinct prompts, and the index of each text's prompt in this list."""
     if kind == "passage":
         return _questions_of_passages(frame)
     if cases is None:
@@ -273,9 +273,6 @@ def _row_per_length(
         longest_text=longest.array.take(row),
         n_tokens=count(matches.n_tokens[row]),
     )
-
-
-# Checks of arguments, for all functions of this package
 
 
 def as_names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -373,7 +370,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Return n, rule and cut of the chosen rows; also skill if the calibration is by skill."""
+    """Return n, rule and cut of the chosen rows, and skill if the calibration is by skill."""
     cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():
@@ -453,7 +450,7 @@ def roc(
 
 
 def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
-    """Compute the points of the curves for one n."""
+    """Return the points of the ROC curves for one n."""
     from sklearn.metrics import roc_curve  # slow to import
 
     copies = passages["level"].isin(copying).to_numpy()

@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 
 _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
-# The largest sample variance of values in [0, 1] is 1/2, that of two repeats with values 0 and 1.
+# Values in [0, 1] have a sample variance of at most 1/2, which two repeats with values 0 and 1
+# reach.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
@@ -129,10 +130,10 @@ def variance_components(
 class PilotCases:
     """Cases with outcomes in both conditions, as arrays with one entry per case.
 
-    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. The other
-    fields end in 1 for the condition and in 0 for the reference. They are the ``mean`` over
-    repeats, the number ``n`` of repeats with an outcome, and the sample ``variance`` between these
-    repeats (NaN with one repeat).
+    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. The names of
+    the other fields end in 1 for the condition and in 0 for the reference condition. They are the
+    ``mean`` over repeats, the number ``n`` of repeats with an outcome, and the sample ``variance``
+    between these repeats (NaN with one repeat).
     """
 
     skill: NDArray[np.intp]
@@ -302,7 +303,7 @@ def _gap_interval(pairs: PilotCases, ci_level: float) -> Interval:
 
 
 def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: float) -> Interval:
-    """Return the variance (first - second) / scale with modified large-sample limits."""
+    """Return (first - second) / scale, a variance, with modified large-sample limits."""
     plain = (first.value - second.value) / scale
     notes = [] if plain >= 0 else [f"estimated below zero ({plain:.3g}) and set to 0"]
     low = high = math.nan
@@ -310,7 +311,7 @@ def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: 
         below, above = _distances_to_limits(first, second, (1 - ci_level) / 2)
         low, high = max(plain - below / scale, 0.0), plain + above / scale
         if high <= 0:
-            # do not return 0 and 0: such limits would claim that the variance is exactly 0
+            # limits of 0 and 0 would claim that the variance is exactly 0
             low = high = math.nan
             notes.append("so are both limits: unknown")
     else:
@@ -320,7 +321,7 @@ def _scaled_difference(first: _Square, second: _Square, scale: float, ci_level: 
 
 
 def _distances_to_limits(first: _Square, second: _Square, alpha: float) -> tuple[float, float]:
-    """Return the distances of the lower and the upper limit from `first - second`."""
+    """Return the distances of the lower and of the upper limit from `first - second`."""
     a, b = first.value, second.value
     low1, high1 = _scaled_chi2(alpha, first.df)
     low2, high2 = _scaled_chi2(alpha, second.df)
@@ -376,7 +377,8 @@ class Components:
         """Return the variance of the observed delta of a case around the mean of the simulation."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
-            # the interval of a pooled gap counts variation between skills as variation of cases
+            # The interval of a pooled gap counts variation between skills as variation between
+            # cases.
             skills = plan.assumptions.scope == "pooled" and plan.assumptions.cluster == "case"
         else:
             variance = self.omega2

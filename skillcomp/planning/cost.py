@@ -20,10 +20,10 @@ from skillcomp.errors import FrameError, StudyError, require_type, suggest
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# by mode, whether prefixes are cached and whether calls are batched
+# for each mode: whether prefixes are cached, and whether calls are batched
 MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
-ANSWER_TOKENS = 300.0  # 180 words, the mean length of 420 answers of the pilot
+ANSWER_TOKENS = 300.0  # tokens of 180 words, the mean length of 420 answers of the pilot
 _COLUMNS = {
     **dict.fromkeys(("role", "name", "model", "condition", "mode"), "str"),
     **{"planned": "bool", "n_calls": "int64"},
@@ -183,7 +183,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     modes = estimate.groupby("mode", sort=False)
     counts = ["n_calls", "input_tokens", "output_tokens"]
     table = modes[["planned"]].all().join(modes[counts].sum())
-    # do not skip NaN: the sum is unknown if the cost of any row is unknown
+    # If the cost of a row is unknown (NaN), the sum is unknown, too.
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
     unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
@@ -194,7 +194,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 def _condition_rows(
     who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
-    """Yield one row per condition. The first call with a prefix writes it to the cache."""
+    """Yield a row for each condition; the first call with a prefix writes it to the cache."""
     written: set[str] = set()
     least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():
@@ -240,15 +240,13 @@ def _usages_with_cache(
         yield pricing.Usage(whole, call.output, cached_tokens=call.prefix), n
 
 
-# The calls of a study, with prompts and replies in tokens, but without prices
-
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
 
-CHARS_PER_TOKEN = 3.5  # in English text, from the glossary of platform.claude.com
-MESSAGE_TOKENS = 8  # role and delimiters of a message
-SKILL_FRAME = 64  # characters around a skill in the system prompt of an agent
-# Shortest prompt prefix in tokens that the service caches (documentation of prompt caching, read
-# 2026-11-21). For models that are not listed, 1,024 is assumed.
+CHARS_PER_TOKEN = 3.5  # for English text, from the glossary of platform.claude.com
+MESSAGE_TOKENS = 8  # tokens for the role and the delimiters of a message
+SKILL_FRAME = 64  # number of characters around a skill in the system prompt of an agent
+# The shortest prompt prefix, in tokens, that the service caches (documentation of prompt caching,
+# read on 2026-11-21). For other models, 1,024 is assumed.
 _MINIMUM = {
     "claude-opus-5": 512,
     "claude-fable-5": 512,
@@ -288,13 +286,13 @@ class GraderFrame:
     sees_skill: bool = True
 
 
-# The numbers were fitted by least squares to the prompts of skillcomp.live.graders.prompts for the
-# pilot's 84 cases. In the pilot, quotes of grader g2 have 66 characters on average, and rationales
-# have 75. A test compares the numbers with the templates.
+# These numbers were fitted by least squares to the prompts of skillcomp.live.graders.prompts for
+# the 84 cases of the pilot. There, quotes of the grader g2 have 66 characters on average, and
+# rationales have 75. A test compares the numbers with the templates.
 _FRAMES = {
     "forced": GraderFrame(3183 + 915, 631, 53, 60, 225),
     "evidence": GraderFrame(1235 + 915, 631, 53, 60, 225),
-    # for tasks with a rubric, which use the templates rubric.j2 and rubric-case.j2
+    # for tasks with a rubric, whose prompts use the templates rubric.j2 and rubric-case.j2
     "rubric": GraderFrame(753 + 388, 247, 0, 60, 150, sees_skill=False),
     "impression": GraderFrame(555 + 627, 368, 44, 40, 60, sees_skill=False),
 }

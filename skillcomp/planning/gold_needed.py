@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
-FEWEST = 10  # gold cases; with fewer, the coverage of PPI was not tested
+FEWEST = 10  # with fewer gold cases, the coverage of prediction-powered intervals was not tested
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
-_NO_ERROR = 1e-9  # a difference of gold and grader below this is a rounding error
-_FEWEST_PILOT = 5  # gold cases in a pilot; with fewer, covariances are too imprecise
+_NO_ERROR = 1e-9  # a smaller difference between gold and grader is a rounding error
+_FEWEST_PILOT = 5  # with fewer gold cases in a pilot, covariances are too imprecise
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Differences:
     n_gold: float = math.inf
 
 
-# the differences in a pilot, and in its resamples if there are any
+# the differences in a pilot and in its resamples, which may be missing
 Pilots = tuple[Differences, Differences | None]
 # those, the number of cases of the study, and the columns that identify the row
 _Plan = tuple[Pilots, int, dict[str, Any]]
@@ -73,7 +73,7 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
     with np.errstate(invalid="ignore", divide="ignore"):
         lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
-        # if every case has gold on one repeat, the true mean of a case cancels
+        # If every case has gold on one repeat, its true mean cancels from the difference.
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
         full_lam = _clipped_ratio(-both, gap)
@@ -270,7 +270,7 @@ def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, see
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences in a pilot and in its resamples; NaN and None with too little gold."""
+    """Return the differences in a pilot and its resamples; NaN and None if gold is too scarce."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
@@ -283,7 +283,7 @@ def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: 
 def _count_rows(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, about: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return the three rows (gold cases, attempts and labels) for one target width."""
+    """Return the rows for one target width: needed gold cases, attempts and labels."""
     pilot, joint = pilots[0], pilots[0].joint
     scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
     extra = {**about, "width": width, "n_cases": n_cases}
@@ -300,7 +300,7 @@ def _count_rows(
 
 
 def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
-    """Return the reason why nothing can be planned, or an empty string."""
+    """Return the reason why nothing can be planned; empty if there is none."""
     if pilot.n_gold < _FEWEST_PILOT:
         return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:
@@ -313,7 +313,7 @@ def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
 def _fewest_gold_cases(
     pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
 ) -> tuple[Interval, dict[str, float]]:
-    """Return the fewest gold cases for the width, the expected width and the grader weight."""
+    """Return the fewest gold cases for a width, with the expected width and the grader weight."""
     n = np.arange(FEWEST, n_cases + 1)
     length, lam = expected_length(pilots[0], n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))
@@ -337,7 +337,10 @@ def _scaled_count(interval: Interval, factor: float) -> Interval:
 
 
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
-    """Return the first index on the last axis with a sufficient length, or the size of the axis."""
+    """Return the first index on the last axis at which `length` is at most `width`.
+
+    If there is none, return the size of the axis.
+    """
     enough = length <= width * (1 + 1e-12)
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
 
@@ -382,13 +385,13 @@ def differences_of(values: Floats, checks: float) -> Differences:
 
 
 def _assumed_differences(n_verdicts: int, **values: Any) -> Differences:
-    """Return `Differences` of attempts with so many verdicts; raise StudyError without a value."""
+    """Return `Differences` from stated assumptions; raise StudyError if one is missing."""
     if absent := [name for name, value in values.items() if value is None]:
         rule = "give verdicts and gold of a pilot, or all assumptions"
         raise StudyError(f"gold_needed: {rule}; missing: {', '.join(absent)}.")
     base = number("baseline_rate", values["baseline_rate"], least=0, most=1)
     change = number("delta", values["delta"], least=-1, most=1)
-    # the variance is at most 1, because a difference of two shares is between -1 and 1
+    # a difference of two shares is between -1 and 1, so its variance is at most 1
     gold_variance = number("gold_variance", values["gold_variance"], least=0, most=1)
     if not -1e-9 <= base + change <= 1 + 1e-9:
         both = f"{base:g} and {change:g}, a rate of {base + change:.4g} with the skill"
@@ -400,7 +403,7 @@ def _assumed_differences(n_verdicts: int, **values: Any) -> Differences:
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_verdicts
-    # assume that each condition has half the gold variance, which matters if error rates differ
+    # Assume that each condition has half the variance of gold; this matters if error rates differ.
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]

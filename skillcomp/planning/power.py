@@ -31,21 +31,21 @@ from skillcomp.stats.results import Interval, join_notes, undefined
 Floats = NDArray[np.float64]
 Counted = NDArray[np.int64]
 
-GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # differences of two deltas
+GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # range of the difference of two deltas
 
-MOST_CASES = 2000  # largest number of cases per skill in a search
-STEPS_OF_SHARES = 20  # with value="share_passed", deltas have steps of 1/20
+MOST_CASES = 2000  # a search tries at most this many cases per skill
+STEPS_OF_SHARES = 20  # with value="share_passed", simulated deltas are multiples of 1/20
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
 _LABELS = ["skills", "cases", "repeats"]  # columns with the sizes in words, for legends
-_NOTHING = 1e-15  # a variance below this is a rounding error
-_EDGE = 1e-3  # rates must be at least this far from 0 and 1
+_NOTHING = 1e-15  # a smaller variance is a rounding error
+_EDGE = 1e-3  # simulated rates are at least this far from 0 and 1
 _STEP = 5e-4  # precision of the minimum detectable effect
 _SKILLS = np.linspace(-4.0, 4.0, 41)  # grid of skill effects, in standard deviations
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
-_NEAREST = 1e-6  # tolerance at the ends of the possible range of a variance
+_NEAREST = 1e-6  # tolerance at both ends of the possible range of a variance
 
 
 def power_curve(
@@ -250,7 +250,7 @@ def cases_needed(
     _check_power(power, settings.ci_level)
     targets, rows = assumed.effects("size", size), []
     fewest = 2
-    if settings.effect == "gap":  # a gap needs a near and a far case
+    if settings.effect == "gap":  # a gap needs at least one near and one far case
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
     for study in _planned_studies(pilot, settings, n_skills, fewest, n_repeats):
@@ -288,7 +288,7 @@ class _PlannedStudy:
 
     @property
     def problem(self) -> str:
-        """Reason why the power cannot be computed, or an empty string if it can."""
+        """The reason why the power cannot be computed; empty if it can."""
         if self.lacking:
             return f"the pilot {self.lacking}"
         if self.plan.problem:
@@ -297,15 +297,16 @@ class _PlannedStudy:
         return "" if self.components.of_a_case(self.plan) + between > _NOTHING else NO_VARIANCE
 
     def room(self, sign: float) -> float:
-        """Return the largest effect with this sign that keeps all rates between 0 and 1."""
+        """Return the largest effect with the given sign that keeps all rates between 0 and 1."""
         base = 0.5 if math.isnan(self.components.baseline_rate) else self.components.baseline_rate
-        # allow any delta from -1 to 1 if the baseline rate is unknown
+        # if the baseline rate is unknown, allow any delta from -1 to 1
         up, down = (1 - base, base) if not math.isnan(self.components.baseline_rate) else (1.0, 1.0)
         if self.plan.assumptions.effect == "delta":
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.components.delta, down + self.components.delta
-        # a gap moves far cases by (1 - share) times the gap, and near cases by -share times the gap
+        # A gap changes the deltas of far cases by (1 - share) times the gap and those of near cases
+        # by -share times the gap.
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 

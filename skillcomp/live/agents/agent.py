@@ -21,7 +21,7 @@ from skillcomp.records import AttemptStatus, Record, Skill
 if TYPE_CHECKING:
     from skillcomp.live.agents.batch_service import BatchService
 
-# The first pattern that matches the name of a model gives its family.
+# The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
     "gpt": r"gpt|codex|openai|^o\d",
@@ -36,20 +36,22 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNOREC
 _IN_URL = re.compile(
     r"://[^/@\s]*:([^/@\s]+)@"
 )  # the password in a URL, for example that of a proxy
-_MIN_SECRET = 8  # characters; a shorter value, such as "1" or "true", is not taken for a secret
-UNREADABLE = "unreadable"  # cost_note of a response that could not be read
+_MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
+# this is the cost_note of a reply that was paid for but could not be read
+UNREADABLE = "unreadable"
 _LONE = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
-_BEYOND = 2**63  # the smallest integer that does not fit into an int64 column
+_BEYOND = 2**63  # the smallest integer that an int64 column cannot hold
 _MAX_RAW = 100_000  # maximum characters kept of an unreadable response
 MAX_ANSWER = 1_000_000  # maximum characters kept of an answer; a longer one is truncated
 MAX_ERROR = 2000  # maximum characters kept of an error message
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
-# The text of the skill is not escaped: an agent gets it byte for byte, as a harness loads it.
+# The text of the skill is not escaped: an agent gets the same bytes as from a program that loads
+# skills.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the stage ends
+LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the run stops
 TIME_LIMIT = "timeout_s"  # stop_reason of an answer that exceeded the time limit of its case
-# Statuses of replies that are charged for.
+# Replies with one of these statuses are charged for.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
 
 
@@ -84,7 +86,7 @@ class Bounds(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Place of an answer in a study (case, condition, repeat); files and bounds of its case."""
+    """Place of an answer in a study (case, condition, repeat), and files and bounds of its case."""
 
     case_id: str
     condition: str
@@ -186,7 +188,7 @@ class Reply(Record):
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
         for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
-            # written with "not", since every comparison with NaN is false
+            # Not written as `value < 0 or value >= _BEYOND`, because both are false for NaN.
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
@@ -402,9 +404,9 @@ def _raw_text(content: Any) -> str:
         try:
             plain = content.model_dump(warnings=False, exclude_unset=True)
             content = json.dumps(plain, default=str, ensure_ascii=False)
-        except Exception:  # model_dump of a malformed message can raise anything
+        except Exception:  # model_dump of a malformed message can raise any exception
             content = f"({type(content).__name__})"
-    # cut after redaction: half of a key would not be redacted
+    # Cut the text only after redaction, because a cut key would not be recognised.
     return redact(whole_text(content))[:_MAX_RAW]
 
 
@@ -439,14 +441,14 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
         for secret in ([value] if _SECRET_NAME.search(name) else _IN_URL.findall(value))
         if len(secret) >= _MIN_SECRET
     ]
-    # replace the longest first, since a secret can contain another one
+    # a secret can contain a shorter one, so replace the longest first
     for secret, name in sorted(secrets, key=lambda pair: -len(pair[0])):
         text = text.replace(secret, f"[{name}]")
     return text
 
 
 class Attribute(str):
-    """A text that is put between double quotes, so that `escape` replaces quotes in it."""
+    """A text that will stand between double quotes, so `escape` must replace quotes in it."""
 
     __slots__ = ()
 
@@ -479,7 +481,7 @@ def agent_version() -> str:
 
 def short_hash(*parts: str) -> str:
     """Return a hash of 12 characters that identifies a version of some texts."""
-    return whole_hash(*parts)[:12]  # enough to distinguish prompts
+    return whole_hash(*parts)[:12]  # 12 characters are enough to distinguish prompts
 
 
 def whole_hash(*parts: object) -> str:

@@ -34,7 +34,7 @@ EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")
 _SECONDS = {"5m": 300.0, "1h": 3600.0}
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
-# A stop reason that is not listed is an error: the model did not end its answer.
+# With any other stop reason, the model did not end its answer, so the reply is an error.
 _STATUS: dict[str, AttemptStatus] = {
     "end_turn": "ok",
     "stop_sequence": "ok",
@@ -50,9 +50,9 @@ class AnthropicAgent(ServiceAgent):
 
     The skill is loaded as a system block that the service caches. The first prompt with a skill is
     sent alone; the other prompts wait for its reply and then read the cache entry that it
-    wrote. The SDK repeats failed calls, with growing waits. Exceptions: a call ends in an error if
-    the service asks to wait for more than two minutes, and no retry begins after Ctrl-C. The SDK
-    reads the key from the environment.
+    wrote. The SDK repeats failed calls, with growing waits. There are two exceptions: a call ends
+    in an error if the service asks to wait for more than two minutes, and no retry begins after
+    Ctrl-C. The SDK reads the key from the environment.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class AnthropicAgent(ServiceAgent):
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl
         self.batches = AnthropicBatches(self)
-        # one gate per event loop, since a lock belongs to the loop that first used it
+        # a lock belongs to the event loop that first used it, so each loop has its own gate
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
         self.settings = settings_json(
             effort=effort or "default",
@@ -146,8 +146,8 @@ class AnthropicAgent(ServiceAgent):
             )
         except anthropic.AnthropicError as error:
             raise AgentError(self._no_key_text(redact(str(error)))) from None
-        # the endpoint may differ from the recorded one: a profile can name another, and the
-        # environment can have changed since __init__
+        # The endpoint of the client may differ from the recorded one, because a profile can name
+        # another or the environment has changed since __init__.
         if (host := host_of(client.base_url, self._default_host)) != self._host:
             used, recorded = (name or self._default_host for name in (host, self._host))
             raise AgentError(
@@ -228,7 +228,7 @@ class AnthropicAgent(ServiceAgent):
         read = whole_number(getattr(usage, "cache_read_input_tokens", None) or 0)
         write = whole_number(getattr(usage, "cache_creation_input_tokens", None) or 0)
         by_age = getattr(usage, "cache_creation", None)
-        # the service counts tokens read from or written to a cache apart from input_tokens
+        # in the API, input_tokens excludes the tokens that were read from or written to a cache
         whole = None if plain is None or read is None or write is None else plain + read + write
         out, hour = getattr(usage, "output_tokens", None), "ephemeral_1h_input_tokens"
         counts = [whole, out, read, write, getattr(by_age, hour, None) or 0]
@@ -263,7 +263,7 @@ async def _end_long_retries(
 
 @cache
 def _api_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    # cached, since making the schema takes longer than making the rest of a request
+    # cached, because making the schema takes longer than the rest of a request
     return anthropic.transform_schema(schema)
 
 

@@ -25,13 +25,14 @@ from skillcomp.live.agents.service import (
 
 _REFUSALS = frozenset(
     {400, 401, 402, 403, 404, 413, 422, 429, 529}
-)  # with these statuses no batch was created
-_PASSING = frozenset({408, 409, 429})  # a later try may succeed, as with every status from 500 on
+)  # a response with one of these statuses means that no batch was created
+# with these statuses, and with any status from 500 on, a later try may succeed
+_PASSING = frozenset({408, 409, 429})
 _LOST = (
     *(anthropic.APIConnectionError, httpx2.TransportError, TimeoutError, ConnectionError),
     *(json.JSONDecodeError, UnicodeDecodeError, UnreadableReplyError),
 )
-# includes errors of the HTTP library, which the SDK passes on while it reads a long body
+# While the SDK reads a long body, it passes on errors of the HTTP library.
 _SERVICE_ERRORS = (
     *(anthropic.AnthropicError, ConnectionError, TimeoutError, ValueError, UnreadableReplyError),
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError),
@@ -46,7 +47,7 @@ class AnthropicBatches:
         self.request = agent.request  # a request in a batch has the same body as a single call
 
     def _batch_resource(self) -> Any:
-        # the SDK must not retry: before it sends a batch again, `Batches` checks whether it exists
+        # The SDK must not retry, because `Batches` first checks whether the batch already exists.
         return self._agent.client().with_options(max_retries=0).messages.batches
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:

@@ -83,7 +83,7 @@ class BatchState(NamedTuple):
 
 
 class BatchService(Protocol):
-    """The batch calls of a service. A call tries once, and raises `BatchError` if it fails."""
+    """Batch calls of a service; a call is tried once and raises `BatchError` if it fails."""
 
     def request(
         self,

@@ -39,14 +39,15 @@ from skillcomp.live.agents.process import Ran, case_folder, keep_files, run_prog
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
-# Environment variables that every program gets; it needs them to run and to reach the network.
+# Every program gets these environment variables, because it needs them to run and to reach the
+# network.
 PASSED = (
     *("PATH", "LANG", "LC_ALL", "TZ"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-# A model that runs commands can read the keys in its environment, so a program gets only the keys
-# of its own maker.
+# A program gets only the keys of its own maker, because a model that runs commands can read the
+# environment.
 KEYS = {
     "claude": (
         *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
@@ -55,15 +56,15 @@ KEYS = {
     "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
 }
 _ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
-# The environment variable that names the endpoint of a program.
+# The name of the environment variable that sets the endpoint of each program.
 _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
-# By default claude repeats a call with a wrong key ten times, which takes three minutes. A value in
-# the environment takes precedence over these.
+# By default claude repeats a call with a wrong key ten times, which takes three minutes. The user
+# can override these values in the environment.
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
-_MAX_TRACE = 1_000_000  # maximum characters kept of the output
+_MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# claude has no sandbox; a permission mode takes its place, as nobody grants what claude asks for.
+# claude has no sandbox, so a permission mode limits it: nobody is there to grant it more rights.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -140,7 +141,7 @@ class CliAgent(BaseAgent):
     limited.
     """
 
-    takes_files = True  # they are copied into the working folder
+    takes_files = True  # the files are copied into the working folder
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class CliAgent(BaseAgent):
     ) -> None:
         _require_valid(command, skill_in, output, base_url)
         first, *rest = command
-        # made absolute, since the program runs in another folder
+        # the program runs in another folder, so its path must be absolute
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
         self._program = Path(first).name
         self.model = model
@@ -173,7 +174,7 @@ class CliAgent(BaseAgent):
         self._timeout = timeout
         self._has_warned = False
         self.prices = tuple(prices)
-        # read only once, so that the endpoint in the settings is the one that is used
+        # read only once, so that the recorded endpoint is the one that is used
         self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
         self._own_url = base_url
         self._secrets = _secrets_in(rest)
@@ -268,7 +269,7 @@ class CliAgent(BaseAgent):
             reply = self._reply_of(ran, offered, bounds, prompt)
         except (
             Exception
-        ) as error:  # the call was paid for, so its reply is recorded even if it cannot be read
+        ) as error:  # the call was paid for, so record even a reply that cannot be read
             return unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
         if ran.is_cut and reply.status != "timeout":
             size = process.MAX_OUTPUT // 1_000_000
@@ -285,12 +286,12 @@ class CliAgent(BaseAgent):
         if self._program == "claude" and self._base_url:
             variables["ANTHROPIC_BASE_URL"] = self._base_url
         if self._program == "codex" and "OPENAI_API_KEY" in variables:
-            # codex exec reads its key only from CODEX_API_KEY
+            # codex exec reads its key only from this variable
             variables.setdefault("CODEX_API_KEY", variables["OPENAI_API_KEY"])
         return variables
 
     def _unusual_endpoint(self) -> str | None:
-        """Return the hosts that the program calls; None for the default hosts of the makers."""
+        """Return the hosts that the program calls; None if they are the defaults of its maker."""
         if self._program in _BASE_URL:
             default = _ENDPOINTS[_BASE_URL[self._program]]
             own = urlsplit(self._own_url).hostname if self._own_url else None
@@ -315,7 +316,7 @@ class CliAgent(BaseAgent):
         """Return the command, and a note for the prompt if no option can pass the schema."""
         more: list[str] = []
         if self._program == "codex" and self._base_url:
-            # codex reads its endpoint from no environment variable
+            # codex reads its endpoint only from its configuration
             more += ["-c", f"openai_base_url={json.dumps(self._base_url)}"]
         note = None
         if schema is not None:
@@ -332,7 +333,7 @@ class CliAgent(BaseAgent):
         return [*self._command[: len(self._command) - len(last)], *more, *last], note
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
-        """Return the command with the sandbox of a case; unchanged unless it is claude or codex."""
+        """Return the command with the sandbox of a case; only claude and codex have one."""
         if sandbox is None or self._program not in _BASE_URL:
             return command
         option, value = "--sandbox", sandbox
@@ -359,12 +360,14 @@ class CliAgent(BaseAgent):
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
             if (
                 bounds.timeout and not waited
-            ):  # the agent exceeded the limit of its case, and not by waiting for its service
+                # the agent used up the time limit of its case, and did not only wait for its service
+            ):
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
             if bounds.keep is not None and trace.kind != "text":
-                fields["status"] = "ok"  # it ran to its end, and a check may read the exit code
+                # the program ended by itself, and a check may examine its exit code
+                fields["status"] = "ok"
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"
         if fields["status"] == "ok" and offered and not _has_skill(trace, offered[0]):
@@ -411,7 +414,7 @@ def _require_valid(
 
 
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
-    """Return a dict from placeholder to secret, for every secret in the arguments of a command."""
+    """Map a placeholder to each secret in the arguments of a command."""
     secrets: dict[str, str] = {}
 
     def hide(secret: str, what: str) -> None:
@@ -431,10 +434,10 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str, Any]:
-    """Return the fields of a reply that say which skills were installed and which were loaded.
+    """Return the fields of a reply that list the installed and the loaded skills.
 
-    If the prompt names a skill as ``$skill``, codex loads it before the first event of the trace.
-    The prompt is searched for such names, since the trace does not show them.
+    The prompt is searched for ``$skill``, because codex loads a skill that the prompt names so
+    before the first event of the trace.
     """
     if not offered:
         return {}
@@ -446,7 +449,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
-    """Return whether a skill was loaded, under its folder's name or the one in its front matter."""
+    """Return whether a skill was loaded, by the name of its folder or of its front matter."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)
@@ -456,7 +459,7 @@ _SHARED_FIELDS = tuple(set(asdict(Trace())) & set(Reply.model_fields))
 
 
 def _has_skill(trace: Trace, skill: Skill) -> bool:
-    """Return whether the program lists a skill as installed; True if it gives no such list."""
+    """Return whether the program lists a skill as installed; True if it lists no skills at all."""
     if trace.skills is None:
         return True
     names = {name.split(":")[-1] for name in trace.skills}

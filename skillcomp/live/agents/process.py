@@ -26,18 +26,18 @@ from filelock import FileLock, Timeout
 from skillcomp.io.files import json_or_none
 from skillcomp.live.agents.agent import redact
 
-MAX_OUTPUT = 64_000_000  # bytes; a program that writes more is ended
-MAX_FILE = 2_000_000_000  # bytes that one file of a program may have
-LOOK = 0.25  # seconds between two checks of whether the output is too large
+MAX_OUTPUT = 64_000_000  # bytes; a program with more output is ended
+MAX_FILE = 2_000_000_000  # maximum size in bytes of a file that the program writes
+LOOK = 0.25  # seconds between two checks of the size of the output
 MAX_LEFT, MAX_LEFT_BYTES = (
     1000,
     50_000_000,
-)  # maximum number of files that are kept of a working folder, and of their bytes
+)  # maximum number of files, and of bytes, that are kept from a working folder
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
-# The watchdog reads from its input which process groups begin and end. The input closes when this
-# process ends, even by SIGKILL; the watchdog then ends the groups that remain.
+# The watchdog is a process that reads from its input which process groups begin and end. The input
+# closes when this process ends, even by SIGKILL. The watchdog then ends the remaining groups.
 _WATCHDOG = """
 import os, shutil, signal, sys
 left = set()
@@ -95,14 +95,13 @@ class _TemporaryRoot:
         atexit.register(self.close)
 
     def watch(self, sign: str, group: int) -> None:
-        """Report to the watchdog that a process group has begun (``+``) or ended (``-``)."""
         assert self._watchdog.stdin is not None
         with contextlib.suppress(OSError):  # the watchdog may have been killed
             self._watchdog.stdin.write(f"{sign}{group}\n".encode())
             self._watchdog.stdin.flush()
 
     def close(self) -> None:
-        """Let the watchdog end the process groups that still run, and wait until it has."""
+        """Make the watchdog end the process groups that still run, and wait for it."""
         if os.getpid() == self.pid and self._watchdog.stdin is not None:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 self._watchdog.stdin.close()
@@ -121,7 +120,7 @@ def _temporary_root() -> _TemporaryRoot:
 
 
 def _remove_abandoned_roots() -> None:
-    """Remove temporary folders that no process locks, since their processes were killed."""
+    """Remove the temporary folders of killed processes, which hold no lock on them any more."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -165,7 +164,7 @@ async def _exit_code(
     max_file: int,
 ) -> int | str | None:
     with contextlib.ExitStack() as stack:
-        # files instead of pipes, since a surviving child process would keep a pipe open
+        # use files instead of pipes, because a surviving child process would keep a pipe open
         stdin = stack.enter_context((folder / "io" / "in").open("rb"))
         stdout = stack.enter_context((folder / "io" / "out").open("wb"))
         stderr = stack.enter_context((folder / "io" / "err").open("wb"))
@@ -182,7 +181,7 @@ async def _exit_code(
         except OSError as error:
             return f"{command[0]} cannot be started: {error.strerror}"
         _temporary_root().watch("+", process.pid)
-        # limit the file size where the system (Linux) can set limits of another process
+        # On Linux, another process can be given limits, so limit the size of its files.
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
 
@@ -197,7 +196,7 @@ async def _exit_code(
 async def _wait_for_end(
     process: asyncio.subprocess.Process, folder: Path, deadline: float
 ) -> int | None:
-    """Return the exit code, or None after a timeout; end a program that writes too much."""
+    """Return the exit code, None after a timeout; end the program if it writes too much."""
     while (seconds := deadline - time.monotonic()) > 0:
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(process.wait(), min(LOOK, seconds))
@@ -219,7 +218,6 @@ def _wrote_too_much(folder: Path) -> bool:
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """End a process and all other processes of its group."""
     if process.returncode is None:
         _send_signal(process.pid, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
@@ -256,7 +254,7 @@ def keep_files(
             if len(left) == MAX_LEFT or n_bytes > MAX_LEFT_BYTES:
                 break
             inside = file.relative_to(work)
-            # Latin-1 maps every byte to one character and back, so any file can be redacted
+            # Latin-1 maps every byte to a character and back, so any file can be redacted as text.
             with contextlib.suppress(OSError):  # skip unreadable files
                 text = file.read_bytes().decode("latin-1")
                 (folder / inside).parent.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ class ReplayAgent(BaseAgent):
         rows = [row for row in rows if str(row["agent"]) == chosen]
         self._rows: dict[Hashable, dict[str, Any]] = {}
         for row in rows:
-            # if there are several attempts at one cell, take the one with the status ok
+            # of several attempts at one cell, prefer one with the status ok
             key = Cell(row["case_id"], row["condition"], row["repeat"])
             if key not in self._rows or row["status"] == "ok":
                 self._rows[key] = row

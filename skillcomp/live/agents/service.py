@@ -40,18 +40,19 @@ from skillcomp.live.concurrency import StoppedError, interruption
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
-MAX_RETRIES = 5  # default for one call; the default of the SDKs, 2, gives up within two seconds
+# default number of retries of a call; the SDKs' own default, 2, gives up within two seconds
+MAX_RETRIES = 5
 _FATAL_STATUS = frozenset(
     {401, 402, 403, 404}
-)  # in this order: wrong key, no money, no permission, unknown model
+)  # the statuses mean, in this order: wrong key, no money, no permission, unknown model
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
-# Words in the code of a 429 error which mean that the account has no money left, so that waiting
-# does not help.
+# A 429 error with one of these words in its code means that the account has no money left, so
+# waiting does not help.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
 
 
 class UnreadableReplyError(AgentError):
-    """The service answered with status 200, but what it sent is not an answer of a model."""
+    """The service answered with status 200, but the response is not a model's answer."""
 
 
 def _status_code(error: BaseException) -> int | None:
@@ -60,7 +61,7 @@ def _status_code(error: BaseException) -> int | None:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    # compared by name: the classes of the two SDKs share no base, and one SDK may be missing
+    # The classes of the two SDKs have no common base and may not be installed, so compare names.
     names = {cls.__name__ for cls in type(error).__mro__}
     return "APITimeoutError" in names or _status_code(error) in (408, 504)
 
@@ -82,7 +83,7 @@ def error_text(error: BaseException) -> str:
         "API_KEY": str(sent.get("x-api-key", "")),
         "AUTH_TOKEN": str(sent.get("authorization", "")).removeprefix("Bearer "),
     }
-    # cut after redaction: half of a key would not be redacted
+    # Cut the text only after redaction, because a cut key would not be recognised.
     return redact(text, keys)[:MAX_ERROR]
 
 
@@ -134,7 +135,7 @@ def _seconds_or_date(value: str, unit: float) -> float | None:
         pass
     try:
         when = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):  # OverflowError is raised for an absurd time zone
+    except (ValueError, OverflowError):  # raised if the time zone is absurdly large
         return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
@@ -146,7 +147,7 @@ _MARGIN = 0.9
 
 
 class CacheGate:
-    """A gate that lets one call per prompt prefix pass first; the others wait for its response.
+    """A gate that lets the first call with a prompt prefix pass; later calls wait for its response.
 
     A cache entry can be read only after the response that writes it has begun. If sixty calls were
     sent at once, all would write the entry and none would read it. After a failed call the gate is
@@ -191,10 +192,10 @@ class ServiceAgent(BaseAgent):
     """
 
     _default_host: str  # host of the service itself
-    _url_variable: str  # environment variable with another endpoint
-    _answer_noun: str  # noun for an answer in error messages
-    _reporter = "the service"  # what reports the tokens, in notes about the cost
-    _id_field = "_request_id"  # attribute that identifies an answer if its headers do not
+    _url_variable: str  # name of an environment variable that holds another endpoint
+    _answer_noun: str  # what error messages call an answer
+    _reporter = "the service"  # what notes about the cost call the source of the token counts
+    _id_field = "_request_id"  # attribute that identifies an answer if the headers do not
 
     def __init__(
         self,
@@ -212,12 +213,13 @@ class ServiceAgent(BaseAgent):
         self.prices = tuple(prices)
         self._model, self._timeout, self._max_retries = model, timeout, max_retries
         self._own_client = client
-        # read only once, so that the endpoint in the settings is the one that is used
+        # read only once, so that the recorded endpoint is the one that is used
         self._base_url = base_url or os.environ.get(self._url_variable) or None
         used = self._base_url if client is None else getattr(client, "base_url", None)
         self._host = host_of(used, self._default_host)
         self._endpoint = self._host or (urlsplit(base_url).hostname if base_url else None)
-        # one client per loop, since a connection pool belongs to the loop that first used it
+        # a connection pool belongs to the event loop that first used it, so each loop has its own
+        # client
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     def client(self) -> Any:
@@ -237,7 +239,7 @@ class ServiceAgent(BaseAgent):
 
     @abstractmethod
     def _make_client(self) -> Any:
-        """Make a client of the SDK; raise if the environment holds no key."""
+        """Make a client of the SDK; raise AgentError if the environment holds no key."""
 
     def request(
         self,
@@ -255,7 +257,7 @@ class ServiceAgent(BaseAgent):
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> dict[str, Any]:
-        """Return the body of a call; `texts` are instructions and skill, sent before the prompt."""
+        """Return the body of a call; `texts` (instructions and skill) come before the prompt."""
 
     @abstractmethod
     async def _send_body(self, body: dict[str, Any]) -> Reply:
@@ -280,7 +282,7 @@ class ServiceAgent(BaseAgent):
 
     @abstractmethod
     def _reply_fields(self, message: Any, *, batch: bool) -> dict[str, Any]:
-        """Return the fields of a `Reply` from an answer; may raise if the answer is malformed."""
+        """Return the fields of a `Reply` from an answer; may raise any error if it is malformed."""
 
     def read(
         self, message: Any, *, seconds: float | None = None, n_tries: int = 1, batch: bool = False
@@ -301,11 +303,11 @@ class ServiceAgent(BaseAgent):
             return Reply(**self._reply_fields(message, batch=batch), **common)
         except (
             Exception
-        ) as error:  # the call was paid for, so its answer is recorded even if it cannot be read
+        ) as error:  # the call was paid for, so record even an answer that cannot be read
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        """Return the secrets in the client that the user passed, by the placeholder for each."""
+        """Return the secrets of the client that the user passed, by their placeholders."""
         placeholders = {"api_key": "a key", "auth_token": "a token"}
         secrets = {
             text: getattr(self._own_client, name, None) for name, text in placeholders.items()
@@ -318,12 +320,12 @@ class ServiceAgent(BaseAgent):
         return reply.model_copy(update=hidden)
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
-        """Make one call through the SDK and return the reply; a failure is recorded in the reply.
+        """Make one call through the SDK and return the reply, even if the call fails.
 
-        `create` sends the call and returns the raw response, which is kept if it is unreadable.
+        `create` sends the call and returns the raw response, which is kept if it cannot be read.
         """
         if stop := interruption():
-            stop.check()  # Ctrl-C may have come while the call waited at the cache gate
+            stop.check()  # the user may have pressed Ctrl-C while the call waited at the cache gate
         begun = time.monotonic()
         raw: Any = None
         try:
@@ -342,21 +344,21 @@ class ServiceAgent(BaseAgent):
             if raw is not None:
                 reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
             return self._redacted_reply(reply)
-        # an answer can contain a key too, since a server can echo the request
+        # a server can echo the request, so an answer can contain a key, too
         seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
         return self._redacted_reply(self.read(message, seconds=seconds, n_tries=n_tries))
 
     def _require_key(self, error: Exception) -> None:
-        """Raise if an error of the client means that it has no key; by default do nothing."""
+        """Raise AgentError if an error of the client means that it has no key."""
 
     def _cost_of_counts(
         self, model: Any, counts: Sequence[Any], *, batch: bool = False
     ) -> dict[str, Any]:
-        """Return token counts and cost as fields of a reply; with an impossible count, only a note.
+        """Return token counts and cost as fields of a reply; a note alone if a count is impossible.
 
-        `counts` are numbers of tokens: of the whole prompt; of the answer; of the parts of the
-        prompt that were read from a cache, written to a cache, and written to a cache for one hour.
-        The last three may be None or left out.
+        `counts` holds five numbers of tokens: of the whole prompt, of the answer, and of those
+        parts of the prompt that were read from a cache, written to a cache, and written to a cache
+        for one hour. The last three may be None or left out.
         """
         whole, out, *cached = counts
         present = (whole, out, *(0 if n is None else n for n in cached))

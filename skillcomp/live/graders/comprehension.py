@@ -38,7 +38,7 @@ from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill
 
 
 class ComprehensionGrader(BaseGrader):
-    """A model that grades one answer at a time with the prompt of the source report.
+    """A model that grades one answer at a time with the prompt of the comprehension report.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class ComprehensionGrader(BaseGrader):
         behaviour needs a verdict, even without RULE-9.
     reply : {"plain", "report"}, default "plain"
         JSON form of the reply: ``"plain"`` is the form of this package, ``"report"`` that of the
-        source report (appendix A.1).
+        comprehension report (appendix A.1).
     template : path, optional
         File of a custom prompt that replaces the style's prompt: plain text with the placeholders
         ``{{ skill_body }}``, ``{{ concept_field }}``, ``{{ question }}``, ``{{ answer }}``,
@@ -89,7 +89,7 @@ class ComprehensionGrader(BaseGrader):
     -----
     The overlap check compares the answer with the whole SKILL.md of the case's skill, in every
     condition, and ignores n-grams that also occur in the prompt. `skillcomp.overlap.score` with the
-    tokenizer of the report (A.3) does the same. Each verdict stores the result of the check.
+    tokenizer of that report (A.3) does the same. Each verdict stores the result of the check.
 
     After a reply that breaks a rule, the model is shown the problems and asked again, at most
     twice. If the last reply still breaks a rule, the verdicts are ``malformed`` and keep its raw

@@ -17,8 +17,8 @@ from skillcomp.records import Attempt, Case, Record, Suite, Verdict
 from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
-PREFIX = "gold/"  # the attempt_ids of gold answers start with this, and no others do
-_DIGITS = 8  # hex digits of the answer's sha256 in its attempt_id
+PREFIX = "gold/"  # only the attempt_ids of gold answers start with this
+_DIGITS = 8  # number of hex digits of the answer's sha256 in the attempt_id
 
 
 class GoldAnswer(Record):

@@ -15,8 +15,9 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Skill, Verdict, VerdictStatus
 
 _T = TypeVar("_T")
-ASKED_AGAIN = 2  # maximum number of repeated questions after unusable replies (report 7.10)
-ITEM_LENGTH = 8  # hex digits of a blind name
+# maximum number of repeated questions after unusable replies (comprehension report, 7.10)
+ASKED_AGAIN = 2
+ITEM_LENGTH = 8  # number of hex digits in a blind name
 
 
 class GraderWarning(UserWarning):

@@ -23,16 +23,16 @@ from skillcomp.records import Case, Check, Record, Skill
 
 Style = Literal["forced", "evidence", "impression"]
 STYLES: tuple[Style, ...] = ("forced", "evidence", "impression")
-# JSON form of a reply: "plain" is that of this package, "report" that of the source report (A.1)
+# "plain" is the JSON form of this package, "report" that of the comprehension report (A.1).
 ReplyForm = Literal["plain", "report"]
-# Parts of a prompt that can be left out (report 8.4, 8.6, 7.10). A grader's version names the parts
-# that are left out.
+# These parts can be left out of a prompt (comprehension report, 8.4, 8.6 and 7.10). The version of
+# a grader names the parts that are left out.
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
 _RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
-# Maps the hash of a present prompt to the hash under which older stores recorded the same prompt.
-# An edited template has a new hash, so its entry here is no longer found.
+# Maps the hash of a prompt to the hash under which older stores recorded the same prompt. An edited
+# template gets a new hash, which has no entry here.
 _FIRST_NAMES = {
     "cc8e781cbc46": "837d064b95ba",
     "d02f721984c5": "4e36003d1584",
@@ -48,7 +48,7 @@ _MAX_TEMPLATE = 1 << 18  # maximum length of a custom prompt, in characters
 
 
 class _Evidenced(Record):
-    # The evidence comes before the verdict, so that a model cannot choose it to fit the verdict.
+    # The evidence precedes the verdict, so that a model cannot choose evidence to fit its verdict.
     id: str
     evidence_quote: str
     rationale: str
@@ -133,7 +133,7 @@ class GraderPrompt:
 
 @cache
 def _template_environment() -> jinja2.Environment:
-    # finalize escapes the output of every expression, so a template cannot forget to escape
+    # With `finalize`, the output of every expression is escaped, so no template can forget it.
     return jinja2.Environment(
         loader=jinja2.PackageLoader("skillcomp", "templates"),
         autoescape=False,
@@ -324,10 +324,10 @@ RUBRIC = BlindPrompt("rubric.j2", "rubric-case.j2", RubricReply)
 
 
 def _blocks_by_placeholder(text: str) -> dict[str, str]:
-    """Return the tagged blocks in the rendered prompt of a case, by placeholder name."""
+    """Map the name of each placeholder to its tagged block in the rendered prompt of a case."""
     blocks = {}
     for name, tag in _BLOCKS.items():
         if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
             blocks[name] = block[0]
-    # take the last "# OUTPUT" line, because the data before it may contain such a line too
+    # the data before the last "# OUTPUT" line may contain such a line, too
     return blocks | {"output": text[text.rindex("\n# OUTPUT\n") + 1 :]}

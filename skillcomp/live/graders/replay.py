@@ -12,7 +12,8 @@ from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
 from skillcomp.live.graders.reply import gives_condition_away
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
-_PLACE = ("case_id", "condition", "repeat", "perturbation")  # these identify an answer of an agent
+# these columns together identify an answer of an agent
+_PLACE = ("case_id", "condition", "repeat", "perturbation")
 
 
 class ReplayGrader(BaseGrader):

@@ -38,8 +38,8 @@ _M = TypeVar("_M", bound=BaseModel)
 _I = TypeVar("_I", bound=ItemReply)
 _MAX_SHOWN = 5
 
-# Phrases that reveal a condition: without the skill, an answer may say that it does not know the
-# term (_UNKNOWING); with the skill, it may cite the skill (_CITING).
+# Phrases that reveal the condition. Without the skill, an answer may say that it does not know a
+# term (_UNKNOWING). With the skill, it may cite the skill (_CITING).
 _UNKNOWING = re.compile(
     r"\b(?:i(?:'m| am) (?:not (?:familiar|aware|acquainted)|unfamiliar)"
     r"|(?:i )?(?:do not|don't|cannot|can't) (?:actually )?"
@@ -150,7 +150,7 @@ def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
 
 
 def _without_surrogates(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object without lone surrogates, which no store can hold."""
+    """Return a JSON object without lone surrogates, which a store cannot hold."""
     return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in content.items()}
 
 
@@ -159,7 +159,7 @@ def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
     count = Counter(ids)
     missing = [name for name in expected if name not in count]
     twice = [name for name in expected if count[name] > 1]
-    # unknown ids are not quoted: they are free text, and the next prompt shows the problems
+    # Unknown ids are free text, so do not repeat them in the next prompt, which lists the problems.
     strange = sum(name not in expected for name in ids)
     problems = []
     if missing:
@@ -177,9 +177,9 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote without HTML escapes if the answer contains it in this form, else unchanged.
+    """Return a quote without HTML escapes if the answer contains that, else return it unchanged.
 
-    The grader saw the answer with HTML escapes, so it may have quoted them.
+    The grader may have quoted the escapes, because its prompt shows the answer with HTML escapes.
     """
     plain = html.unescape(quote)
     in_plain = normalise_quote(plain) in normalise_quote(answer)
@@ -196,7 +196,7 @@ def _broken_rules(
 ) -> list[str]:
     name, problems = check.check_id, []
     quote = normalise_quote(verdict.evidence_quote or "")
-    # an empty quote is right for an empty answer, which contains nothing to quote
+    # an empty answer contains nothing to quote, so its quote may be empty
     if not quote and answer.strip():
         problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
     elif quote not in normalise_quote(answer):

@@ -28,15 +28,16 @@ from skillcomp.errors import GraderError
 from skillcomp.live.agents.process import Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
-# Limits of one run: bytes of address space (always larger than the memory in use), bytes of one
-# file, number of processes, number of open files.
+# limits of a run: bytes of address space (more than the memory in use), bytes of one file, number
+# of processes, number of open files
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
-DISK = 64 << 20  # maximum bytes in each folder to which the sandbox may write
-USERS = range(61184, 65520)  # user ids that systems leave unassigned
+DISK = 64 << 20  # maximum number of bytes in each folder to which the sandbox may write
+USERS = range(61184, 65520)  # user ids that operating systems leave unassigned
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
-_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")  # needed parts of Python's folder
-_WAIT = 2.0  # maximum seconds to wait until the killed processes of a user have ended
-_SETTINGS = ".settings.ini"  # pytest gets this file, so that it does not search for another
+# the parts of Python's folder that a run needs
+_PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")
+_WAIT = 2.0  # maximum number of seconds to wait until the killed processes of a user have ended
+_SETTINGS = ".settings.ini"  # pytest reads this file, so it does not search for another
 _PROBE = b"""
 import os
 
@@ -113,8 +114,8 @@ async def run_tests(
         room = place if trusted else Path("/room")
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # The limit counts all processes of a user, also those outside the run. In a sandbox, or
-        # for a lent user, there are none of those. In any other run, they are added to the limit.
+        # The limit counts all processes of a user, including those outside the run. A sandbox and a
+        # lent user have no others. In any other case, the present number is added to the limit.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
@@ -128,7 +129,7 @@ async def run_tests(
         (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
         program = [sys.executable, "-I", "-B", str(judge / ".inside.py"), str(judge / ".job")]
         command = program if trusted else [*sandboxed(place, user is not None), *program]
-        environment = {  # no variable of this process is passed on
+        environment = {  # no environment variable of this process is passed on
             "AI_OUTPUT_FILE": str(judge / "answer.txt"),
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(room / "home"),
@@ -159,7 +160,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
     """Return the start of a command; a program appended to it runs in a sandbox."""
     pytest_spec = find_spec("pytest")
     python = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parents[1]}
-    # bind only these parts of Python's folder, because it may be a home folder with other files
+    # Python's folder may be a home folder with other files, so bind only these parts of it.
     bound = {path / name for path in python for name in _PYTHON if (path / name).exists()}
     if pytest_spec is not None and pytest_spec.origin is not None:
         bound.add(Path(pytest_spec.origin).resolve().parents[1])
@@ -187,14 +188,14 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
         command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", name]
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
     command += ["--bind", str(place / "io" / "report"), "/room/io/report"]
-    # all other folders are in memory and, if writable, could grow without limit
+    # all other folders are in memory and could grow without limit if they were writable
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/room/work"]
 
 
 @contextmanager
 def _lent_user() -> Iterator[int | None]:
-    """Yield an unused user id, or None if not run by root; afterwards end that user's processes."""
+    """Yield an unused user id (None unless run by root); at the end, kill that user's processes."""
     if sys.platform != "linux" or os.getuid() != 0:
         yield None
         return
@@ -246,13 +247,13 @@ def _hand_over(place: Path, user: int) -> None:
 
 
 def _is_open(program: Path) -> bool:
-    """Return whether the modes of a program and its parent folders let every user run it."""
+    """Return whether every user may run a program, given its mode and those of its folders."""
     paths = [program, program.resolve()]
     return all(above.stat().st_mode & 0o001 for path in paths for above in (path, *path.parents))
 
 
 def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
-    """Read the report file of a run and find the reason if the run ended abnormally."""
+    """Read the report file of a run; add the reason if the run ended abnormally."""
     report = Report(seconds=ran.seconds)
     phases: dict[str, set[str]] = {}
     ended: int | None = None
@@ -285,7 +286,6 @@ def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
 
 
 def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> str:
-    """Return the reason why a run ended abnormally; empty if it ended normally."""
     if ran.code is None:
         return f"not done within {timeout:g} seconds"
     if not isinstance(ran.code, int):
@@ -303,7 +303,8 @@ def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> 
 
 
 def _exit_name(code: int) -> str:
-    number = -code if code < 0 else code - 128  # shells and bubblewrap return 128 + signal number
+    # shells and bubblewrap return 128 plus the number of the signal
+    number = -code if code < 0 else code - 128
     if number > 0:
         with suppress(ValueError):
             return signal.Signals(number).name
@@ -311,7 +312,7 @@ def _exit_name(code: int) -> str:
 
 
 def _short_line(text: Any, *, last: bool = False) -> str:
-    """Return the first line of a text, or the last if `last`, cut to 300 characters."""
+    """Return the first line of a text (the last one if `last`), cut to 300 characters."""
     lines: Sequence[str] = str(text).strip().splitlines() or [""]
     return " ".join(lines[-1 if last else 0].split())[:300]
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-_KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # arguments of prctl(2)
-_READ_ALL = 2  # the capability CAP_DAC_READ_SEARCH, the right to read all files
+_KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # arguments of the system call prctl
+_READ_ALL = 2  # number of the capability CAP_DAC_READ_SEARCH, the right to read all files
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
 
 
@@ -26,8 +26,9 @@ def _drop_root(uid: int, reads_all: bool) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if reads_all:
-        # The header holds the version of capset(2), here 3, and 0 for this process. The data are
-        # the effective, permitted and inheritable sets: first the lower halves, then the upper.
+        # The header holds the version of the interface, here 3, and 0 for this process. The data
+        # are the effective, permitted and inheritable sets: first their lower 32 bits, then their
+        # upper 32 bits.
         header = (ctypes.c_uint32 * 2)(0x20080522, 0)
         caps = (ctypes.c_uint32 * 6)(*[1 << _READ_ALL] * 3, 0, 0, 0)
         if libc.capset(header, caps) == 0:
@@ -39,7 +40,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
     for name, most in limits.items():
-        with suppress(AttributeError, OSError, ValueError):  # not every system has every limit
+        with suppress(AttributeError, OSError, ValueError):  # some systems lack some limits
             number = getattr(resource, f"RLIMIT_{name}")
             hard = resource.getrlimit(number)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)

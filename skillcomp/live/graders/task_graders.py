@@ -34,7 +34,7 @@ from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, Verdict, VerdictStatus
 
 TIMEOUT = 60.0  # default time limit of one test file, in seconds
-_RULES = "1"  # version of the rules in this module; the versions of graders depend on it
+_RULES = "1"  # the versions of graders depend on this version of the rules in this module
 _MAX_REASON = 1000  # maximum length of a stored reason, in characters
 
 Source = RunStore | str | Path
@@ -44,7 +44,7 @@ _slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of one judge for one answer; ``passed`` and ``score`` are None if judging failed."""
+    """The result of judging one answer; ``passed`` and ``score`` are None if that failed."""
 
     passed: bool | None = None
     score: float | None = None
@@ -55,18 +55,18 @@ class Judgement:
 
 
 class _TaskGrader(BaseGrader):
-    """Base class of the judges; each grades only the checks with a judge of its own kind."""
+    """Base class of the graders of tasks; each grades only checks with its own kind of judge."""
 
-    kinds: tuple[str, ...] = ()  # kinds of judges that the grader runs; if empty, only its own kind
+    # kinds of judges that the grader runs; if empty, it runs only the kind of its own name
+    kinds: tuple[str, ...] = ()
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        """Judge an answer to a task."""
         raise NotImplementedError
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
-        """Return one verdict for each check of its kind; see `ComprehensionGrader.grade`."""
+        """Return a verdict for each check with a judge of the kind that the grader runs."""
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
         about = {**self.about(attempt, place), "item": item}
@@ -193,7 +193,7 @@ class Pytest(_TaskGrader):
         return Judgement(reason=f"{reason}; {why}", status="error")
 
     async def _reference_passes(self, case: Case, check: Check) -> bool | None:
-        """Return whether the suite's reference answer to a case passes; None if there is none."""
+        """Return whether the reference answer of the suite passes a case; None if there is none."""
         if case.case_id not in self._reference:
             answer = reference_of(self._suite_folder(case), case)
             if answer is None:
@@ -207,7 +207,7 @@ class Pytest(_TaskGrader):
         loop = asyncio.get_running_loop()
         for old in [key for key in list(_slots) if key.is_closed()]:
             _slots.pop(old, None)
-        # with more tests at once than processors, tests of good answers could time out
+        # if more tests ran at once than there are processors, tests of good answers could time out
         async with _slots.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1)):
             return await run_tests(
                 files, check.judge.test_file, answer, timeout=self._timeout, trusted=self.trusted
@@ -262,9 +262,10 @@ class LlmRubric(_TaskGrader):
 
 
 def _read_score(text: str, item: str) -> tuple[RubricReply | None, list[str]]:
-    """Parse a reply with a score; return the reply (None if unusable) and its problems."""
+    """Parse a reply with a score; return the reply (None if it is unusable) and its problems."""
     reply, problems = read_item(text, RUBRIC.reply, item)
-    if reply is not None and not 0 <= reply.score <= 1:  # this refuses NaN too
+    # the condition is negated so that it also refuses NaN
+    if reply is not None and not 0 <= reply.score <= 1:
         problems.append("score must be a number from 0 to 1.")
     return (None if problems else reply), problems
 
@@ -326,7 +327,7 @@ class SuiteGrader(_TaskGrader):
         self.name, self.kind = name, "mock" if mock else "suite"
         self.errors: dict[str, str] = {}
         self.agent = agent if "llm-rubric" in kinds and not mock else None
-        self.style = "rubric"  # a plan estimates the length of the prompts from this style
+        self.style = "rubric"  # a cost plan uses this style to estimate the length of the prompts
         self.judges = _judges_version(suites, sorted(kinds))
         if "llm-rubric" in kinds and self.agent is None and not mock:
             raise GraderError("SuiteGrader: tasks are scored by a rubric; give agent=, a model.")
@@ -381,7 +382,7 @@ def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
 
 
 def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[str]) -> str:
-    """Return a hash of the suites' judges of the given kinds and of the files that they need."""
+    """Return a hash of the judges of the given kinds and of the files that they need."""
     parts = [_RULES, *kinds]
     for slug, (suite, folder) in sorted(suites.items()):
         judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)

@@ -32,13 +32,13 @@ from skillcomp.live.graders.grader import (
 from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
-RULES = "1"  # version of the rules in this module; the version of TraceGrader depends on it
-SECONDS = 2.0  # time limit of one search for a pattern
+RULES = "1"  # the version of TraceGrader depends on this version of the rules in this module
+SECONDS = 2.0  # time limit for one search for a pattern
 _SLOW = "'{}' took longer than {:g} seconds"
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
-# kinds of checks that a method of the same name in _TraceChecks decides
+# Each of these kinds of checks is decided by the method of _TraceChecks with the same name.
 _METHODS = (
     *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
     "required_steps",
@@ -48,7 +48,7 @@ Done = Attempt | Reply
 
 @dataclass(frozen=True)
 class Checked:
-    """Result of a check and its reason; ``passed`` is None if the result is unknown."""
+    """The result of a check with a reason (note); ``passed`` is None if the result is unknown."""
 
     check: Check
     passed: bool | None
@@ -172,7 +172,7 @@ class _TraceChecks:
             return False, "the final message is no JSON"
         try:
             wrong = misfit(content, self.case.extra["schema"])
-        except Exception as error:  # for example, if the schema refers to another file
+        except Exception as error:  # raised, for example, if the schema refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
 
@@ -188,7 +188,8 @@ class _TraceChecks:
         left = iter(unwrapped(command) for command in self.commands)
         slow = ""
         for step in self.case.extra["required_steps"]:
-            # `left` continues after the command that matched, so the steps must occur in order
+            # `left` is an iterator that goes on after the matching command, so the order of steps
+            # counts
             for command in left:
                 is_match = matches(step, command)
                 if is_match:
@@ -317,8 +318,8 @@ class TraceGrader(BaseGrader):
         return Grading(tuple(verdicts))
 
 
-# What follows belongs to the second grader, the program that judges the run of a case. These are
-# the checks of its rubric: name, goal and description.
+# The rest of this module is about the second grader, a program that judges the run of a case. These
+# are the checks of its rubric: name, goal and description.
 _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("trigger", "process", "the run matched the skill, or left it alone, as should_trigger says"),
     ("outcome", "outcome", "it did what the prompt asks for; where should_trigger is false, "
@@ -328,8 +329,8 @@ _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("efficiency", "efficiency", "no needless commands, no loops"),
 )  # fmt: skip
 OVERALL = "rubric-overall"
-JUDGEMENT = "judge.json"  # file with the judgement, in the folder of a case
-# The judge does not see these files, so that it judges the run and does not repeat other grades.
+JUDGEMENT = "judge.json"  # name of the file with the judgement, in the folder of a case
+# The judge does not see these files, so that it does not copy other grades.
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
 RUBRIC_CHECKS = (
     *(Check(check_id=f"rubric-{n}", goal=goal, description=text) for n, goal, text in _ASKED),
