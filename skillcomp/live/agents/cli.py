@@ -360,7 +360,7 @@ class CliAgent(BaseAgent):
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
             if (
                 bounds.timeout and not waited
-                # the agent used up the time limit of its case, and did not only wait for its service
+                # the agent used up its time limit, and not by waiting for its service
             ):
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
