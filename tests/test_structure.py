@@ -119,7 +119,7 @@ def test_a_skill_and_its_text_give_the_same(pilot: sc.RunStore) -> None:
 
 @pytest.mark.parametrize("skills", [3, [3], {"a": 3}, {3: "text"}, "text", pd.DataFrame()])
 def test_only_a_mapping_of_skills_is_scored(skills: object) -> None:
-    with pytest.raises(FrameError, match=r"structure\.score: found"):
+    with pytest.raises(FrameError, match=r"structure\.score: skills: found"):
         sc.structure.score(skills)
 
 
