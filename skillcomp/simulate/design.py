@@ -323,7 +323,7 @@ def counts(
     plan = layout(n_skills, n_cases, checks_per_case, far_share)
     sds = between_skill_sd, skill_level_sd, between_case_sd, case_effect_sd, between_attempt_sd
     spread = Spread(*sds)
-    intercepts = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "attempt")
+    intercepts = solve(plan, spread, baseline_rate, [0.0, delta], [0.0, near_far_gap], "passed")
     rng = np.random.default_rng(seed)
     logits = draw_logits(plan, intercepts, spread, rng, n_runs)
     passed = _draw_passed(logits, plan.n_checks, n_repeats, between_attempt_sd, rng)
