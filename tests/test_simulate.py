@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_study_and_another_seed_another():
 
 @pytest.mark.parametrize("sd", [0.3, 1.0, 2.5, 4.0])
 def test_the_even_grid_agrees_with_adaptive_quadrature(sd):
-    rate = marginal_rate(-0.7, sd, 0.0, ((1, 1.0),), "behaviour")
+    rate = marginal_rate(-0.7, sd, 0.0, ((1, 1.0),), "share_passed")
     assert rate == pytest.approx(exact_rate(-0.7, sd), abs=1e-11)
 
 
