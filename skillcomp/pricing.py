@@ -20,11 +20,11 @@ from skillcomp.errors import suggest
 
 __all__ = ["PRICES", "READ_ON", "Cost", "Price", "Usage", "cost", "price", "price_table"]
 
-READ_ON = date(2026, 11, 21)  # day of the last comparison of the table with its sources
+READ_ON = date(2026, 11, 21)  # day on which the table was last compared with its sources
 _PAGES = "platform.claude.com model overview and pricing pages"
 _NOTES = "release notes of third parties that quote the pricing page"
 _PER = 1_000_000  # prices are in USD per million tokens
-_SNAPSHOT = re.compile(r"-\d{8}$")  # snapshots have the prices of their model
+_SNAPSHOT = re.compile(r"-\d{8}$")  # a dated snapshot of a model has the price of the model
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Price:
 def _price_rows(
     names: str, prices: tuple[float, float, float, float, float], **about: Any
 ) -> list[Price]:
-    """Return a row per name; the prices are in the order of the fields of `Price`."""
+    """Return a row per name; `prices` are in the order of the fields of `Price`."""
     about.setdefault("source", _PAGES)
     return [Price(f"claude-{name}", *prices, batch=0.5, **about) for name in names.split()]
 
@@ -134,7 +134,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a usage.
+    """Cost of some model calls.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ def price(
     True
     """
     day = on or date.today()
-    # A tier begins one token above its bound; only the lowest tier includes its bound, 0.
+    # A tier is for prompts longer than its bound; only the lowest tier includes its bound, 0.
     rows = _rows_of(model, prices)
     tier = [row for row in rows if prompt_tokens > row.above or not row.above]
     fits = [row for row in tier if (row.since or date.min) <= day]
@@ -190,7 +190,7 @@ def price(
 
 
 def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows for a model, by exact or undated name, or else the built-in rows."""
+    """Return the user's rows for a model, with or without its date, or else the built-in rows."""
     name = _SNAPSHOT.sub("", model)
     for rows, key in ((prices, model), (prices, name), (PRICES, name)):
         if matching := [row for row in rows if row.model == key]:
@@ -249,7 +249,7 @@ def cost(
         "cache_write_1h": usage.cache_write_1h_tokens,
         "output": usage.output_tokens,
     }
-    # Skip kinds without tokens: their price may be unknown.
+    # skip kinds without tokens, because their price may be unknown
     total = sum(getattr(row, kind) * n for kind, n in tokens.items() if n) / _PER
     usd = total * (row.batch if batch else 1.0)
     if math.isnan(usd):

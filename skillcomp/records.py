@@ -38,7 +38,8 @@ __all__ = [
 ]
 
 CONDITIONS = ("baseline", "skill", "placebo", "previous")
-DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))  # dimensions of the source report's rubric
+# dimensions of the rubric in the comprehension report
+DIMENSIONS = tuple(f"C{i}" for i in range(1, 10))
 
 
 def dimension_family(values: Iterable[object]) -> tuple[str, ...]:
@@ -71,9 +72,10 @@ CONCEPT_FIELDS = (
     "analogy",
     "misconception",
 )
-# Weights of dimensions in the source schema (report 2.4), which gives none to C7 to C9.
+# Weights of dimensions in the schema of the comprehension report (2.4), which gives C7 to C9 no
+# weight.
 SCHEMA_WEIGHTS = {"C1": 1.0, "C2": 1.5, "C3": 1.0, "C4": 1.5, "C5": 1.0, "C6": 0.5}
-# Bloom levels of the rubric dimensions (report 5.1).
+# Level of each rubric dimension in Bloom's taxonomy (comprehension report, 5.1).
 BLOOM = {
     "C1": "understand",
     "C2": "apply/analyze",
@@ -86,8 +88,8 @@ BLOOM = {
     "C9": "evaluate",
 }
 
-# Name and pass criteria of each dimension, shortened from sections 5.2 to 5.10 of the "Skill
-# Comprehension Evaluation" research report of 2026-05-16.
+# Name and pass criteria of each dimension, shortened from sections 5.2 to 5.10 of the comprehension
+# report ("Skill Comprehension Evaluation", 2026-05-16).
 RUBRIC: dict[str, tuple[str, str]] = {
     "C1": (
         "Definitional precision",
@@ -136,7 +138,7 @@ RUBRIC: dict[str, tuple[str, str]] = {
     ),
 }
 
-# The kinds of judge in a task suite, spelled as in its file format.
+# The kinds of judges of tasks, spelled as in the file of a task suite.
 JUDGES = ("contains", "pytest", "llm-rubric")
 
 CheckKind = Literal["positive", "negative"]
@@ -147,7 +149,7 @@ VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 
 
 class Record(BaseModel):
-    """Base of all records; they are frozen and refuse unknown keys, so that typing errors show."""
+    """Base class of all records; they are frozen and refuse unknown (such as misspelled) keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -254,11 +256,11 @@ class Case(Record):
     """One prompt with its checks.
 
     ``case_id`` is ``suite/id``. Fields with a vocabulary accept any string, because public files
-    use words that the report does not list; ``Suite.problems`` lists such words. ``should_trigger``
-    is whether the skill should be invoked for the prompt. ``prompt_kind`` states whether the prompt
-    names the skill (explicit), needs the skill without naming it (implicit), or does not need the
-    skill (negative). Both are None outside trigger suites. ``right_skills`` lists all skills on
-    offer that should be invoked, if they are known.
+    use words that the comprehension report does not list; ``Suite.problems`` lists such words.
+    ``should_trigger`` is whether the skill should be invoked for the prompt. ``prompt_kind`` states
+    whether the prompt names the skill (explicit), needs the skill without naming it (implicit), or
+    does not need the skill (negative). Both are None outside trigger suites. ``right_skills`` lists
+    all skills on offer that should be invoked, if they are known.
     """
 
     case_id: str
@@ -361,12 +363,12 @@ class Verdict(Record):
     """One grader's verdict on one check of one attempt.
 
     ``passed`` is None unless ``status`` is ``ok``. ``dimension_passed`` is the grader's verdict on
-    all checks of the attempt together, which the report calls ``dimension_verdict``. It is the same
-    in each verdict of a reply, and None if the grader was not asked for it. ``overlap`` is the
-    evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the ``shared`` n-grams.
-    It is None if the prompt had no such evidence. It is also None in old verdicts, made before the
-    rule was recorded: their rule counted n-grams of the skill body and of the case's concept field,
-    including those in the case's prompt.
+    all checks of the attempt together, which the comprehension report calls ``dimension_verdict``.
+    It is the same in each verdict of a reply, and None if the grader was not asked for it.
+    ``overlap`` is the evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the
+    ``shared`` n-grams. It is None if the prompt had no such evidence. It is also None in old
+    verdicts, made before the rule was recorded: their rule counted n-grams of the skill body and of
+    the case's concept field, including those in the case's prompt.
     """
 
     attempt_id: str

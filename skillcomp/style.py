@@ -68,7 +68,7 @@ RATES = "cividis"
 DIFFERENCES = "RdBu"
 
 _MAX_DRAWS = 30
-# names of values in tables, legends and texts; in all other names underscores become blanks
+# Names of values in tables, legends and texts. In all other names, underscores become blanks.
 _CALLED = {
     "gold_only": "gold only",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
@@ -83,10 +83,10 @@ _METHOD = 90  # a caption shows at most this many characters of a method
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
-# typed as Any, because matplotlib's stubs type rcParams key by key
+# typed as Any, because matplotlib's stubs give each key of rcParams its own type
 _RC: Any = {
     "font.family": "sans-serif",
-    # this font ships with matplotlib, so figures are the same on every machine
+    # this font comes with matplotlib, so figures are the same on every machine
     "font.sans-serif": ["DejaVu Sans"],
     **dict.fromkeys(_LABEL_KEYS, LABEL_SIZE),
     **dict.fromkeys(_TICK_KEYS, TICK_SIZE),
@@ -270,7 +270,8 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     elif unit == "percentage points":
         text = f"{number:{sign}.{digits}f}"
     elif unit in ("count", "tokens"):
-        half = abs(number) < 10 and number != round(number)  # a limit between two whole numbers
+        # a limit can be between two whole numbers
+        half = abs(number) < 10 and number != round(number)
         text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
     elif abs(number) >= 1000:
         text = f"{number:{sign},.0f}"
@@ -319,7 +320,7 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
 
 
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
-    """List n, clusters, level and method of a frame, as far as it has these columns."""
+    """List n, number of clusters, level and method of a frame, as far as it has these columns."""
     facts: list[str] = []
     with_estimates = "estimate" in frame.columns
     for column, noun in (("n", "n"), ("n_clusters", "clusters")):
@@ -361,7 +362,8 @@ def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
     first = frame.head(12)
     names = [_row_names(row) for _, row in first.iterrows()]
-    if len(set(map(tuple, names))) < len(names):  # two rows have the same names: add columns
+    # two rows have the same names, so add further columns
+    if len(set(map(tuple, names))) < len(names):
         further = first[_distinguishing_columns(frame)].to_numpy().tolist()
         names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]
     numbers = [interval(row) for _, row in first.iterrows()]
@@ -375,7 +377,7 @@ def _panels_of(fig: Figure) -> list[Any]:
 
 
 def _subject_of(fig: Figure) -> str:
-    """Describe what the panels of a figure show, as registered or else by their labels."""
+    """Describe what the panels of a figure show, as registered or, if not, by their labels."""
     panels = _panels_of(fig)
     descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:
@@ -404,7 +406,7 @@ def _row_names(row: pd.Series) -> list[str]:
 
 
 def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns after 'estimate' that have short texts which differ between rows."""
+    """Return the columns after 'estimate' with short texts that differ between rows."""
     behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
     return [
         name
@@ -470,11 +472,12 @@ def save(
     stem = re.sub(r"\.(pdf|png)$", "", target.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     pictures = [target.parent / f"{stem}.{kind}" for kind in ("pdf", "png", "svg")]
-    # omit dates and program names, which have a different key in each format
+    # dates and program names would differ between runs; each format has its own key for them
     dates: Any = ({"CreationDate": None}, {"Software": None}, {"Date": None})
     with use(), _layout_at_rest(fig):
         for picture, metadata in zip(pictures, dates, strict=True):
-            drawn = BytesIO()  # draw in memory: on a full disk matplotlib leaves half a file
+            # draw in memory, because matplotlib leaves half a file on a full disk
+            drawn = BytesIO()
             fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
             replace_file(picture, drawn.getvalue())
         cut = _between_panels(fig)
@@ -510,7 +513,7 @@ def save(
 
 
 def _between_panels(fig: Figure) -> float | None:
-    """Return where to cut a figure between two panels, as a fraction of its width, or None."""
+    """Return where to cut a figure between two panels, as a fraction of its width; else None."""
     sides: dict[int, list[Any]] = {}
     for ax in fig.axes:
         spec = ax.get_subplotspec()

@@ -17,15 +17,16 @@ from skillcomp.frames.estimates import UNITS, require_columns
 from skillcomp.style import called, interval, quantity
 
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
-# columns on the scale of the estimate; those in _UNSIGNED never show a plus
+# These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters; a table with longer rows takes the whole width of a page
-_PLAIN = {"rate", "count", "coefficient", "statistic", None}  # units that the numbers show
-_TEXT = 28  # characters to which a text column may be narrowed; text wraps, numbers do not
+_PLAIN = {"rate", "count", "coefficient", "statistic", None}  # numbers make these units visible
+# a text column may be narrowed to this many characters, because text wraps and numbers do not
+_TEXT = 28
 _NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a formatted quantity, with or without its interval
-# columns that move to the caption if all rows have the same value
+# These columns move to the caption if all rows have the same value.
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
     "n": "n",
@@ -115,7 +116,7 @@ class Table:
             .format(kind, text, heads, body)  # fmt: skip
 
     def _least_width(self, place: int) -> int:
-        """Return the least width of a column in characters."""
+        """Return the smallest width of a column in characters."""
         words = str(self.cells.columns[place]).split()
         cells = max(map(len, self.cells.iloc[:, place]), default=0)
         return max(cells if self.numeric[place] else min(cells, _TEXT), *map(len, words), 0)
@@ -233,7 +234,7 @@ def _set_column(
     ends: tuple[str, str] | None,
     spread: Mapping[Any, list[str | None]],
 ) -> tuple[str, list[str], bool]:
-    """Return the head and cell texts of a column, and whether it is numeric."""
+    """Return the head and the cell texts of a column, and whether it is numeric."""
     if ends is not None:
         rows = zip(frame[name], *(frame[end] for end in ends), units, strict=True)
         texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
@@ -245,14 +246,14 @@ def _set_column(
 
 
 def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn an informative index into columns, and flatten column levels to plain, unique names."""
+    """Turn an informative index into columns; flatten column levels to plain, unique names."""
     index = frame.index
     keep_index = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
     keep_index = keep_index or any(name is not None for name in index.names)
     flat = frame.copy()
     heads: list[Any] = []
     for head in map(_plain_head, flat.columns):
-        while head in heads:  # make a repeated name unique
+        while head in heads:  # blanks at its end make a repeated name unique
             head = f"{head} "
         heads.append(head)
     flat.columns = pd.Index(heads)
@@ -270,9 +271,10 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return each row's unit, by column, if measures are a level of the columns or the index.
+    """Return the units of the rows, by column, if measures are a level of columns or index.
 
-    Only rates get a unit, which the percent sign shows; other units would have to be in the head.
+    Only rates get a unit, which the percent sign shows. Any other unit would have to be in the
+    head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}
@@ -309,7 +311,7 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
             text = f"{100 * value:g} % intervals" if name == "ci_level" else called(value)
             hidden.append(name)
             if name == "unit" and value == "rate":
-                continue  # shown by percent signs
+                continue  # percent signs show this unit
             text = f"in {text}" if name == "unit" else text
             sentences.append(f"{name} {text}" if name in ("margin", "reference") else text)
     text = "; ".join(sentences)
@@ -344,13 +346,12 @@ def _head_text(name: Any) -> str:
     if text in _HEADS:
         return _HEADS[text]
     words = re.sub(r"^n_", "", text).replace("_", " ") if text.startswith("n_") else called(text)
-    # names of the study, such as g0, claude:opus or rubric@fc05, keep their case
+    # A name from the study, such as g0, claude:opus or rubric@fc05, keeps its case.
     own = re.fullmatch(r"[a-z]+\d+|\S+[:@]\S+", words)
     return words if own else words[:1].upper() + words[1:]
 
 
 def _cell_text(name: Any, value: Any, unit: str | None) -> str:
-    """Format a value by its column name and unit."""
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "n/a"
     if isinstance(value, bool | np.bool_):

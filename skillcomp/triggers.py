@@ -37,8 +37,8 @@ from skillcomp.stats.results import Interval, join_notes
 __all__ = ["compare", "confusion", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
-OTHER = "other"  # kind of a prompt from another skill's suite
-NOTHING = "none"  # stands in a table for no skill
+OTHER = "other"  # the kind of a prompt that comes from the suite of another skill
+NOTHING = "none"  # this stands in a table for no skill
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
@@ -391,13 +391,13 @@ def _checked_invocations(
 
 
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Count, per ``by``, case and skill on offer, the attempts and those that fired the skill."""
+    """Count, by ``by``, case and skill on offer, all attempts and those that fired the skill."""
     keys = [*names, *CASE, "offered", "cluster", "should", "kind"]
     return _counts_by(keys, invocations[invocations["should"].notna()], "did")
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Count, per group, the known values and all values of a column; add its sum and mean."""
+    """Count the known values and all values of a column in each group; add its sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
@@ -408,8 +408,8 @@ def _share_right(table: pd.DataFrame) -> pd.Series:
     return table["share"].where(table["should"].eq(1.0), 1.0 - table["share"])
 
 
-# The input of an interval: its measure; the other columns of its row; the note to add if there is
-# no prompt; and the value, cluster and weight of each prompt.
+# The input of an interval: the measure, the other columns of its row, the note if there is no
+# prompt, and the value, cluster and weight of each prompt.
 _Sample = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
 
 
@@ -463,7 +463,7 @@ def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
 
 
 def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return, per ``by`` and case, the share of attempts that fired exactly the right skills."""
+    """For each ``by`` and case, return the share of attempts with exactly the right skills."""
     keys = [*names, *CASE, "cluster"]
     wrong = (invocations["did"] - invocations["should"]).abs()
     each = grouped(invocations.assign(wrong=wrong, open=wrong.isna()), [*keys, "attempt_id"])

@@ -319,11 +319,10 @@ class _PlannedStudy:
         return f"a {effect} of {size:g} needs a rate outside 0 to 1; at most {most:.3f}"
 
     def with_cases(self, n_cases: int) -> _PlannedStudy:
-        """Return the same study with another number of cases per skill."""
         return replace(self, plan=replace(self.plan, n_cases=n_cases))
 
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
-        """Return a row of the estimates frame, with the notes of the plan."""
+        """Return a row of the estimates frame, which includes the notes of the plan."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
         noted = replace(interval, note=join_notes(interval.note, repeats))
         return {
@@ -337,18 +336,18 @@ class _PlannedStudy:
 
     @property
     def method(self) -> str:
-        """Description of the simulation and its test, for the column ``method``."""
+        """Describes the simulation and its test, for the column ``method``."""
         settings = self.plan.assumptions
         judge = f"the bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
         return f"simulation of {studies}, judged by {judge}"
 
     def nothing(self, why: str) -> Interval:
-        """Return an undefined interval; its note is the reason `why`."""
+        """Return an undefined interval with the reason `why` as its note."""
         return undefined(self.method, why, ci_level=self.plan.assumptions.ci_level)
 
     def power(self, size: float) -> Interval:
-        """Return the share of simulated studies that detect an effect, with its interval."""
+        """Return the share of simulated studies that detect an effect of this size."""
         settings, plan = self.plan.assumptions, self.plan
         rng = np.random.default_rng(settings.seed)
         steps = STEPS_OF_SHARES if settings.value == "share_passed" else plan.n_repeats
@@ -359,9 +358,10 @@ class _PlannedStudy:
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
-        # use the p-value to decide whether the interval excludes 0, which means detection
+        # an effect is detected if the interval excludes 0, which the p-value shows
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
-        if settings.cluster == "skill":  # the value of a skill is its mean delta or gap
+        # the value of a skill is the mean delta (or gap) of its cases
+        if settings.cluster == "skill":
             means = [side @ values / n for side, n in zip(drawn, plan.sides, strict=True)]
             if settings.effect == "delta":
                 solved = bounded.bounded_mean_many(means[0], quantity=DELTAS, **how)
@@ -380,10 +380,10 @@ class _PlannedStudy:
     def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float, steps: int
     ) -> tuple[Counted, bool]:
-        """Draw how many cases of each study have each possible value of the delta.
+        """Draw the number of cases with each possible value of the delta, for each study.
 
         With ``cluster="skill"``, the cases are counted by study and skill. The second result is
-        whether a delta with this mean can have the planned variance.
+        False if a delta with this mean cannot have the planned variance.
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
         variance = self.components.of_a_case(self.plan)
@@ -454,7 +454,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
 
 
 def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
-    """Return a first guess of the cases per skill, by the normal approximation of the power."""
+    """Guess the number of cases per skill, by the normal approximation of the power."""
     reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
@@ -492,7 +492,7 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bou
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
-    """Return a list with the true delta or, for a gap, the true deltas of near and far cases."""
+    """Return the true delta in a list or, for a gap, the true deltas of near and far cases."""
     if plan.assumptions.effect == "delta":
         return [size]
     far_share = plan.sides[1] / plan.n_cases
@@ -500,7 +500,7 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 
 
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the distribution of the delta of a case for each skill effect of the grid."""
+    """Return the distribution of the delta of a case, for each skill effect of the grid."""
     spread = math.sqrt(tau2)
 
     def mean(centre: float) -> float:
@@ -538,7 +538,7 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
 
 
 def _largest_entropy(features: Floats, moments: Floats) -> Floats:
-    """Return the distribution of largest entropy among those with these means of the features."""
+    """Return the distribution of largest entropy among those with given means of the features."""
     at = np.zeros(len(moments))
 
     def height(place: Floats) -> float:

@@ -27,16 +27,14 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Stroke: TypeAlias = Any  # a line style of matplotlib: its name or a dash pattern
 Entry: TypeAlias = tuple[object, Artist]  # text and mark of a legend entry
-Estimates: TypeAlias = Sequence[Floats]  # values, lower and upper limits
+Estimates: TypeAlias = Sequence[Floats]  # values, lower limits and upper limits
 
 LINE_GREY = "#b0b0b0"
 DASH = (0, (4, 2))
-_COUNTS = ("skills", "cases", "repeats")  # captions add "number of" to these columns
+# captions put "number of" before the names of these columns
+_COUNTS = ("skills", "cases", "repeats")
 _NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
-_CHARACTER = 0.56  # mean width of a character of DejaVu Sans, as a share of the font size
-
-
-# Columns and levels
+_CHARACTER = 0.56  # mean width of a character of the font DejaVu Sans, as a share of the font size
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> None:
@@ -131,9 +129,6 @@ def where_equal(cells: Sequence[Any], level: Any) -> Bools:
     return np.array([value == level for value in cells], dtype=bool)
 
 
-# Words
-
-
 def words(name: object) -> str:
     """Return an axis label for a column, such as "Number of cases" for "n_cases"."""
     text = str(name).replace("_", " ")
@@ -195,9 +190,6 @@ def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
     if percent:
         unit = "points" if name.startswith("Difference") else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
-
-
-# Axes
 
 
 def axes(ax: Axes | None, *, width: str = "text", height: float | None = None) -> Axes:
@@ -274,9 +266,6 @@ def characters(ax: Axes, share: float = 1.0) -> int:
 def offsets(count: int, spread: float = 0.62) -> Floats:
     """Return the offset of each of `count` hue levels from the position of their category."""
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
-
-
-# Marks
 
 
 def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
@@ -359,7 +348,7 @@ def ring(x: Any = (), y: Any = ()) -> Line2D:
 
 def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
     """Draw a ring around each of the chosen points, of which there may be none."""
-    # an unclipped artist without points would have an infinite extent
+    # without points, an artist that is not clipped would have an infinite extent
     if len(x):
         ax.add_line(ring(x, y))
 
@@ -380,7 +369,8 @@ def strip(
         how |= {"hue": "lane", "hue_order": list(range(len(hues[2]))), "dodge": True}
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
-    np.random.seed(0)  # seaborn jitters with numpy's global state, restored below
+    # seaborn draws the jitter from the global random state of numpy, which is restored below
+    np.random.seed(0)
     for lane, level in enumerate(hues[2]):
         mine, look, there = where_equal(hues[0], level), hues[1][level], len(ax.collections)
         if not data["value"][mine].notna().any():
@@ -432,6 +422,7 @@ def legend(
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
-    # set texts again: matplotlib drops those with a leading underscore, as a user's level may have
+    # Set the texts again: matplotlib drops a text with a leading underscore, which a level may
+    # have.
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

@@ -16,7 +16,7 @@ from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, Look, called, looks
 
-# the looks are fixed, so that a measure has the same look in every panel
+# A measure has the same look in every panel.
 _MEASURES: dict[Any, Look] = {
     "sensitivity": CATEGORIES[0],
     "specificity": CATEGORIES[3],
@@ -203,14 +203,15 @@ def threshold(
 
 
 def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry]:
-    """Draw the range of thresholds chosen across resamples as a bracket at the foot of the axes."""
+    """Draw a bracket at the foot of the axes: the range of thresholds chosen on resamples."""
     entries: list[draw.Entry] = []
     foot = ax.get_xaxis_transform()
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
     for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            # the limits are half a step below the smallest and above the largest chosen n
+            # the limits of the interval are half a step outside the smallest and the largest chosen
+            # n
             first, last = math.ceil(low), math.floor(high)
             text = f"{first} to {last}" if first < last else f"always {first}"
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
@@ -218,7 +219,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
 
 
 def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
-    """Keep only the rows of the chosen rule of a calibration; leave other frames unchanged."""
+    """Keep only the rows of the chosen rule of a calibration; return other frames unchanged."""
     measure = frame["measure"].astype("str")
     nulls = measure[measure.str.startswith("chosen_n_")].str.removeprefix("chosen_n_").unique()
     if not len(nulls) or not {"rule", "n"} <= set(frame.columns):
@@ -232,7 +233,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
 def _threshold_curves(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, look_of: dict[Any, Look], where: str
 ) -> list[draw.Entry]:
-    """Draw a curve per measure and rule; return legend entries for rules if there are several."""
+    """Draw a curve per measure and rule; return legend entries if there are several rules."""
     of_rule, of_measure = draw.optional(frame, "rule"), draw.values(frame["measure"])
     rules = draw.levels(frame["rule"]) if "rule" in frame.columns else [None]
     if len(rules) > len(_STROKES):
@@ -347,14 +348,13 @@ def precision_recall(
 
 
 def _key_title(hue: str | None) -> str | None:
-    """Return the legend title of the curves."""
     return "length of n-gram" if hue == "n" else called(hue) if hue else None
 
 
 def _describe_curves(
     ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, what: str, at: tuple[str, float]
 ) -> None:
-    """Describe the curves for captions, with the height of each where x is ``at[1]``."""
+    """Describe the curves for captions, with the height of each curve where x is ``at[1]``."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in (x, y))
     heights = []
@@ -369,10 +369,10 @@ def _describe_curves(
 
 
 def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
-    """Limit both axes to the length `zoom` from `low`, with ticks on round numbers."""
+    """Limit both axes to the length `zoom`, starting at `low`, with ticks at round numbers."""
     if not 0 < zoom <= 1:
         raise FrameError(f"{where}: zoom: found {zoom!r}; allowed: above 0 and at most 1.")
-    edge = 0.04 * zoom  # so that marks in the corner are not cut off
+    edge = 0.04 * zoom  # leave some space, so that marks in the corner are not cut off
     for axis, start in (("x", low[0]), ("y", low[1])):
         ax.set(**{f"{axis}lim": (start - edge, start + zoom + edge)})
         getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -381,7 +381,7 @@ def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> 
 def _draw_curves(
     frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None, where: str
 ) -> tuple[Axes, list[draw.Entry]]:
-    """Draw curves of two rates; return axes and legend entries, which state the areas if known."""
+    """Draw curves of two rates; return axes and legend entries, with areas if they are known."""
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
@@ -392,13 +392,15 @@ def _draw_curves(
     entries: list[draw.Entry] = []
     far = up + across if falling else up - across
     corners: list[tuple[float, float]] = []
-    for level in reversed(order):  # the curves of earlier levels are drawn on top
+    # draw the curves in reverse order, so that the first level is on top
+    for level in reversed(order):
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(drawstyle="steps-post", markevery=[])
         drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
-        # each curve has a mark at its best corner, larger if earlier marks are at the same place
+        # Each curve has a mark at its best corner. The mark is larger if earlier marks are at the
+        # same place.
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)

@@ -232,7 +232,8 @@ def coverage(
     where = "plots.coverage"
     draw.require(frame, [x, y, hue], where)
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    unit = "design" if frame[y].duplicated().any() else ""  # one design per method needs no count
+    # with one design per method, its number need not be shown
+    unit = "design" if frame[y].duplicated().any() else ""
     taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
     if target is not None:
@@ -320,7 +321,7 @@ def scores(
 
 
 def _side_by_side(at: draw.Floats) -> draw.Floats:
-    """Move equal positions apart, so that their marks are side by side."""
+    """Move equal positions apart, so that their marks do not cover each other."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
     if not size.gt(1).any():

@@ -17,9 +17,9 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
 
-_LINE = 0.17  # height in inches of a row with text of 7 pt
-_MARGIN = 0.85  # height in inches of axis, axis label and legend
-# a look for each estimator of skillcomp.correction, the same in every figure
+_LINE = 0.17  # height in inches of a row with text of 7 points
+_MARGIN = 0.85  # height in inches of the axis, the axis label and the legend together
+# An estimator of skillcomp.correction has the same look in every figure.
 _ESTIMATORS: Mapping[Any, Look] = {
     "naive": CATEGORIES[4],
     "gold_only": CATEGORIES[1],
@@ -38,7 +38,7 @@ _PLACES = {
 }
 
 
-# columns with results; all other columns of a frame identify its rows
+# These columns hold results; all other columns of a frame identify its rows.
 _RESULTS = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
 
 
@@ -118,7 +118,7 @@ def estimates(
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    # raw and chance-corrected agreement may share an axis that does not show percent
+    # if the axis does not show percent, raw and chance-corrected agreement may share it
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
@@ -139,7 +139,7 @@ def estimates(
 
 
 def _no_effect(null: float | str | None, unit: str | None) -> float | None:
-    """Return the position of the line of no effect; "auto" means the position for the unit."""
+    """Return the position of the line of no effect; "auto" means the default for the unit."""
     if null == "auto":
         none = unit in (None, "rate", "coefficient", "count", "variance")
         return None if none else 1.0 if unit == "ratio" else 0.0
@@ -149,7 +149,7 @@ def _no_effect(null: float | str | None, unit: str | None) -> float | None:
 
 
 def _without_level(text: str) -> str:
-    """Remove the interval level from an axis label, because captions state the level, too."""
+    """Remove the confidence level from an axis label, because captions state it, too."""
     return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
 
 
@@ -267,10 +267,10 @@ def _draw_forest(
     filled: draw.Bools | None = None,
     group: str | None = None,
 ) -> tuple[Axes, str, draw.Bools]:
-    """Draw points, intervals and notes; return axes, label, and which estimates lack an interval.
+    """Draw points, intervals and notes of a forest.
 
-    If `filled` is given, all points that it does not mark are hollow; otherwise the points without
-    an interval are hollow.
+    Returns the axes, the label, and which estimates lack an interval. If `filled` is given, the
+    points that it does not mark are hollow; otherwise the points without an interval are hollow.
     """
     null = _no_effect(null, unit)
     hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
@@ -312,10 +312,10 @@ def _draw_forest(
 def _places_of_rows(
     frame: pd.DataFrame, names: list[str], group: str | None
 ) -> tuple[list[tuple[Any, ...]], draw.Floats]:
-    """Return the categories of the forest, and the index of the category of each row.
+    """Return the categories of a forest, and for each row the index of its category.
 
-    A category is a tuple of the levels of `names`. With a `group`, its level comes first; the
-    heading of a group is a tuple with this level alone.
+    A category is a tuple with the levels of `names`. With a `group`, its level comes first, and a
+    tuple with this level alone stands for the heading of the group.
     """
     of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
     categories = list(dict.fromkeys(of_row))
@@ -352,7 +352,7 @@ def _refuse_alike(
 def _end_at_edge(
     ax: Axes, at: draw.Floats, estimates: draw.Estimates, null: float | None
 ) -> draw.Estimates:
-    """Move infinite limits to the edge of the axes and draw arrows there; return the estimates."""
+    """Draw arrows for infinite limits, and return estimates with these limits at the edge."""
     finite = np.isfinite(estimates[0])
     value, low, high = (np.where(finite, column, np.nan) for column in estimates)
     if not np.isinf([low, high]).any():
@@ -373,7 +373,7 @@ def _end_at_edge(
 def _write_notes(
     ax: Axes, frame: pd.DataFrame, at: draw.Floats, value: draw.Floats, look: list[Look], space: int
 ) -> None:
-    """Write the reason for each missing estimate in place of its point."""
+    """Where an estimate is missing, write the reason in place of its point."""
     across = ax.get_yaxis_transform()
     notes = draw.optional(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
@@ -383,7 +383,7 @@ def _write_notes(
         text = plain(draw.why_unknown(notes[row]), width=max(space, len("undefined")))
         written = ax.text(0.05, at[row], text, transform=across, fontsize=TICK_SIZE, zorder=1.5)
         box = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5}
-        # not part of the layout: a long note would make the axes narrower
+        # A long note must not make the axes narrower, so leave it out of the layout.
         written.set(va="center_baseline", bbox=box, in_layout=False, gid="note")
 
 
@@ -397,7 +397,7 @@ def _name_rows(
     *,
     headed: bool,
 ) -> int:
-    """Label the rows with name and n; return the length of the longest line in characters."""
+    """Label the rows with name and n; return the number of characters of the longest line."""
     counts, clusters = (draw.numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     rank = [order.index(level) for level in hues]
     lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
@@ -417,7 +417,7 @@ def _name_rows(
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=len(order) > 1)
     for i in heads:
-        # a heading is inside the axes, because it may be longer than the row labels
+        # a heading may be longer than the row labels, so write it inside the axes
         head = ax.text(0.005, i + 0.1, texts[i], transform=ax.get_yaxis_transform())
         head.set(fontsize=TICK_SIZE, fontweight="bold", va="center", gid="group")
         head.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
@@ -425,7 +425,7 @@ def _name_rows(
 
 
 def _size_text(n: float, clusters: float) -> str:
-    """Format n; if there are fewer than n / 2 clusters, add their number."""
+    """Format n, and the number of clusters if it is less than n / 2."""
     text = draw.number_text(n, percent=False)
     few = np.isfinite(clusters) and clusters < 0.5 * n
     return f"{text} in {draw.number_text(clusters, percent=False)} cases" if few else text
@@ -520,7 +520,7 @@ def transfer(
 
 
 def _place_of(frame: pd.DataFrame) -> list[Any]:
-    """Return the place of each row: its ``transfer`` or, if that is missing, its ``measure``."""
+    """Return the place of each row: ``transfer`` or, if this is missing, ``measure``."""
     both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
     of_row = [distance if distance is not None else measure for distance, measure in both]
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
@@ -534,7 +534,7 @@ def _place_of(frame: pd.DataFrame) -> list[Any]:
 
 
 def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
-    """Return the scopes, and the scope of each row; rows without a scope get the first scope."""
+    """Return the scopes, and the scope of each row; a row without a scope has the first one."""
     of_row = draw.optional(frame, "scope")
     scopes = [s for s in dict.fromkeys(of_row) if s is not None] or [None]
     if len(scopes) > 2:
@@ -548,7 +548,7 @@ def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
 def _name_places(
     ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
 ) -> None:
-    """Label the places with name and n; draw separating lines and a zero line for differences."""
+    """Label the places with name and n; draw lines between them and a zero line for differences."""
     counts = draw.numbers(frame, "n", _WHERE)
     texts = []
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)
@@ -574,7 +574,8 @@ def _mark_unknown(
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
     value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
-    space = max(draw.characters(ax) // 2 - 6, 22)  # the legend may have two columns
+    # use half the width, because the legend may have two columns
+    space = max(draw.characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
         why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")
         reasons.append(why)

@@ -259,7 +259,7 @@ def facet(
 def _heat_map(
     ax: Axes, cells: draw.Floats, texts: list[list[str]], norm: Normalize, size: float, **how: Any
 ) -> None:
-    """Draw in colour each cell that has a value; its text is black or white for contrast."""
+    """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
     sns.heatmap(
@@ -274,7 +274,7 @@ def _heat_map(
 
 
 def _ink_on(background: tuple[float, float, float, float]) -> str:
-    """Return the colour, black or white, with the higher contrast to a background (WCAG 2)."""
+    """Return black or white, whichever has the higher contrast (WCAG 2) to a background."""
     red, green, blue = (
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
     )
@@ -294,7 +294,7 @@ def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Norma
 def _grid_of_cells(
     frame: pd.DataFrame, value: str, x: str, y: str, where: str
 ) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
-    """Return a grid of values, which of its cells have a row, and the levels of `x` and of `y`."""
+    """Return a grid of values, which of its cells have a row, and the levels of `x` and `y`."""
     columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
     double = frame.duplicated([x, y])
     if double.any():
@@ -311,7 +311,7 @@ def _grid_of_cells(
 
 
 def _size_texts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> list[str]:
-    """Return text such as "(n = 14)" for each row of the grid; empty if n is unknown."""
+    """Return a text such as "(n = 14)" for each row of the grid; empty if n is unknown."""
     n, of_row = draw.numbers(frame, "n", where), draw.values(frame[y])
     texts = []
     for level in rows:
@@ -324,7 +324,7 @@ def _size_texts(frame: pd.DataFrame, y: str, rows: list[Any], where: str) -> lis
 def _name_grid(
     ax: Axes, columns: list[Any], rows: list[Any], counts: list[str] | None = None
 ) -> None:
-    """Label the columns and rows of a grid; column labels are slanted if one is too long."""
+    """Label the columns and rows of a grid; slant the column labels if one is too long."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
     texts = [
         textwrap.fill(draw.level_name(level, width=28), max(wide, 6), break_long_words=False)
@@ -347,7 +347,7 @@ def _name_grid(
 
 
 def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
-    """Return the name in a column if there is exactly one, and `otherwise` if not."""
+    """Return the name in a column if there is exactly one, otherwise return `otherwise`."""
     names = list(frame[column].dropna().unique()) if column in frame.columns else []
     return plain(names[0]) if len(names) == 1 else otherwise
 
@@ -360,7 +360,7 @@ def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: b
 
 
 def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Make text columns categorical, so that each panel has the levels of the whole frame."""
+    """Make text columns categorical, so that every panel has the levels of the whole frame."""
     whole = frame.copy()
     for name in whole.columns:
         if name not in (by, "note") and isinstance(whole[name].dtype, pd.StringDtype):
@@ -370,7 +370,7 @@ def _with_all_levels(frame: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 def _share_legend(fig: Figure, panels: Any) -> None:
-    """Replace the legends of the panels with one legend of the figure that has all entries."""
+    """Replace the legends of the panels by one legend of the figure with all their entries."""
     entries: dict[str, Any] = {}
     for ax in panels:
         box = ax.get_legend()

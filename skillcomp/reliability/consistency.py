@@ -133,7 +133,8 @@ def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:
 
 
 def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
-    # keep attempts with a verdict on every check in every round; others have no outcome
+    # Keep only attempts with a verdict on every check in every round, because others have no
+    # outcome.
     full = wide.notna().all(axis=1).groupby(level=["cluster", "attempt_id"], sort=False).all()
     passed = wide.groupby(level=["cluster", "attempt_id"], sort=False).min()[full]
     if passed.empty:

@@ -13,7 +13,7 @@ from skillcomp.frames.estimates import By, groups, listed, refuse_pooling, requi
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
 _TIMES = ("time", "graded_at")
-# dtypes, as pandas infers them, that have an order in time; text has none
+# names that pandas gives to dtypes with an order in time; text is not among them
 _MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]
@@ -139,10 +139,10 @@ def _error_flags(frame: pd.DataFrame) -> pd.Series:
 
 
 def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
-    """Return the times that give the order of the rows; None if there are no times."""
+    """Return the times that order the rows; None if there are none."""
     if name is not None:
         require_columns(frame, [name], "reliability.chart: time")
-    # look for values, because a verdicts frame has the column even if no time was recorded
+    # A verdicts frame has the column even if no time was recorded, so look for values.
     there = [column for column in (_TIMES if name is None else [name]) if column in frame.columns]
     dated = [column for column in there if frame[column].notna().any()]
     if not dated:
@@ -167,7 +167,8 @@ def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
 
 
 def _as_boolean(values: pd.Series, name: str) -> pd.Series:
-    odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]  # a list is odd, too
+    # a list is not allowed, either
+    odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]
     if odd:
         raise FrameError(
             f"gold_checks: column '{name}': found {odd[0]!r}; allowed: True, False or missing."

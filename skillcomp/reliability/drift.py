@@ -170,7 +170,7 @@ def drift(
 
 
 def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[str, Any]]:
-    """Estimate every measure of one version against the reference."""
+    """Return one row per measure of the change of a version from the reference."""
     no_label = "no such gold label among these items" if with_gold else "no gold given"
     no_item = "no item has both verdicts"
     rows = [
@@ -193,7 +193,7 @@ def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[
 def _change_row(
     measure: str, pair: Pair, label: float | None, level: float, why: str
 ) -> dict[str, Any]:
-    """Estimate one paired change. For specificity, which counts FAILs, invert the verdicts."""
+    """Return the row of a paired change; for specificity, which counts FAILs, swap verdicts."""
     items, n_dropped = pair.decided_items(label)
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
     if label == 0.0:
@@ -349,7 +349,7 @@ def _reference_pairs(
     exclude_checks: str | Sequence[str],
     what: str,
 ) -> tuple[Version, Iterator[Pair]]:
-    """Find the reference, and pair every other version with it."""
+    """Return the reference version, and its pairs with every other version."""
     verdicts = graded_versions(verdicts, [], exclude_checks, None, what)
     reference = reference_version(verdicts, reference_grader)
     labels = None if gold is None else reference_labels(gold, "reliability")
@@ -358,7 +358,7 @@ def _reference_pairs(
 
 @dataclass(frozen=True)
 class Pair:
-    """Items that a version, the reference or both decided; column ``both`` marks the last."""
+    """Items decided by a version, the reference or both; the column ``both`` marks the latter."""
 
     grader: str
     version: str
@@ -423,7 +423,7 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Ve
 
 
 def _name_and_version(reference_grader: Reference) -> tuple[str, str | None]:
-    """Split a reference grader into name and version. JSON has no tuples, so lists are accepted."""
+    """Split a reference grader into name and version; accept lists, because JSON has no tuples."""
     if isinstance(reference_grader, str):
         return reference_grader, None
     parts = list(reference_grader) if isinstance(reference_grader, Sequence) else []

@@ -1,4 +1,4 @@
-"""The six failure modes of the source report, as labels of failed behaviours."""
+"""The six failure modes of the comprehension report, as labels of failed behaviours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from skillcomp.reliability.integrity import KEYS, shared_of, verdicts_with
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval, undefined
 
-# Modes in order of precedence, with the data that each needs. Without them the mode is unknown.
+# The modes in order of precedence, each with the data that it needs. Without these data, it is
+# unknown whether the mode applies.
 _NEEDS: Mapping[str, str] = {
     "verbatim_copying": "check_kind, and the overlap of the answer",
     "leading_prompt_capitulation": "check_kind and comprehension_dimension",
@@ -140,7 +141,7 @@ def _verdicts_with_facts(
     ngram: int,
     short: int,
 ) -> pd.DataFrame:
-    """Add to each verdict the facts about its case and its answer that the rules use."""
+    """Add to each verdict the facts about its case and answer that the rules of modes use."""
     verdicts = check(verdicts, "verdicts")
     refuse_pooling(verdicts, [], "failure_modes", graders=False)
     facts = check(cases, "cases").set_index(CASE)
@@ -194,14 +195,14 @@ def _closeness_to_skill(
     brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()
     without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
     largest = brief["skill"].map(without.groupby("skill")["share"].max())
-    # unknown if no answer without the skill shows how much is shared by coincidence
+    # unknown if there is no answer without the skill, which shows what is shared by coincidence
     recorded = largest.notna() & brief["share"].notna()
     close = brief["share"].gt(largest).astype("boolean").where(recorded)
     return copied, close.set_axis(pd.Index(brief["attempt_id"]))
 
 
 def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
-    """Return whether the agent passes more than half of the behaviours on comparable near cases."""
+    """Return whether the agent passes more than half of the behaviours in comparable near cases."""
     near = facts[facts["transfer"].eq("near") & facts["verdict"].notna()]
     same = ["agent", "skill", "condition", *GRADER]
     shares = []
@@ -213,7 +214,7 @@ def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
 
 
 def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
-    """Return whether each mode applies to each failure; NA if the mode needs missing data."""
+    """Return which modes apply to each failure; NA if the mode needs data that are missing."""
     kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
     against_copying = failed["check_id"].str.contains(verbatim, regex=False)
@@ -236,7 +237,8 @@ def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: st
     for mode in MODES:
         applies, needed = rules[mode]
         recorded = failed[needed].notna().all(axis=1)
-        # without the skill, a mode that needs it does not apply, even if data are missing
+        # a mode that needs the skill never applies to an answer without it, even if data are
+        # missing
         decided = recorded | ~loaded if mode in _NEEDS_SKILL else recorded
         columns[mode] = applies.astype("boolean").where(decided)
     return pd.DataFrame(columns)
@@ -298,7 +300,7 @@ def failure_mode_rates(
 def _mode_share(
     part: pd.DataFrame, mode: str | None, ci_level: float
 ) -> tuple[Interval, dict[str, int]]:
-    """Return share and counts of a mode among the failures; None stands for no mode."""
+    """Return the share of a mode among the failures, and counts; None stands for no mode."""
     unlabelled = part["mode"].isna()
     hit = unlabelled if mode is None else part["mode"].eq(mode)
     may_gain, may_lose = _possible_changes(part, mode, hit)
@@ -316,7 +318,7 @@ def _mode_share(
 def _possible_changes(
     part: pd.DataFrame, mode: str | None, hit: pd.Series
 ) -> tuple[pd.Series, pd.Series]:
-    """Mark the failures that complete data might add to a mode, and those they might remove."""
+    """Mark the failures that complete data could add to a mode, and those they could remove."""
     unknown = part[list(MODES)].isna()
     if mode is None:
         return hit & unknown.any(axis=1), hit & False
@@ -328,7 +330,7 @@ def _possible_changes(
 def _bound_notes(
     part: pd.DataFrame, mode: str | None, undecided: int, may_lose: pd.Series
 ) -> list[str]:
-    """Return notes on undecided failures, and on whether the share is a lower or upper bound."""
+    """Return notes: undecided failures, and whether the share is a lower or an upper bound."""
     lost, notes = int(may_lose.sum()), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:

@@ -144,13 +144,14 @@ def agreement(
     checked = prepared(verdicts, "verdicts", names, "reliability.agreement")
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
     decided = checked.assign(verdict=known_verdict(checked), cluster=clusters_of(checked, cases))
-    # Labels without a verdict have no skill or condition. Count them only if groups are graders.
+    # A label without a verdict has no skill or condition, so it can be counted only if the groups
+    # are graders.
     whole = set(names) <= set(GRADER)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = join_gold(part, labels)
-        # sort by cluster, so that the resamples do not depend on the order of the rows
+        # Sorted by cluster, the resamples do not depend on the order of the rows.
         items = items[items["settled_by"].notna()].sort_values("cluster", kind="stable")
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
@@ -228,7 +229,7 @@ def _labeller_agreement(
 
 
 def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
-    """Return why there is no agreement between labellers."""
+    """Return the reason why there is no agreement between labellers."""
     if raters.shape[1]:
         return "one labeller"
     labellers = gold["labeller"] if "labeller" in gold.columns else pd.Series(dtype="str")
@@ -249,7 +250,7 @@ def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
 
 
 def _labels_by_labeller(gold: pd.DataFrame) -> pd.DataFrame:
-    """Pivot the labels before adjudication to one row per item and one column per labeller."""
+    """Return the labels before adjudication, with a row per item and a column per labeller."""
     labels = check(gold, "gold")
     single = labels[labels["labeller"].notna() & ~labels["labeller"].isin(SETTLED)]
     values = single.assign(_label=single["passed"].astype("float64"))

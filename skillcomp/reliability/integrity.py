@@ -1,4 +1,4 @@
-"""Integrity of verdicts: checks of the mechanical rules of the source report."""
+"""Integrity of verdicts: checks of the mechanical rules of the comprehension report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from skillcomp.grading_rules import (
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import undefined
 
-# Maps a rule to what the denominator of its rate counts.
+# For each rule: what the denominator of its rate counts.
 RULES: Mapping[str, str] = {
     "count_differs": "attempts",
     "ids_differ": "attempts",
@@ -196,7 +196,7 @@ def _with_absent_behaviours(verdicts: pd.DataFrame, checks: pd.DataFrame) -> pd.
 
 
 def _behaviours_differ(replies: pd.DataFrame) -> pd.DataFrame:
-    """Return whether the number, and the ids, of a reply's verdicts differ from those expected."""
+    """Return whether number and ids of a reply's verdicts differ from the expected ones."""
     reply = [replies[name] for name in _REPLY]
     counts = {
         name: replies[name].astype("int64").groupby(reply, dropna=False).transform("sum")
@@ -218,7 +218,7 @@ def _has_text(values: pd.Series) -> pd.Series:
 def _quote_marks(
     replies: pd.DataFrame, attempts: pd.DataFrame, asks_evidence: Mapping[str, bool]
 ) -> pd.DataFrame:
-    """Return whether the quote is empty, and whether it is missing from the answer."""
+    """Return two columns: whether the quote is empty, and whether the answer lacks it."""
     has_quote = _has_text(replies["evidence_quote"])
     gives_evidence = has_quote | _has_text(replies["rationale"])
     version = [replies["grader"], replies["grader_version"]]
@@ -226,7 +226,7 @@ def _quote_marks(
     asked_for = replies["grader"].map(dict(asks_evidence)).astype("boolean").fillna(inferred)
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
     answer = answer.astype("str")  # `map` of an empty column loses the dtype
-    # leave out empty answers, which have nothing to quote
+    # an empty answer has nothing to quote, so leave it out
     applies = asked_for & replies["usable"] & _has_text(answer)
     empty = (~has_quote).astype("boolean").where(applies.astype(bool))
     not_found = pd.Series(pd.NA, index=replies.index, dtype="boolean")
@@ -242,7 +242,7 @@ def _quote_marks(
 def _wording_marks(
     rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None
 ) -> pd.Series:
-    """Return whether a rationale has one of the words or, if words is None, is undecided."""
+    """Return whether a rationale has one of the words or, without ``words``, is undecided."""
     rows = applies.fillna(False).to_numpy(dtype=bool)
     marks = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
     marks[rows] = [
@@ -255,7 +255,7 @@ def _wording_marks(
 def _contradicts_overlap(
     replies: pd.DataFrame, shared: pd.DataFrame | None, ngram: int, verbatim: str
 ) -> pd.Series:
-    """Return whether the verdict on a verbatim check contradicts the overlap."""
+    """Return whether the verdict on a verbatim check contradicts the measured overlap."""
     if shared is None:
         return pd.Series(pd.NA, index=replies.index, dtype="boolean")
     any_shared = shared_of(shared, ngram, ["any_shared"], "integrity")["any_shared"]
@@ -282,7 +282,7 @@ def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: st
 
 
 def _dimension_differs(replies: pd.DataFrame) -> pd.Series:
-    """Return whether a reply's dimension verdict contradicts its verdicts on the behaviours."""
+    """Return whether a reply's verdict on the dimension contradicts those on the behaviours."""
     reply = [replies[name] for name in _REPLY]
     passed = replies["passed"].astype("boolean")
     failed = passed.eq(False).fillna(False).groupby(reply, dropna=False).transform("any")

@@ -26,7 +26,7 @@ KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
 _LABELS = {"pass": True, "p": True, "fail": False, "f": False, "": None}
 _BORDERLINE = {"yes": True, "y": True, "x": True, "no": False, "n": False, "": None}
 # Matches cells that a spreadsheet takes for a formula (OWASP, CSV injection). The last four signs
-# are full-width forms. Leading apostrophes are matched, too, so that the escape is reversible.
+# are full-width forms. Leading apostrophes are matched, too, so that the escape can be undone.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
 _CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
 
@@ -158,7 +158,7 @@ def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
 def _further_cases(
     n_cases: int | None, plan: pd.DataFrame | None, conditions: Sequence[str], n_labelled: int
 ) -> int:
-    """Return the number of cases to draw: ``n_cases``, or the number that the plan still lacks."""
+    """Return the number of cases to draw: ``n_cases``, or what the plan still lacks."""
     if (n_cases is None) == (plan is None):
         raise FrameError("label_sheet: give either n_cases= or plan=.")
     if plan is None:
@@ -230,7 +230,10 @@ def draw_cases(
 def _inclusion_probability(
     pool: pd.DataFrame, labelled: NDArray[np.bool_] | pd.Series
 ) -> pd.Series:
-    """Return the chance that an attempt is labelled: that of its case / its number of repeats."""
+    """Return for each attempt the probability that it is drawn for labelling.
+
+    It is the probability of the case divided by the number of its repeats.
+    """
     share = pool.assign(labelled=labelled).drop_duplicates(CASE).groupby("skill")["labelled"].mean()
     repeats = pool.groupby([*CASE, "condition"], sort=False)["attempt_id"].transform("count")
     return (pool["skill"].map(share) / repeats).astype("float64")
@@ -239,14 +242,14 @@ def _inclusion_probability(
 def _proportional_shares(
     total: int, sizes: Mapping[Any, int], unlabelled: Collection[Any], rng: np.random.Generator
 ) -> dict[Any, int]:
-    """Divide ``total`` in proportion to ``sizes``; each unlabelled name gets at least 1."""
+    """Divide ``total`` in proportion to ``sizes``; each name in ``unlabelled`` gets at least 1."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
     shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
-    while sum(shares.values()) > total:  # a minimum of 1 can make it too large
+    while sum(shares.values()) > total:  # the minimum of 1 can make the sum too large
         spare = (name for name in shares if shares[name] > int(name in unlabelled))
         largest = max(spare, key=lambda name: shares[name] - exact[name])
         shares[largest] -= 1
-    # break ties between remainders by lot, not by the order of the frame
+    # break ties between remainders at random, because the order of the frame must not matter
     lot = dict(zip(exact, rng.permutation(len(exact)), strict=True))
     names = sorted(exact, key=lambda name: (shares[name] - exact[name], lot[name]))
     for name in names[: total - sum(shares.values())]:
@@ -285,7 +288,7 @@ def as_cell(value: Any) -> str:
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
     text = value.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
-    # also match leading blanks: a spreadsheet may drop them before it looks for a formula
+    # A spreadsheet may drop leading blanks before it looks for a formula, so match them, too.
     return f"'{text}" if _ESCAPED.match(text) else text
 
 
@@ -308,12 +311,12 @@ def _write_csv(path: Path, frame: pd.DataFrame) -> None:
     text = cells.to_csv(index=False, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("xb")  # "x" fails if the file exists by now
+        file = path.open("xb")  # with "x", this fails if the file exists by now
     except OSError as cause:
         raise FrameError(f"{path}: cannot be written ({cause.strerror}).") from cause
     try:
         with file:
-            # write a byte order mark, so that a spreadsheet reads UTF-8
+            # with a byte order mark, a spreadsheet recognises UTF-8
             file.write(text.encode("utf-8-sig"))
     except OSError as cause:
         path.unlink()
@@ -389,20 +392,20 @@ def read_labels(
 
 
 def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Read a csv as text with any separator; raise FrameError if one of ``columns`` is missing."""
+    """Read a csv as text, with any separator; raise FrameError if one of ``columns`` is missing."""
     if not isfile(path):
         raise FrameError(f"{path}: there is no such file.")
     data = path.read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        # assume the encoding of some spreadsheets on Windows
+        # some spreadsheets on Windows write this encoding
         text = data.decode("cp1252", errors="replace")
     header = text.split("\n", 1)[0]
     separator = max(",;\t", key=header.count)
     try:
-        # read the header as a line, so that pandas compares the number of cells of all lines with
-        # it
+        # Read the header as a line, so that pandas compares its number of cells with that of each
+        # line.
         lines = pd.read_csv(
             io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
         ).fillna("")

@@ -31,7 +31,7 @@ from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
 
-ON_FIRST_PAGE = 12  # number of skills shown at once; further skills are folded
+ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
 GROUPS_FILE = "groups.json"
 
 
@@ -83,7 +83,7 @@ class Answer:
 
 @dataclass
 class _Estimates:
-    """The estimates that the study allows, and why others are missing."""
+    """Estimates by name, and for each missing estimate the reason."""
 
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class _Estimates:
     def add(
         self, name: str, needed: object, run: Callable[..., pd.DataFrame], *args: Any, **how: Any
     ) -> None:
-        """Run an analysis if `needed` is true; store its frame or the message of its error."""
+        """Run an analysis if `needed` is true; store its frame or, on failure, its message."""
         if not needed:
             return
         try:
@@ -261,7 +261,7 @@ def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Add to each grader's name the style that its version names or, if needed, the version."""
+    """Append to the name of each grader the style in its version or, if needed, the version."""
     if verdicts.empty:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])
@@ -278,7 +278,7 @@ def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """If there are several agents, append the agent to the skill, so that agents are not pooled."""
+    """If there are several agents, append the agent to the skill, so that they are not pooled."""
     if outcomes["agent"].nunique(dropna=False) < 2:
         return outcomes
     agent = outcomes["agent"].fillna("unnamed agent")
@@ -286,10 +286,10 @@ def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFrame | None) -> str:
-    """Return the name of the grader to report, or raise StudyError if there is no grader `wish`.
+    """Return the grader to report; raise StudyError if there is no grader `wish`.
 
-    If `wish` is None, this is the grader that agrees best with gold or, without gold, the first by
-    name.
+    If `wish` is None, this is the grader that agrees best with gold. Without gold, it is the first
+    grader by name.
     """
     if wish is not None:
         for name in graders:

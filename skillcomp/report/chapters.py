@@ -1,4 +1,4 @@
-"""Make chapters of the report from executed notebooks: sanitised HTML, and figures with files."""
+"""Make chapters of a page from executed notebooks: sanitised HTML, and figures with files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
 _LINE_PX, _LETTERS_A_LINE, _HALF_PAGE_PX, _SHEET_PX = 22, 75, 584, 1500
 _HEAD = re.compile(r"\s*(<h[12][ >].*?</h[12]>)(.*)", re.DOTALL)
-# HTML elements that Markdown and tables need; all others are dropped for safety
+# The HTML elements that Markdown and tables need. All other elements are dropped for safety.
 _TAGS = {
     *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
     *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
@@ -44,7 +44,7 @@ _ATTRIBUTES = {
 class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
-    ``high`` is the height in pixels when the figure is at most as wide as half a page. ``empty``
+    ``high`` is the height in pixels if the width is limited to half a page. ``empty``
     means that none of the frames behind the figure has a row.
     """
 
@@ -76,7 +76,7 @@ class _Section:
 
 @dataclass(frozen=True)
 class Chapter:
-    """An executed notebook in the report.
+    """An executed notebook as a part of the page.
 
     Attributes
     ----------
@@ -141,10 +141,10 @@ def chapter_of(
     parts = list(_parts_of_cells(cells, path.stem, out, set(), prose=not elsewhere))
     on_page = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
     number = path.stem.split("-")[0]
-    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
+    kinds = set(ENDINGS) - {"txt"}  # captions, in txt files, are on the page already
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     sections = _sections_of(parts)
-    if elsewhere:  # drop sections that are empty without their text
+    if elsewhere:  # drop sections that have only text, because that text is about another study
         sections = [section for at, section in enumerate(sections) if not at or section.parts]
     name, sheets, apart = title(notebook, path), _fill_sheets(sections), sorted(files - on_page)
     return Chapter(
@@ -155,13 +155,14 @@ def chapter_of(
 def _parts_of_cells(
     cells: Sequence[nbformat.NotebookNode], stem: str, out: Path, taken: set[str], *, prose: bool
 ) -> Iterator[Markup | Figure]:
-    """Yield the contents of the cells; cells that only check data or claims are folded."""
+    """Yield the contents of the cells; fold the cells that only check data or claims."""
     fold, content = "", Markup("")
     for cell in cells:
         heading = re.match(r"#{1,6} +(.+)", cell.source) if cell.cell_type == "markdown" else None
         ends = heading or (fold == "Claims" and cell.cell_type == "markdown")
         if ends and fold:
-            if prose or fold != "Claims":  # without the text there are no claims to check
+            # the claims are in the text, so without the text there is nothing to check
+            if prose or fold != "Claims":
                 yield _fold_content(fold, content)
             fold, content = "", Markup("")
         if heading and heading.group(1).strip() in _FOLDED:
@@ -197,7 +198,7 @@ def _sections_of(parts: Iterable[Markup | Figure]) -> list[_Section]:
 
 
 def _fill_sheets(sections: Sequence[_Section]) -> list[list[_Section]]:
-    """Group sections into sheets that are about as high as a screen when set in two columns."""
+    """Group sections into sheets, each about as high as a screen if set in two columns."""
     sheets: list[list[_Section]] = []
     room = 0.0
     for section in sections:
@@ -214,7 +215,7 @@ def _height_in_pixels(part: Markup | Figure) -> float:
     if isinstance(part, Figure):
         return part.high + _LINE_PX * len(part.caption) / _LETTERS_A_LINE
     seen, folds = str(part), 1
-    while folds:  # folds may be nested: remove the innermost ones first
+    while folds:  # a fold can contain folds, so remove the innermost ones first
         inner = r"<details(?:(?!<details).)*?</details>"
         seen, folds = re.subn(inner, "", seen, flags=re.DOTALL)
     text = Markup(re.sub(r"<table.*?</table>", "", seen, flags=re.DOTALL)).striptags()
@@ -222,7 +223,7 @@ def _height_in_pixels(part: Markup | Figure) -> float:
 
 
 def _fold_code(cells: Sequence[Code]) -> Markup:
-    """Return the code of the given cells as one closed fold; empty if there are no cells."""
+    """Return the code of cells as one closed fold; empty if there are no cells."""
     fold = Markup("<details class='code'><summary>Code</summary>{}</details>")
     return fold.format(Markup("").join(cells)) if cells else Markup("")
 
@@ -243,7 +244,7 @@ def _parts_of_cell(
             yield Markup(_with_anchors(_harmless_html(_markdown_as_html(source)), stem, taken))
         return
     if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
-        return  # the page lists the versions under provenance
+        return  # the end of the page lists the versions
     yield Code("<pre><code>{}</code></pre>").format(cell.source)
     stems = _saved_stems(cell.source, out)
     for output in cell.get("outputs", []):
@@ -268,7 +269,8 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
         return None
     if "text/html" in data:
         table = Markup("<div class='table'>{}</div>").format(_harmless_html(data["text/html"]))
-        # fold the stored view of an explorer, because it is long and no text refers to it
+        # fold the recorded view of an explorer, because it is long and the text does not refer to
+        # it
         return _fold_content("The explorer as it opens", table) if widget else table
     if "text/markdown" in data:
         return _harmless_html(_markdown_as_html(str(data["text/markdown"])))
@@ -282,7 +284,7 @@ def _markdown_as_html(source: str) -> str:
 
 
 def _harmless_html(html: Any) -> Markup:
-    """Keep only harmless markup; the content of scripts and styles is dropped too."""
+    """Keep only harmless markup; the content of scripts and styles is removed, too."""
     how: Any = {"url_schemes": {"http", "https", "mailto"}, "link_rel": None}
     return Markup(nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how))
 
@@ -300,11 +302,8 @@ def _with_anchors(body: str, stem: str, taken: set[str]) -> str:
     return re.sub(r"<h([1-6])>(.*?)</h\1>", anchor, body, flags=re.DOTALL)
 
 
-# Figures
-
-
 def _saved_stems(source: str, out: Path) -> list[str]:
-    """Return the file stems of figures that a cell's code saves and that exist in `out`."""
+    """Return the file stems of the figures that a cell's code saves and that exist in `out`."""
     stems = []
     for name in re.findall(r"\{OUT\}/([\w.-]+(?:\{\w+\})?)", source):
         pattern = re.sub(r"\{\w+\}", "*", name)
@@ -323,7 +322,7 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     names = [f"{stem}.{kind}" for kind in ("pdf", "png", "svg")] + tables + [f"{stem}.json"]
     files = [(name.rsplit(".", 1)[-1], name) for name in names if stem and (out / name).is_file()]
     sides = note.get("size_inches", [6.75, 4])
-    # prefer the saved file, because notebooks crop their pictures
+    # prefer the saved picture, because notebooks crop theirs
     saved = out / f"{stem}.png"
     data = saved.read_bytes() if note and saved.is_file() else png
     return Figure(

@@ -19,7 +19,7 @@ _VERDICTS = {
     "harmful": ("harms", "harm"),
     "undetermined": ("is undetermined", "are undetermined"),
 }
-# if there are more undetermined skills than this, one sentence gives the cases that they need
+# if more skills than this are undetermined, one sentence is about all of them
 _FEW = 4
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
 _ESTIMATORS = {
@@ -142,7 +142,7 @@ def findings(
     if decided is not None:
         main = _main_rows(decided)
         skills = (_skill_sentence(row, _matching_row(placebo, row)) for _, row in main.iterrows())
-        # in a factorial study, a document without the content serves as placebo
+        # in a factorial study, the document without the content serves as placebo
         control = effects if placebo is None else placebo
         topics = [
             ("summary", _summary_sentences(main, overall)),
@@ -160,7 +160,7 @@ def findings(
 
 
 def _main_rows(decided: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the skill condition or, without any, of all conditions but the placebo."""
+    """Return the rows of the condition ``skill`` or, without any, of all but the placebo."""
     conditions = list(decided["condition"].unique())
     chosen = [c for c in conditions if c == "skill"] or [c for c in conditions if c != "placebo"]
     return decided[decided["condition"].isin(chosen)]
@@ -173,7 +173,7 @@ def _sentences_if_present(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` for the skill and condition of `row`, if it has an estimate."""
+    """Return the row of `frame` for the skill and condition of `row`; None without an estimate."""
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
@@ -195,12 +195,9 @@ def _by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
 
 
 def _complement_of(total: float, row: Row) -> Row:
-    """Subtract an estimate and its limits from `total`; the lower limit becomes the upper one."""
+    """Return `total` minus an estimate; the lower limit becomes the upper one, and vice versa."""
     ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
     return pd.Series({name: total - row[other] for name, other in ends.items()})
-
-
-# Skills
 
 
 def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sentences:
@@ -249,7 +246,7 @@ def _skill_sentence(row: Row, against_placebo: Row | None) -> Sentence:
 
 
 def _what_is_ruled_out(row: Row, margin: str) -> str:
-    """Describe the gains or losses that the interval of an undetermined skill rules out."""
+    """Describe the gains or losses that the interval of an undetermined skill excludes."""
     low, high, size = row["ci_low"], row["ci_high"], row["margin"]
     if pd.isna(low) or pd.isna(high):
         return ""
@@ -277,9 +274,6 @@ def _placebo_comparison(verdict: str, row: Row | None) -> str:
     return f" Against its placebo: {say.change(row)}, which may be chance."
 
 
-# Near and far
-
-
 def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sentences:
     if gap is None:
         yield Sentence("The cases are not marked as near or far: transfer is not known.")
@@ -305,9 +299,6 @@ def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sente
     about = f" Compared within {row['dimensions']}" if row.get("dimensions") else ""
     cases = f" on {row['n_near']:.0f} near and {row['n_far']:.0f} far cases." if about else ""
     yield Sentence(f"{text}; {end}.{about}{cases}")
-
-
-# Content and form
 
 
 def _factor_sentences(effects: pd.DataFrame) -> Sentences:
@@ -339,7 +330,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 
 def _score_sentences(explained: pd.DataFrame) -> Sentences:
-    """Describe how much each score explains, and the least R squared that the study can detect."""
+    """Describe how much each score explains, and the smallest R squared that could be detected."""
     for name, part in explained.groupby("feature", sort=False):
         by_measure = _by_measure(part)
         row = by_measure["r_squared"]
@@ -357,11 +348,8 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
         yield Sentence(text, name)
 
 
-# Triggers
-
-
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
-    """Describe by condition how often the right skills fired and how often a wrong one did."""
+    """Describe by condition how often the right skills fired, and how often a wrong one did."""
     by = [name for name in ("agent", "condition") if name in detection.columns]
     for key, part in detection[detection["estimate"].notna()].groupby(by, sort=False):
         row = {(estimate["measure"], estimate["kind"]): estimate for _, estimate in part.iterrows()}
@@ -398,9 +386,6 @@ def _goal_sentences(goals: pd.DataFrame) -> Sentences:
         yield Sentence(text, key[-1])
 
 
-# Graders
-
-
 def _grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
     if agreement is None:
         yield Sentence("There are no gold labels: how often the grader errs is not known.")
@@ -426,7 +411,7 @@ def _grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
 
 
 def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
-    """Describe how many verdicts of each grader are missing, and for which reasons."""
+    """Describe for each grader how many verdicts are missing, and for which reasons."""
     for name, part in _by_grader(unusable):
         n, of_n = part["n"].sum(), part["of_n"].iloc[0]
         reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
@@ -438,7 +423,7 @@ def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
 
 
 def _error_share(row: Row | None) -> str:
-    """Format the error rate that is 1 minus the sensitivity or specificity in `row`."""
+    """Format an error rate: 1 minus the sensitivity or specificity in `row`."""
     return say.share(_complement_of(1, row)) if _has_estimate(row) else "an unknown share"
 
 
@@ -467,7 +452,7 @@ def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
 
 
 def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
-    """Return a sentence that compares the pass rates of two graders, used if there is no gold."""
+    """Return a sentence that compares the pass rates of two graders, for studies without gold."""
     text = f"{name} and {reference} are not shown to differ in the share of checks they pass"
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "larger" if row["estimate"] > 0 else "smaller"
@@ -494,9 +479,6 @@ def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
         spread = say.points(max(estimates) - min(estimates))
         points = f"{spread} point{say.plural(float(spread))}"
         yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart.")
-
-
-# Limits of the study
 
 
 def _limit_sentences(

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from skillcomp.errors import StudyError
 from skillcomp.io.files import shipped
 
-CELL_TIMEOUT = 600  # seconds; the slowest cell on the recorded study takes only a few seconds
+CELL_TIMEOUT = 600  # seconds; on the recorded study, the slowest cell takes only a few seconds
 _KERNEL = "python3"
 _INJECTED = "injected-parameters"
 _FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
@@ -110,7 +110,7 @@ def execute(
         kernel_name=_KERNEL,
         resources={"metadata": {"path": str(path.parent)}},
         record_timing=False,
-        # suppress the kernel's warning that its local sockets are not encrypted
+        # this hides the kernel's warning that its local sockets are not encrypted
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
@@ -134,7 +134,7 @@ def execute(
 def _insert_parameters(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """Insert a cell that overrides the values of the cell tagged 'parameters', after that cell."""
+    """Insert a cell after the cell tagged 'parameters' that replaces values of parameters."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []

@@ -1,4 +1,4 @@
-"""Write the page of a report: first the answer, then the chapters, each figure with its files."""
+"""Write the page about a study: first the answer, then the chapters, with files of figures."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
-_OWN_TABLE = "your table"  # shown instead of a folder's name for a study given as frames
-# Users cannot set these parameters of a notebook. NEEDS names a frame: if the study has no rows of
-# that frame, the chapter shows the recorded study instead, on a separate page.
+_OWN_TABLE = "your table"  # name of a study that was given as frames and thus has no folder
+# Users cannot set these parameters of a notebook. NEEDS names a frame. If the study has no rows of
+# this frame, the chapter shows the recorded study instead, on a separate page.
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
-# topics of the sentences shown at the start of a chapter (by its number) if the text of the chapter
-# is about another study
+# For each chapter number: the topics of sentences that are shown at the start of the chapter if its
+# text is about another study.
 _TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
 _TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
@@ -125,11 +125,11 @@ def build(
 
 @dataclass(frozen=True)
 class _Run:
-    """The study, folder, parameters and answer that all chapters of a report share."""
+    """The study, folder, parameters and answer that all chapters share."""
 
     study: RunStore | Frames
     out: Path
-    values: Mapping[str, object]  # these replace parameters of notebooks
+    values: Mapping[str, object]  # values that replace the default parameters of notebooks
     result: Answer | None
     progress: bool
 
@@ -149,7 +149,7 @@ def _notebooks_to_run(study: RunStore | Frames, notebooks: Sequence[Path] | None
 def _with_paths(
     values: Mapping[str, object], study: RunStore | Frames, out: Path
 ) -> dict[str, object]:
-    """Add DATA and OUT, and make STORE absolute, because notebooks run in their own folder."""
+    """Add DATA and OUT and make STORE absolute, because a notebook runs in its own folder."""
     paths: dict[str, object] = {"OUT": str(out.resolve())}
     if isinstance(study, RunStore):
         paths["DATA"] = str(study.path.resolve())
@@ -159,7 +159,7 @@ def _with_paths(
 
 
 def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[Chapter]) -> Path:
-    """Write the main page, and one per chapter that shows another study; return the main page."""
+    """Write the main page, and one per chapter about another study; return the main page."""
     drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
@@ -178,7 +178,7 @@ def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[
 
 
 def _has_rows(study: RunStore | Frames, kind: str) -> bool:
-    """Return whether a study has rows of the frame `kind` or, if `kind` is "design", a design."""
+    """Return whether a study has rows of the frame `kind` or, for "design", has a design."""
     if not isinstance(study, RunStore):
         return False
     if kind == "design":
@@ -207,8 +207,8 @@ def _answer_or_reason(
 ) -> tuple[Answer | None, str]:
     """Return the answer and an empty text, or None and the reason why there is no answer.
 
-    If this study has no grader `grader`, the answer uses the default grader: the name may be meant
-    for a notebook that shows another study.
+    If the study has no grader with the name `grader`, the answer uses the default grader. The name
+    may be meant for a notebook that shows another study.
     """
     try:
         try:
@@ -233,10 +233,11 @@ def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> C
     own = {name: value for name, value in run.values.items() if name in defaults}
     about, other_study = run.study.fingerprint, ""
     if "NEEDS" in defaults and not _has_rows(run.study, str(defaults["NEEDS"])):
-        own = {"OUT": run.values["OUT"]}  # the other values are for the reported study
+        own = {"OUT": run.values["OUT"]}  # the other values are meant for the study of the page
         about, other_study = str(defaults["PILOT"]), Path(str(defaults["DATA"])).name
     elif run.result and run.result.grader and defaults.get("PILOT", about) != about:
-        # the grader in the parameter cell may not exist in this study: use that of the answer
+        # This study may lack the grader in the notebook's parameters, so use the grader of the
+        # answer.
         grader = {"GRADER": run.result.grader.partition(" (")[0]}
         own = (grader if "GRADER" in defaults else {}) | own
     stopped = ""
@@ -263,7 +264,7 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     lead = "Change in the share of answers that pass, against no skill, on the same cases."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
-        old.unlink()  # an earlier report may have left more figures
+        old.unlink()  # an earlier page may have left more figures
     figures = []
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = skills[start : start + ON_FIRST_PAGE]
@@ -278,7 +279,7 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
 def _write_archive(out: Path, names: Iterable[str]) -> str:
     """Zip the named files and their captions, without dates; return the name of the archive.
 
-    If none of the files exists, remove an earlier archive and return an empty text.
+    If none of the files exists, an earlier archive is removed and the result is an empty text.
     """
     paths = {file for name in names for file in (out / name, (out / name).with_suffix(".txt"))}
     files = sorted(file for file in paths if file.is_file())
@@ -292,7 +293,7 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
 
 
 def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
-    """List versions, the study's hash, seeds and methods as pairs of name and value."""
+    """Return pairs of name and value: versions, hash of the study, seeds and methods."""
     rows = [("Study, sha256", fingerprint), ("Python", python_version())]
     rows += [("skillcomp", skillcomp.__version__)]
     rows += [(name, version(name)) for name in _PACKAGES]
@@ -317,7 +318,7 @@ def _page_template() -> Template:
 
 
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
-    """Return the variables that the template needs for the first page."""
+    """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
     skills = [] if result is None else list(dict.fromkeys(result.headline()["skill"]))
     group_of = {} if result is None else result.groups

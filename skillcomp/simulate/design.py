@@ -27,7 +27,7 @@ Bools = NDArray[np.bool_]
 Rng = np.random.Generator
 Checks = tuple[tuple[int, float], ...]
 
-# The trapezoid rule converges exponentially for a normal density times an analytic function. With
+# For a normal density times an analytic function, the trapezoid rule converges exponentially. With
 # 161 points from -8.5 to 8.5, the error is below 1e-12 if the standard deviation of the logits is
 # at most 4.
 _Z = np.linspace(-8.5, 8.5, 161)
@@ -125,7 +125,7 @@ def case_rates(logits: Floats, attempt: float, n_checks: Ints | int = 1) -> Floa
     if attempt == 0:
         return np.asarray(expit(logits) ** power, dtype=np.float64)
     rates = np.zeros(logits.shape)
-    # loop over the nodes, because an array with an axis for them would need 161 times the memory
+    # loop over the points, because an array with an axis for them would need 161 times the memory
     for z, w in zip(_Z, _W, strict=True):
         rates += w * expit(logits + attempt * z) ** power
     return rates
@@ -187,7 +187,7 @@ def layout(
     left = np.repeat(sizes, sizes) - inside
     second = (left <= 2 * contrast_pairs) & (left % 2 == 1)
     index = np.arange(len(skill))
-    # round, because 0.29 * 100 = 28.999... would lose a far case
+    # Round first, because 0.29 * 100 is 28.999..., which would lose a far case.
     reached = np.floor(np.round(np.stack([inside, inside + 1]) * far_share, 9))
     n_checks = np.resize(np.array(checks, dtype=np.int64), len(skill))
     return Layout(skill, reached[1] > reached[0], n_checks, np.where(second, index - 1, index))
@@ -244,7 +244,8 @@ class Counts:
     Attributes
     ----------
     baseline, skill : numpy.ndarray of int
-        Number of passed attempts out of ``n_repeats`` under this condition; runs x cases.
+        Number of passed attempts out of ``n_repeats`` under each of these conditions; one row per
+        run and one column per case.
     clusters : numpy.ndarray of int
         Index of the skill of each case.
     far : numpy.ndarray of bool
@@ -255,7 +256,8 @@ class Counts:
         True marginal delta, and true delta of far cases minus that of near cases. The gap is NaN if
         all cases are far or all are near.
     realised : numpy.ndarray
-        True delta of the cases drawn in each run. Claims about only these cases estimate it.
+        True delta of the cases that were drawn in each run. A claim about only these cases is about
+        this value.
     """
 
     baseline: Ints
@@ -345,9 +347,9 @@ def _draw_passed(logits: Floats, n_checks: Ints, n_repeats: int, sd: float, rng:
     return passed
 
 
-# Mean and standard deviation of the true rates of skills. With these values, all rates are inside
-# (0, 1) without clipping, so the score explains exactly the requested share of the variance. The
-# rates of a skill's cases have a Beta(a, b) distribution with a + b = WEIGHT.
+# Mean and standard deviation of the true pass rates of skills. With these values, all rates are
+# inside (0, 1) without clipping, so that the score explains exactly the requested share of the
+# variance. The rates of a skill's cases have a Beta(a, b) distribution with a + b = WEIGHT.
 MEAN, SPREAD, WEIGHT = 0.6, 0.15, 4.0
 
 
@@ -423,7 +425,8 @@ def scored_documents(
     if not 0.0 <= r_squared <= 1.0:
         raise StudyError(f"r_squared: found {r_squared!r}; allowed: 0 to 1.")
     rng = np.random.default_rng(seed)
-    explained, other = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (2, n_skills))  # variance 1
+    # these uniform numbers have variance 1
+    explained, other = rng.uniform(-np.sqrt(3.0), np.sqrt(3.0), (2, n_skills))
     rate = MEAN + SPREAD * (np.sqrt(r_squared) * explained + np.sqrt(1.0 - r_squared) * other)
     shape = (n_skills, n_cases)
     wide = np.broadcast_to(rate[:, None], shape)
@@ -441,7 +444,8 @@ def scored_documents(
     }
     scores = pd.DataFrame({"document": slug, "value": 50.0 * (1.0 + explained / np.sqrt(3.0))})
     rates = pd.DataFrame({"document": slug, "rate": rate})
-    spread = MEAN * (1.0 - MEAN) - SPREAD**2  # mean of p (1 - p) over skills
+    # the mean over skills of p (1 - p), where p is the pass rate
+    spread = MEAN * (1.0 - MEAN) - SPREAD**2
     error = spread / (WEIGHT + 1.0) * (1.0 + WEIGHT / n_repeats) / n_cases
     observed = r_squared * SPREAD**2 / (SPREAD**2 + error)
     return ScoredDocuments(check(pd.DataFrame(columns), "outcomes"), scores, rates, observed)

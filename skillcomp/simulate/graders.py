@@ -22,9 +22,9 @@ from skillcomp.simulate.text import WrittenAnswers, quotes
 Rate = float | Mapping[str, float]
 
 GRADING_STARTS = np.datetime64("2026-02-02T08:00:00", "us")
-SECONDS_PER_ATTEMPT = 60  # time that a simulated grader needs for one attempt
-BATCH_ATTEMPTS = 14  # attempts per batch
-BIASES = {  # the meaning of one unit of each bias's feature
+SECONDS_PER_ATTEMPT = 60  # a simulated grader needs this time for one attempt
+BATCH_ATTEMPTS = 14  # number of attempts per batch
+BIASES = {  # for each bias, the meaning of one unit of its feature
     "verbosity": "doubling of the answer's words",
     "hedging": "hedge word per 100 words",
     "family": "answer of the grader's own model family",
@@ -295,12 +295,12 @@ def _drawn_verdicts(
 
 
 def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng) -> Any:
-    """Return, for each check, the dimension verdict of its attempt; None without evidence."""
+    """Return for each check the dimension verdict of its attempt; None without evidence."""
     if not grader.asks_evidence:
         return None
     n = len(items.attempts)
     whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
-    if grader.dimension_error_rate:  # do not draw at rate 0: it would change later draws
+    if grader.dimension_error_rate:  # with rate 0, a draw would only change all later draws
         whole ^= rng.random(n) < grader.dimension_error_rate
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 
@@ -337,7 +337,7 @@ def utc(times: NDArray[np.datetime64]) -> Any:
 def _evidence_columns(
     grader: Grader, items: Items, passed: Bools, failed: Bools, rng: Rng
 ) -> dict[str, Any]:
-    """Return the evidence columns, or no columns if the grader is not asked for evidence."""
+    """Return the evidence columns; no columns if the grader is not asked for evidence."""
     if not grader.asks_evidence:
         return {}
     if items.answers is not None:

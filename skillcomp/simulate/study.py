@@ -310,7 +310,7 @@ def grade(
     frame = made.attempts if attempts is None else check(attempts, "attempts")
     answered = frame[frame["answer"].notna()].reset_index(drop=True)
     items = _items_with_truth(made, answered)
-    # add a 1, so that these draws are independent of a study with the same seed
+    # with the added 1, these draws are independent of those of a study with the same seed
     rng = np.random.default_rng([seed, 1])
     return grade_items(grader, items, rng)[0]
 
@@ -375,7 +375,7 @@ def _items_with_truth(made: Study, attempts: pd.DataFrame) -> Items:
 def _effect_rows(
     plan: Layout, intercepts: Floats, spread: Spread, logits: Floats, conditions: list[str]
 ) -> Rows:
-    """Return the rows of ``truth`` with rates, deltas and gaps, for both targets and values."""
+    """Return the rows of ``truth`` with rates, deltas and gaps, for both targets and units."""
     rows: Rows = []
     for value in get_args(Value):
         power = plan.n_checks if value == "passed" else 1
@@ -389,7 +389,10 @@ def _effect_rows(
 
 
 def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, value: Value) -> Floats:
-    """Return, for each case and condition, the marginal rate of all cases at the same distance."""
+    """Return, for each case and condition, the mean rate of all possible cases like it.
+
+    Such cases have the same distance (near or far) as the case.
+    """
     rates = np.empty(intercepts.shape)
     for far in np.unique(plan.far):
         rows = plan.far == far
@@ -424,7 +427,7 @@ def _contrast_rows(rates: Floats, plan: Layout, names: list[str], about: dict[st
 
 
 def _grader_rows(grader: Grader, items: Items, odds: Floats, when: Schedule) -> Rows:
-    """Return the rows of ``truth`` with a grader's biases, and its error rates for both targets."""
+    """Return the rows of ``truth`` about a grader: biases, and error rates for both targets."""
     about = {"grader": grader.name, "grader_version": grader.version}
     rows: Rows = []
     phases = [(None if grader.drift is None else "before", grader.sensitivity, grader.specificity)]

@@ -18,9 +18,9 @@ from skillcomp.simulate import text
 from skillcomp.simulate.design import Bools, Floats, Ints, Layout, Rng, Spread, case_rates
 from skillcomp.simulate.graders import Grader, Items, Rate, framed, texts, utc, value_by_condition
 
-_QUALITY = 3.0  # log odds of an answer that meets all checks against one that meets none
+_QUALITY = 3.0  # log odds of an answer that meets all checks, relative to one that meets none
 _ATTEMPTS_START = np.datetime64("2026-01-05T08:00:00", "us")
-# matches the planted hedges and others, which perturbed copies can contain
+# matches the hedge words of simulated answers and of their perturbed copies
 HEDGED = r"\b(?:perhaps|possibly|probably|maybe|might|seems?|arguably|presumably|likely|could)\b"
 
 
@@ -54,7 +54,7 @@ def _skill_slugs(n_skills: int) -> list[str]:
 def simulated_cases(plan: Layout) -> pd.DataFrame:
     """Return the cases frame; the dimensions C1 to C9 take turns, each for two cases."""
     number = np.arange(plan.n_cases) - np.searchsorted(plan.skill, plan.skill)
-    # give two neighbours the same dimension; with far_share 0.5, one is near and one is far
+    # Two neighbours get the same dimension; with far_share 0.5, one of them is near and one is far.
     dimension = [DIMENSIONS[k] for k in number // 2 % len(DIMENSIONS)]
     fields = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
     skill = [_skill_slugs(plan.n_skills)[k] for k in plan.skill]
@@ -64,7 +64,7 @@ def simulated_cases(plan: Layout) -> pd.DataFrame:
         "skill": skill,
         "suite": skill,
         "case_id": case_id,
-        # the prompts of a contrast pair differ by one word
+        # the prompts of a contrast pair differ in one word
         "prompt": [f"Simulated question {first}{' turned' * turned}?" for first, turned in pairs],
         "comprehension_dimension": dimension,
         "concept_field": [fields.get(d) for d in dimension],
@@ -125,7 +125,7 @@ def simulated_attempts(
     """Return the attempts frame; start times are in random order."""
     case, condition, repeat = grid.axis(0), grid.axis(1), grid.axis(2)
     n, names = len(case), grid.names
-    # draw once per case and repeat, so that the family is the same under all conditions
+    # one draw per case and repeat gives the same family under all conditions
     family = rng.integers(0, len(families), (grid.plan.n_cases, grid.n_repeats))[case, repeat]
     failed = rng.random(n) < failure_rate
     of_case = {name: cases[name].array.take(case) for name in CASE}
@@ -244,7 +244,8 @@ def simulated_pairs(grid: Grid, graders: Sequence[Grader], items: Items, rng: Rn
     index = np.arange(n_attempts).reshape(grid.shape)[:, :2, 0]
     both = np.isfinite(share).all(axis=1)
     share, index = share[both], index[both]
-    by_name = {grader.name: grader for grader in reversed(graders)}  # keeps the first of each name
+    # with several graders of one name, keep the first
+    by_name = {grader.name: grader for grader in reversed(graders)}
     parts = [
         _judgements(grader, order, share, index, items, rng)
         for grader in list(by_name.values())[::-1]

@@ -18,9 +18,9 @@ from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 from skillcomp.simulate.design import Bools, Floats, Ints, Rng
 
 HEDGES = ("perhaps", "possibly", "probably", "maybe", "might")
-SENTENCE = 12  # words per synthetic sentence
-QUOTE = 6  # words per synthetic evidence quote
-LEVELS = {  # share of the words of a passage that are replaced
+SENTENCE = 12  # number of words in a synthetic sentence
+QUOTE = 6  # number of words in a synthetic evidence quote
+LEVELS = {  # the share of words of a passage that are replaced, by level
     "verbatim": 0.0,
     "near_copy": 0.12,
     "light_revision": 0.3,
@@ -32,7 +32,7 @@ _CONCEPT_WORDS, _BODY_WORDS = 36, 480
 
 @cache
 def _word_forms() -> tuple[int, NDArray[np.object_]]:
-    """Return the number of words, and one array with all words in each of six forms.
+    """Return the number of words, and an array with each word in six forms.
 
     The forms are: plain, end of a sentence, start of a sentence, start of a bullet, the only word
     of a sentence, and the only word of a bullet. Words have at least five letters, so that no
@@ -45,7 +45,7 @@ def _word_forms() -> tuple[int, NDArray[np.object_]]:
         [w + "." for w in words],
         [w.capitalize() for w in words],
         ["\n- " + w.capitalize() for w in words],
-        # needed if the last word of an answer begins a sentence
+        # used if the last word of an answer begins a sentence
         [w.capitalize() + "." for w in words],
         ["\n- " + w.capitalize() + "." for w in words],
     ]
@@ -57,7 +57,7 @@ def _n_plain_words() -> int:
 
 
 def _spell_words(words: Ints, first: Ints, length: Ints, listed: Bools) -> list[str]:
-    """Spell the words of concatenated texts with capitals, full stops and bullets."""
+    """Spell the words of concatenated texts, with capitals, full stops and bullets."""
     size, forms = _word_forms()
     owner = np.repeat(np.arange(len(length)), length)
     place = np.arange(len(words)) - first[owner]
@@ -181,10 +181,10 @@ def write_answers(
 
 
 def _random_positions(allowed: Bools, owner: Ints, place: Ints, n_drawn: Ints, rng: Rng) -> Ints:
-    """Draw `n_drawn` allowed positions in each text at random."""
+    """Draw `n_drawn` of the allowed positions in each text at random."""
     key = np.where(allowed, rng.random(len(owner)), 2.0)
     order = np.lexsort((key, owner))
-    # `place` ranks the entries of `order` within each text, because `order` is sorted by text first
+    # `order` is sorted by text first, so `place` is the rank of each entry within its text.
     return order[place < n_drawn[owner]]
 
 

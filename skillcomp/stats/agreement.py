@@ -33,17 +33,17 @@ COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FIXED = "chance agreement held fixed"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
-# With fewer events, such as disagreements, neither a normal approximation nor resampling shows the
-# true spread. If a sample has two events, for example, one resample in seven has none.
+# With fewer events (for example, disagreements), neither a normal approximation nor resampling
+# shows the true spread. If a sample has only two events, one resample in seven has none.
 FEWEST_EVENTS = 5
-# Beyond this share of undefined resamples, the others no longer represent the sample.
+# If a larger share of the resamples is undefined, the others do not represent the sample.
 _MOST_UNDEFINED = 0.05
-# Largest number of resampling counts in memory at a time, so that 10,000 cases need below 100 MB.
+# maximum number of resampling counts in memory at a time; 10,000 cases then need below 100 MB
 _BLOCK = 1_000_000
-# Relative step of the central-difference derivative; its error is of order step squared.
+# relative step of the central-difference derivative; its error is of the order of its square
 _STEP = 1e-5
-# If ``1 - expected`` is below this, it counts as 0. The limit is far above the rounding error of
-# the sums from which ``expected`` is computed.
+# If ``1 - expected`` is below this value, it counts as 0. The value is far above the rounding
+# errors in ``expected``.
 _NO_VARIATION = 1e-12
 
 
@@ -79,7 +79,7 @@ class _Parts:
 def _table_interval(
     name: str, table: ArrayLike, ci_level: float, compute: Formula, rare: bool
 ) -> Interval:
-    """Estimate a coefficient from a table of counts, with its interval.
+    """Estimate a coefficient and its interval from a table of counts.
 
     ``compute`` takes the table and its total, and returns estimate, standard error and chance
     agreement. ``rare`` is True if the coefficient depends on the rarest category.
@@ -322,7 +322,7 @@ def bootstrap_agreement(
 
 
 def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
-    # Drop units without any rating. Keep units with one rating, because AC1 uses them for its
+    # Drop units without a rating. Keep units with one rating, because AC1 uses them for its
     # category rates.
     informative = parts.features.any(axis=1)
     codes = np.unique(group[informative], return_inverse=True)[1]
@@ -361,7 +361,7 @@ def _raw_limits(base: Interval, rule: str, name: str, raw: Interval, expected: f
 def _score_limits(estimate: float, expected: float, low: float, high: float) -> tuple[float, float]:
     """Return limits of a coefficient from the limits ``low`` and ``high`` of the raw agreement.
 
-    With chance agreement fixed at ``expected``, the coefficient is linear in the raw agreement.
+    If chance agreement is fixed at ``expected``, the coefficient is linear in the raw agreement.
     """
     room = 1.0 - expected
     lower = max(-1.0, 1.0 - (1.0 - low) / room)
@@ -372,7 +372,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
 def _resampled_values(
     sums: Floats, parts: _Parts, n_resamples: int, seed: int
 ) -> tuple[Floats, int]:
-    """Return the coefficients of the resamples that define it, and the number of the others."""
+    """Return the coefficients of resamples, and the number of resamples with no coefficient."""
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -476,8 +476,8 @@ def _numeric_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _share_slope(solve: Solve, sums: Floats) -> Floats:
-    # Treat the share of units with two ratings as random, like Gwet's published standard error.
-    # Without missing ratings this changes nothing.
+    # Like Gwet's published standard error, this treats the share of units with two ratings as
+    # random. Without missing ratings, this changes nothing.
     slope = _numeric_slope(solve, sums)
     value = float(_beyond_chance(*solve(sums)))
     slope[0] += value / sums[0]
@@ -486,7 +486,8 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # Differentiate alpha without its small-sample correction, like the published standard error.
+    # Like the published standard error, this differentiates alpha without its small-sample
+    # correction.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)
         shares = _safe_ratio(total[..., 1:], ratings[..., None])
@@ -554,7 +555,7 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
 
 
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
-    """Return the numbers of each unit and the functions for the coefficient ``name``."""
+    """Return the numbers and functions from which the coefficient ``name`` is computed."""
     if name not in COEFFICIENTS:
         raise ValueError(
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."

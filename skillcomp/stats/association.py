@@ -21,11 +21,11 @@ from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
 
-# With fewer clusters no limits are given, because the jackknife is then unreliable: with eight or
-# nine clusters, coverage fell to 89 % for skewed scores or unequal spread (`make validate`).
+# With fewer clusters, no limits are given, because the jackknife is unreliable: with eight or nine
+# clusters, coverage fell to 89 % for skewed scores or unequal spread (`make validate`).
 MIN_CLUSTERS = 10
 _JACKKNIFE = "jackknife over clusters of Fisher's z, t"
-_FLAT = 1e-12  # a spread below this fraction of the largest value is rounding error
+_FLAT = 1e-12  # a spread below this fraction of the largest value is a rounding error
 _PERFECT = 1.0 - 1e-12
 
 
@@ -137,14 +137,14 @@ def _without_limits(value: float, method: str, like: Interval) -> Interval:
 
 
 def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
-    """Return n and the sums of x, y, xx, xy and yy without each cluster in turn; shape (6, G)."""
+    """Return n and the sums of x, y, xx, xy and yy with each cluster left out; shape (6, G)."""
     parts = np.stack([np.ones(len(a)), a, b, a * a, a * b, b * b])
     own = np.asarray(groups.totals(parts), dtype=np.float64)
     return np.asarray(own.sum(axis=1, keepdims=True) - own, dtype=np.float64)
 
 
 def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the sums of squares and products of x and y about their means: xx, xy, yy."""
+    """Return the sums xx, xy and yy of squares and products about the means of x and y."""
     n, x, y, xx, xy, yy = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         return xx - x * x / n, xy - x * y / n, yy - y * y / n

@@ -52,24 +52,24 @@ class Quantity:
 
 
 # c was chosen by a rule that was fixed before the results were seen. It is the smallest of .5, .55,
-# ..., 1 that meets two conditions. Coverage must be at least 94 % in every design of `make
-# validate`. For yes/no data with 1 to 100 cases, it must be at least 92 %, with at most 5 % error
-# on either side, at the worst true value. 0.7 fails: coverage is 93.0 % for eight cases that all
-# flip, half of them up, or that pass half the time.
+# ..., 1 that meets two conditions. First, coverage must be at least 94 % in every design of `make
+# validate`. Second, for yes/no data with 1 to 100 cases, coverage must be at least 92 % at the
+# worst true value, with at most 5 % error on either side. For example, 0.7 fails: coverage is 93.0
+# % for eight cases that all flip, half of them up, or that pass half the time.
 _C = 0.75
 RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
-# Settings of the trapezoid rule for the integral along the contour: the step in v, where y = sd
-# sinh(v); the nodes per block; and the largest number of blocks, which two or more cases never
-# reach.
+# Settings of the trapezoid rule for the integral along the contour: the step in v (y = sd sinh(v)),
+# the number of nodes per block, and the largest number of blocks. With two or more cases, fewer
+# blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # largest angle of the contour to the vertical; a bend damps slow oscillations
-_CHUNK = 1_000_000  # complex numbers in memory at a time
-_ENOUGH = 1e-15  # the sum ends if a node adds less than this fraction
+_BEND = 0.5  # largest angle between the contour and the vertical; the bend damps slow oscillations
+_CHUNK = 1_000_000  # maximum number of complex numbers in memory at a time
+_ENOUGH = 1e-15  # the sum ends if a node adds less than this fraction of it
 _XTOL = 1e-11  # precision of a limit, as a fraction of the range of the quantity
-_EFFECTIVE = 5.0  # below this effective number of clusters (Kish), there is a note
+_EFFECTIVE = 5.0  # a note warns if the effective number of clusters (Kish) is below this
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class BoundedMeans:
 class _Samples:
     """Numbers of cases (or clusters) with each value and weight, for each of S studies.
 
-    All arrays have the shape (S, m). An entry with a count of 0 is padding.
+    All arrays have the shape (S, m). Entries with a count of 0 only fill up the shape.
     """
 
     value: Floats
@@ -122,7 +122,7 @@ class _Samples:
         return _Samples(-self.value, self.weight, self.count)
 
     def with_pseudo_case(self, bound: float, quantity: Quantity) -> _Samples:
-        """Add the pseudo-case: ``c`` cases at ``bound``, of the size that `Quantity` describes."""
+        """Add the pseudo-case: ``c`` cases at ``bound``, weighted as `Quantity` describes."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
         if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
@@ -151,7 +151,8 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
     for start in range(0, len(open_), rows):
         k = open_[start : start + rows]
         over = (samples.count[k] * reach[k]).sum(1) > 0
-        scale = np.where(over, least[k], most[k])[:, None]  # negative where `over`: mirrored
+        # the scale is negative where `over`, which exchanges the two tails
+        scale = np.where(over, least[k], most[k])[:, None]
         lam, change = reach[k] / scale, samples.weight[k] / scale
         beyond, change = _path_integral(lam, samples.count[k], change, slope)
         chance[k] = np.where(over, 1.0 - beyond, beyond)
@@ -162,8 +163,8 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
 def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
     """Return the s in (0, 1) that minimises ``exp(K(s)) / s``, and ``1 - lam s``.
 
-    K is the cumulant generating function of ``sum lam g``. The minimum is found by Newton steps on
-    the logit of s that stay inside a bracket. A rough value of s is enough.
+    K is the cumulant generating function of ``sum lam g``. Newton steps on the logit of s stay
+    inside a bracket. An approximate s is enough.
     """
     start = 1.0 / (1.0 + (count * np.maximum(lam, 0.0)).sum(1))
     low = np.log(start) - np.log1p(-start) - 1e-9
@@ -186,13 +187,16 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
 
 
 def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
-    """Return the probability of ``sum lam g > 0`` (largest lam 1) and the slope along ``shift``."""
+    """Return the probability that ``sum lam g > 0``, and its slope along ``shift``.
+
+    The largest ``lam`` must be 1.
+    """
     s, rest = _saddle_point(lam, count)
     ratio = lam / rest
     sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
     height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
     # Bend the contour only so far that the integrand does not grow along it. The limit depends on
-    # the count of the terms with positive lam.
+    # the number of terms with a positive lam.
     bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
     across, along = np.cos(bend), np.sin(bend)
     total = 0.5 * across
@@ -270,7 +274,7 @@ def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None
 
 
 def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
-    """Clip values to the bounds; raise ValueError if one is outside by more than rounding error."""
+    """Clip values to the bounds; raise ValueError if one is outside by more than rounding."""
     low, high = quantity.low, quantity.high
     slack = 1e-9 * (high - low)
     if not ((values >= low - slack) & (values <= high + slack)).all():
@@ -280,7 +284,7 @@ def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
 
 
 def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
-    """Return the weights relative to the largest weight among values that are not missing."""
+    """Return the weights, divided by the largest weight of a value that is not missing."""
     raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if raw.shape != values.shape:
         raise ValueError(f"weights: found shape {raw.shape}; there are {values.shape} values.")
@@ -309,7 +313,7 @@ def _solve_limits(
         for side, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = side.with_pseudo_case(bounds.low, bounds)
             chance, _ = chance_below(whole, np.full(len(low), at))
-            # if all values equal the bound, so does the mean, whatever the weights
+            # if all values equal the bound, then so does the mean for any weights
             sure = (side.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
@@ -424,7 +428,8 @@ def bounded_means(
     read = [_read_sample(sample, quantity, recentred, ci_level) for sample in samples]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # solve samples with a similar number of distinct values together, to limit padding
+    # Solve samples with a similar number of distinct values together, because all are filled up to
+    # the same shape.
     sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
@@ -432,7 +437,7 @@ def bounded_means(
         limits[:, place] = _solve_limits(_stack_samples(batch), quantity, null, ci_level)
     intervals = []
     for (_, bare), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
-        # rounding must not put the estimate outside its limits
+        # because of rounding, the estimate could be just outside its limits
         ends = min(low, bare.estimate), max(high, bare.estimate)
         intervals.append(replace(bare, low=ends[0], high=ends[1], p_value=p_value))
     return intervals
@@ -441,7 +446,7 @@ def bounded_means(
 def _read_sample(
     sample: Sample, quantity: Quantity, free: bool, ci_level: float
 ) -> tuple[_Samples | None, Interval]:
-    """Return a sample in compact form, or None without cases, and its interval without limits."""
+    """Return a sample in compact form (None without cases) and its interval without limits."""
     values, clusters, weights = sample
     label = f"bounded mean, c = {quantity.c:g}"
     numbers = np.asarray(values, dtype=np.float64)
@@ -465,7 +470,7 @@ def _read_sample(
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
-    """Return CR2 standard error and Satterthwaite df of a mean from sums over clusters."""
+    """Return CR2 standard error and Satterthwaite df of a mean, from sums over clusters."""
     if len(sizes) < 2:
         return math.nan, math.nan
     share = sizes / sizes.sum()
@@ -476,7 +481,7 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
 
 
 def _compact_sample(value: Floats, weight: Floats) -> _Samples:
-    """Count the clusters whose value and weight are equal up to rounding errors."""
+    """Count the clusters whose value and weight are equal apart from rounding errors."""
     pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))

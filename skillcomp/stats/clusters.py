@@ -26,16 +26,17 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_
 Floats = NDArray[np.float64]
 Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 
-# A variance of rates below this is a rounding error, because with a million cases of a thousand
-# attempts each the smallest variance above 0 is near 1e-18.
+# A variance of rates below this value is a rounding error: with a million cases of a thousand
+# attempts each, the smallest variance above 0 is near 1e-18.
 ZERO_VARIANCE = 1e-20
 
-# The residuals of a cluster are multiplied by the inverse of (I - H_gg) to this power, where H_gg
-# is the block of the hat matrix for the cluster.
+# For each method, the residuals of a cluster are multiplied by the inverse of (I - H_gg) to this
+# power, where H_gg is the block of the hat matrix for the cluster.
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
 _COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
-_ENUMERATED = 20  # up to this number G of clusters, all 2**G patterns of signs are enumerated
+# with at most this number G of clusters, all 2**G patterns of signs are enumerated
+_ENUMERATED = 20
 
 
 def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
@@ -220,20 +221,20 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return, for each cluster, the Gram matrix of the orthonormal design and the adjustment."""
+    """Return for each cluster the Gram matrix of the orthonormal design, and its adjustment."""
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])
     values, vectors = np.linalg.eigh(gram)
     rest = 1.0 - values
-    # Use the pseudo-inverse. A cluster that alone determines a coefficient has no residual in its
-    # direction, and the pseudo-inverse is 0 there.
+    # If a cluster alone determines a coefficient, its residual in this direction is 0, and the
+    # inverse does not exist. The pseudo-inverse is 0 there.
     adjust = np.where((rest > 1e-10) | (power == 0), np.maximum(rest, 1e-10) ** -power, 0.0)
     return gram, (vectors * adjust[:, None, :]) @ vectors.transpose(0, 2, 1)
 
 
 def _satterthwaite_of_fit(adjusted: Floats, gram: Floats, root: Floats) -> Floats:
-    """Return the df of each coefficient, tr(Q)^2 / tr(Q^2), computed from sums over clusters."""
+    """Return the df of each coefficient, tr(Q)^2 / tr(Q^2), from sums over clusters."""
     weights = adjusted @ root
     images = gram @ weights
     own = np.einsum("gij,gij->gj", weights, images)
@@ -317,7 +318,7 @@ def cr2(
     factor = n_clusters / (n_clusters - 1) if kind == "CR1" and n_clusters > 1 else 1.0
     covariance = factor * scores.T @ scores
     df = _satterthwaite_of_fit(adjusted, gram, root)
-    # use the scale of each coefficient to recognise a standard error that is rounding error
+    # whether a standard error is only a rounding error depends on the scale of its coefficient
     scale = np.abs(response).max() / np.abs(design).max(axis=0)
     note = f"{plural(dropped, 'row')} with a missing value left out" if dropped else ""
     se = np.sqrt(np.diag(covariance))
@@ -402,7 +403,7 @@ def cr2_mean(
         return replace(bare, note=join_notes(reason, note))
     totals = groups.totals(numbers - mean)
     size = float(np.abs(numbers).max()) if scale is None else scale
-    # divide by the size, so that dollars and tokens are treated alike
+    # divide by the size, so that the rule does not depend on the unit (dollars or tokens)
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
         return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
@@ -465,7 +466,8 @@ def log_ratio(
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     """Return two sums over clusters, plain and weighted by size, for every pattern of signs.
 
-    The first sign is fixed, because reversing all signs of a pattern gives the same absolute t.
+    The first sign is fixed, because reversing all signs of a pattern does not change the absolute
+    t.
     """
     plain, weighted = totals[:1].copy(), (totals * sizes)[:1].copy()
     for total, size in zip(totals[1:], sizes[1:], strict=True):
@@ -551,14 +553,14 @@ def sign_flip(
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
-    # Do not count rounding errors as a difference, as when thirds cancel to 1e-17 instead of 0.
+    # A rounding error, such as 1e-17 for thirds that cancel, must not count as a difference.
     totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
     if not totals.any():
         reason = "every cluster sums to the null value: p = 1"
         return HypothesisTest(0.0, 1.0, label, join_notes(reason, note))
     observed = _bounded_t(totals.sum(), (totals * sizes).sum(), totals, sizes)
     sums = _signed_sums(totals, sizes) if exact else _draw_sums(totals, sizes, n_resamples, seed)
-    # Allow for rounding, because patterns that tie with the observed one must count.
+    # Patterns that tie with the observed one must count in spite of rounding errors.
     reached = int((_bounded_t(*sums, totals, sizes) >= observed - 1e-10).sum())
     p_value = reached / len(sums[0]) if exact else (reached + 1) / (n_resamples + 1)
     if groups.count < 6:
@@ -570,7 +572,7 @@ def sign_flip(
 
 
 def _bounded_t(plain: Any, weighted: Any, totals: Floats, sizes: Floats) -> Any:
-    """Return t^2 / (1 + t^2) for the CR0 t. Unlike t, it is finite if the standard error is 0."""
+    """Return t^2 / (1 + t^2) for the CR0 t; unlike t, it is finite if the standard error is 0."""
     mean = plain / sizes.sum()
     squares = (totals**2).sum() - 2.0 * mean * weighted + mean**2 * (sizes**2).sum()
     return plain**2 / (plain**2 + np.maximum(squares, 0.0))

@@ -16,7 +16,8 @@ from scipy.linalg import solve_banded
 Floats = NDArray[np.float64]
 
 LATTICE_TOLERANCE = 0.02  # allowed relative error of the share ``down / (up + down)``
-LARGEST_LIMIT = 100_000  # in lattice units; no stream is long enough to reach a larger limit
+# the limit counts multiples of the common unit of the steps; no stream can reach a larger one
+LARGEST_LIMIT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ class BernoulliCusum:
     Attributes
     ----------
     path : tuple of float
-        Value of the chart after each check, in lattice units; a missing check leaves it unchanged.
+        Value of the chart after each check, in lattice units (the unit in which ``up`` and ``down``
+        are whole numbers). A missing check does not change the value.
     limit : int
         Value, in lattice units, at which the chart alarms.
     alarm : int or None
@@ -61,7 +63,7 @@ class BernoulliCusum:
 
 
 def _check_rate(name: str, rate: float) -> None:
-    """Raise ValueError unless the rate lies strictly between 0 and 1."""
+    """Raise ValueError unless the rate is between 0 and 1, both excluded."""
     if not 0.0 < rate < 1.0:
         raise ValueError(f"{name} must lie strictly between 0 and 1, found {rate!r}.")
 
@@ -143,9 +145,9 @@ def cusum_run_length(p: float, *, up: int, down: int, limit: int) -> float:
         band[0, up:] = -p
     if below:
         band[-1, : limit - down] = -(1.0 - p)
-    # A run consists of excursions from 0 that end in an alarm or back at 0. The mean run length is
-    # the mean length of an excursion divided by its probability of an alarm. This adds only
-    # positive terms, so that the length of long runs is exact, too.
+    # A run consists of excursions from 0, each of which ends in an alarm or back at 0. The mean run
+    # length is the mean length of an excursion divided by its probability of an alarm. All terms
+    # are positive, so that the length of long runs is exact, too.
     alarm = np.where(np.arange(limit) + up >= limit, p, 0.0)
     length, chance = solve_banded((below, above), band, np.column_stack([np.ones(limit), alarm]))[0]
     return float(length / chance) if chance > 0.0 else math.inf

@@ -22,10 +22,10 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, unde
 
 Floats = NDArray[np.float64]
 
-_TIE = 1e-12  # sums of rates have rounding errors of this order
-_FEW_DOCUMENTS = 10  # with fewer, the limits are Clopper-Pearson
+_TIE = 1e-12  # rounding errors of sums of rates are of this order
+_FEW_DOCUMENTS = 10  # with fewer documents, the limits are those of Clopper and Pearson
 _FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
-_CELLS_AT_ONCE = 2_000_000  # float64 numbers (16 MB) per block of _document_weights
+_CELLS_AT_ONCE = 2_000_000  # number of float64 values (16 MB) per block of _document_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,18 @@ class _Labelled:
 
     @property
     def unit(self) -> str:
-        """Name of the unit that is resampled: document, or row if no documents were given."""
+        """The unit that is resampled: document, or row if no documents were given."""
         return "document" if self.clustered else "row"
 
     @property
     def fewest_documents(self) -> int:
-        """Number of documents with positives or number with negatives, whichever is smaller."""
+        """The number of documents with positives or with negatives, whichever is smaller."""
         classes = (self.positive, ~self.positive)
         return min(int(np.unique(self.documents[rows]).size) for rows in classes)
 
     @property
     def undefined_because(self) -> str:
-        """Reason why no ROC curve exists, or an empty string."""
+        """The reason why no ROC curve exists; empty if it exists."""
         if self.positive.all() or not self.positive.any():
             only = "no rows" if not self.positive.size else "one class only"
             return f"not defined: {only}"
@@ -60,7 +60,7 @@ class _Labelled:
 
 
 def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
-    """Check lengths and labels, drop rows with a missing value, and assign codes to documents."""
+    """Check lengths and labels, drop rows with a missing value, and number the documents."""
     label = np.asarray(labels, dtype=np.float64).ravel()
     score = np.asarray(scores, dtype=np.float64).ravel()
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()
@@ -79,7 +79,7 @@ def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | N
 
 
 def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) -> Iterator[Floats]:
-    """Yield blocks with one row per resample: how often the resample has each document.
+    """Yield blocks with a row per resample: how often the resample contains each document.
 
     Resamples without positives or without negatives are left out, because they have no ROC curve.
     """
@@ -99,8 +99,8 @@ def _document_weights(data: _Labelled, n_resamples: int, seed: int, width: int) 
 def _exact_over_documents(data: _Labelled, estimate: float, ci_level: float, why: str) -> Interval:
     """Return Clopper-Pearson limits that count every document once, however many rows it has.
 
-    The estimate times the number of documents may be fractional. The limits are then between those
-    of the two nearest whole numbers.
+    If the estimate times the number of documents is not a whole number, the limits are between
+    those of the two nearest whole numbers.
     """
     tail, n_documents = (1.0 - ci_level) / 2.0, data.fewest_documents
     right = estimate * n_documents
@@ -196,7 +196,7 @@ def bootstrap_auc(
 
 
 def _counts_by_score(data: _Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Count positives and, in a second array, negatives by document and distinct score."""
+    """Count positives and, in a second array, negatives, by document and distinct score."""
     values, codes = np.unique(data.scores, return_inverse=True)
     shape = (data.n_documents, values.size)
     positives, negatives = (
@@ -236,7 +236,8 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     def excess(n: float) -> float:
         return float(stats.beta.ppf((1.0 + ci_level) / 2.0, RATES.c, n)) - max_rate
 
-    # Clopper-Pearson bounds n from above: its pseudo-case is larger (weight 1).
+    # Start from the n that Clopper-Pearson needs. It is an upper bound, because the pseudo-case
+    # there has a larger weight (1).
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
     if excess(1.0) <= 0:
         return 1

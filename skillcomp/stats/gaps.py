@@ -17,7 +17,8 @@ from skillcomp.stats.bounded import DELTAS, Quantity, Sample, bounded_means
 from skillcomp.stats.clusters import cluster_codes
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
-# Smallest p-value that is reported. A smaller one, 1 minus the level, would lack correct digits.
+# The smallest p-value that is reported. A p-value is computed as 1 minus a confidence level, and
+# below this it would have no correct digits.
 _SMALLEST_P = 2e-12
 _XTOL = 1e-8  # precision of log p
 
@@ -80,11 +81,11 @@ def independent_difference(
     label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"
     mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
     n = mean1.n + mean2.n
-    # keep only one copy of a note that both samples have
+    # if both samples have the same note, keep it once
     note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
     if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
         return undefined(label, note, ci_level=ci_level, n=n)
-    # Welch-Satterthwaite; NaN if a sample has no standard error
+    # Welch-Satterthwaite df; NaN if a sample has no standard error
     v1, v2 = mean1.se**2, mean2.se**2
     df = (v1 + v2) ** 2 / (v1**2 / mean1.df + v2**2 / mean2.df)
     gap = replace(mean2.minus(mean1), method=label, note=note, se=math.sqrt(v1 + v2), df=df)
@@ -113,7 +114,7 @@ def _p_value(first: Sample, second: Sample, quantity: Quantity, null: float, gap
 
 Floats = NDArray[np.float64]
 
-_ALONE = 1e-9  # below this 1 - leverage, a case is fitted exactly: no residual
+_ALONE = 1e-9  # if 1 - leverage is below this, the case is fitted exactly and has no residual
 
 
 @dataclass(frozen=True, slots=True)

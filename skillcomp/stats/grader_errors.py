@@ -186,7 +186,7 @@ def fisher_midp(passes1: float, n1: float, passes0: float, n0: float) -> Hypothe
     tables = np.arange(max(0, total - int(n0)), min(total, int(n1)) + 1)
     weights = hypergeom.pmf(tables, int(n1 + n0), total, int(n1))
     observed = weights[tables == int(passes1)][0]
-    # Compare with a tolerance, because equal probabilities may differ by a rounding error.
+    # Equal probabilities may differ by a rounding error, so compare with a tolerance.
     same = np.isclose(weights, observed, rtol=1e-7)
     p_value = weights[(weights < observed) & ~same].sum() + weights[same].sum() / 2.0
     if tables.size == 1:
@@ -275,7 +275,8 @@ def _test_rates(
 def _by_exchange(
     right: Floats, skill: NDArray[np.bool_], labels: NDArray[np.generic]
 ) -> HypothesisTest:
-    # CR2 collapsed, so exchange the conditions within the cases that have units under both.
+    # The CR2 standard error is 0, so exchange the conditions within the cases that have units under
+    # both.
     codes = np.unique(labels, return_inverse=True)[1]
     units, sums = (
         np.array([np.bincount(codes, w * side, codes.max() + 1) for side in (skill, ~skill)])
@@ -291,7 +292,8 @@ def _by_exchange(
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
         return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
-    # Compare whole cases: each has one condition, and all units of a condition have the same value.
+    # Each case has only one condition, and all units of a condition have the same value, so compare
+    # whole cases.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
     by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])
     return replace(by_case, note="CR2 collapses: Fisher's mid-p over whole cases instead")
@@ -303,7 +305,7 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     if not defined:
         return HypothesisTest(math.nan, math.nan, label, "neither can be tested")
     note = "" if len(defined) == 2 else "only one of the two can be tested"
-    # Compute the smallest p-value by Holm directly, because statsmodels takes 0.2 s per call.
+    # Compute the smallest p-value by Holm here, because statsmodels takes 0.2 s per call.
     return HypothesisTest(math.nan, min(1.0, len(defined) * min(defined)), label, note)
 
 

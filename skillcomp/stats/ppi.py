@@ -24,11 +24,11 @@ Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 Columns = tuple[Any, ...]
 
-_NEAR = 1e-9  # distance of a mean from its bound; at 0, no beta distribution exists
+_NEAR = 1e-9  # least distance of a mean from its bound; at distance 0, no beta distribution exists
 
-# If gold shows fewer errors of the grader in one of the two directions (false passes, false fails),
-# the variance of the correction is poorly estimated. The variance is then increased as if one more
-# error had been seen in each direction.
+# The variance of the correction is poorly estimated if gold shows fewer errors than this in one of
+# two directions: gold above the grader, or gold below the grader. The variance is then increased as
+# if one more error had been seen in each direction.
 FEWEST_ERRORS = 5
 MOST_UNEQUAL = 10.0  # a note warns if the largest weight exceeds this multiple of the median
 UNSEEN = "cases of a small chance may have no gold"
@@ -52,9 +52,9 @@ def _collapse_rule(data: _GoldCases, fit: _RawEstimate) -> str:
 def _imagined_variance(data: _GoldCases) -> float:
     """Return the variance that one imagined error in each direction adds to the correction.
 
-    If a direction has five or more errors, its imagined error is as large as the largest of them,
-    but at most 1. Otherwise it is 1, a whole case, because a few gold cases may not show that the
-    grader sometimes misjudges a whole answer.
+    The directions are gold above and gold below the grader. If a direction has five or more errors,
+    its imagined error is as large as the largest of them, but at most 1. Otherwise it is 1, a whole
+    case, because a few gold cases may not show that the grader sometimes misjudges a whole answer.
     """
     size, squares = data.relative_weights, 0.0
     for side in data.errors:
@@ -72,7 +72,7 @@ def _about_weights(data: _GoldCases) -> list[str]:
         count = f"{size.size} cases with gold count for {data.effective:.1f}"
         largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
         notes.append(f"{largest}: {count}")
-    # The sum of weights has mean n and this standard deviation if cases are drawn independently.
+    # If cases are drawn independently, the sum of weights has mean n and this standard deviation.
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
         share = f"{size.sum():.0f} of {data.labelled.size}"
@@ -137,9 +137,10 @@ def _pseudo_weight(bounds: Bounds) -> float:
 def _beta_shapes(
     summary: tuple[ArrayLike, ...], bounds: Bounds, ci_level: float
 ) -> list[tuple[Floats, Floats]]:
-    """Return the parameters of two beta distributions, for the lower and for the upper limit."""
+    """Return the parameters of two beta distributions: for the lower and for the upper limit."""
     where, off, variance, lam, count, df = (np.asarray(v, dtype=np.float64) for v in summary)
-    where = np.clip(where, *bounds)  # from outside, both limits would be at the bound
+    # an estimate outside the bounds would put both limits at the same bound
+    where = np.clip(where, *bounds)
     span, c = bounds[1] - bounds[0], _pseudo_weight(bounds)
     tail = (1.0 - ci_level) / 2.0
     heavy = student_t.isf(tail, df) / norm.isf(tail)
@@ -188,8 +189,8 @@ def _ppi_interval(
         inside, low, high, cut = within_range(estimate, estimate - reach, estimate + reach, bounds)
     else:
         if rule:
-            # if every case has gold, an error changes the value of its case by its full size, not
-            # by lam
+            # if every case has gold, an error changes the value of its case by its full size, and
+            # not by lam times its size
             variance += (1.0 if data.labelled.all() else weight**2) * _imagined_variance(data)
             method += ", variance with one imagined error in each direction"
             notes += [f"{rule}, where the plain interval can collapse: two imagined errors added"]
@@ -197,7 +198,7 @@ def _ppi_interval(
         summary = (estimate, fit.moved, variance, fit.lam, data.effective, df)
         low, high = map(float, ppi_limits(*summary, bounds=bounds, ci_level=ci_level))
         inside, _, _, cut = within_range(estimate, low, high, bounds)
-        # test 0 only for a delta: for a rate, 0 is no sensible null value
+        # 0 is a sensible null value only for a delta, not for a rate
         p_value = _p_of_zero(summary, bounds, ci_level) if bounds[0] < 0.0 else NAN
     counts = float(has.sum()), float(groups) if data.clustered else NAN
     rest = math.sqrt(variance), NAN if normal else df, p_value
@@ -205,7 +206,7 @@ def _ppi_interval(
 
 
 def _p_of_zero(summary: tuple[float, ...], bounds: Bounds, ci_level: float) -> float:
-    """Return the p-value of a difference of 0, by inverting the interval."""
+    """Return the p-value of a difference of 0: 1 minus the level at which a limit is 0."""
     middle = -bounds[0] / (bounds[1] - bounds[0])
     below, above = _beta_shapes(summary, bounds, ci_level)
     tails = float(beta.cdf(middle, *below)), float(beta.sf(middle, *above))
@@ -403,7 +404,7 @@ class _GoldCases:
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
-        """Whether each case has gold."""
+        """Which cases have gold."""
         return np.isfinite(self.gold)
 
     @property
@@ -414,18 +415,18 @@ class _GoldCases:
 
     @property
     def gold_clusters(self) -> int:
-        """Number of clusters with gold."""
+        """The number of clusters with gold."""
         return int(np.unique(self.clusters[self.labelled]).size)
 
     @property
     def relative_weights(self) -> Floats:
-        """Weight of each case with gold, relative to the largest of these weights."""
+        """The weight of each case with gold, relative to the largest of these weights."""
         size = self.weights[self.labelled]
         return np.asarray(size / size.max(), dtype=np.float64)
 
     @property
     def effective(self) -> float:
-        """Number of clusters with gold; Kish's effective number if weights are unequal."""
+        """The number of clusters with gold; Kish's effective number if weights are unequal."""
         if not self.weighted:
             return float(self.gold_clusters)
         sums = np.bincount(self.clusters[self.labelled], weights=self.relative_weights)
@@ -505,8 +506,8 @@ def _tuned_weight(data: _GoldCases) -> float:
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
-        # The repeats with gold are random, so the grader's mean over them deviates from its mean
-        # over all repeats with expectation 0.
+        # The repeats with gold are drawn at random, so the grader's mean over them has the same
+        # expectation as its mean over all repeats.
         return _clipped_ratio(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
@@ -539,7 +540,7 @@ def _fit_subset(data: _GoldCases, lam: float, ddof: int) -> _RawEstimate:
     variance = _variance_of_mean(error, ddof) + _variance_of_mean(rest, ddof)
     df = data.gold_clusters - 1.0
     if data.clustered and df > 0:
-        # The mean response is theta - beta in rows without gold and beta in rows with gold. Theta
+        # The mean response is theta - beta in rows without gold, and beta in rows with gold. Theta
         # is thus the sum of both means, and CR2 includes their covariance within clusters.
         design = np.repeat([[1.0, -1.0], [0.0, 1.0]], [rest.size, error.size], axis=0)
         order = np.concatenate([data.clusters[~has], data.clusters[has]])
@@ -564,7 +565,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return a text that describes which cases have gold, and the estimate with weight ``lam``."""
+    """Return the estimate with the grader weight ``lam``, and a text: which cases have gold."""
     if data.labelled.all():
         return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:

@@ -108,7 +108,8 @@ def check_level(ci_level: float) -> float:
 
 def quantile(ci_level: float, df: float = math.inf) -> float:
     """Return the two-sided t quantile for a level; if ``df`` is infinite, the normal quantile."""
-    from scipy.stats import t as student_t  # slow to import; runs need no quantile
+    # imported here because it is slow and runs need no quantile
+    from scipy.stats import t as student_t
 
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 

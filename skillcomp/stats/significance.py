@@ -23,7 +23,7 @@ from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_
 Floats = NDArray[np.float64]
 
 _GUARD = "no discordant case: nothing speaks against equality, p = 1"
-_BLOCK = 2_000_000  # largest number of floats in memory while cases are permuted
+_BLOCK = 2_000_000  # maximum number of floats in memory while cases are permuted
 
 
 def mcnemar_midp(b: float, c: float) -> HypothesisTest:
@@ -149,7 +149,7 @@ def severity_shift(
     if note:
         return undefined(label, note, ci_level=ci_level, n=float(len(lost)))
     if down == 0 or up == 0:
-        # Add half a case instead of half an item, because disagreements in a case are dependent.
+        # The disagreements in a case are dependent, so add half a case and not half an item.
         size = float(per_cluster.mean())
         down, up = down + size / 2, up + size / 2
         what = "half an item" if size == 1.0 else f"half a case ({size / 2:.3g} items)"
@@ -161,8 +161,8 @@ def severity_shift(
         robust = math.sqrt(len(per_cluster) / df * float((scores**2).sum()))
         if robust < se and not note:
             note = "standard error of independent items, which is above the one by case"
-        # Keep at least the standard error of independent items, even if gains and losses cancel
-        # within cases.
+        # Gains and losses may cancel within cases. Keep at least the standard error of independent
+        # items.
         se = max(robust, se)
         label += f", {len(per_cluster)} clusters with one, t with {df:.0f} df"
     reference = student_t(df) if labels is not None else norm
@@ -306,7 +306,7 @@ def clustered_cochran(
         return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
     totals = np.zeros((count, table.shape[1]))
     np.add.at(totals, codes, table)
-    # drop cases in which all versions pass equally many items: permuting them changes nothing
+    # if all versions pass equally many items of a case, permuting the versions changes nothing
     totals = totals[np.ptp(totals, axis=1) > 0]
     observed = _sum_of_squares(totals.sum(axis=0))
     rng, reached = np.random.default_rng(seed), 0

@@ -149,7 +149,7 @@ def factorial(
 
 @dataclass(frozen=True)
 class _Effect:
-    """An effect, as weights of conditions; `at` is the level of the other factor, or empty."""
+    """An effect as weights of conditions; `at` is the level of the other factor, if it is fixed."""
 
     name: str
     at: str
@@ -233,7 +233,7 @@ def _effect_rows(
     cluster: Cluster,
     ci_level: float,
 ) -> list[dict[str, Any]]:
-    """Return the rows of one group: for each effect, its mean over cases."""
+    """Return the rows of one group: the mean over cases of each effect."""
     wide = part.pivot(index=[*CASE, "cluster"], columns="condition", values="level")
     counts = part.groupby("condition")[["missing", "size"]].sum()
     samples: list[Any] = []
@@ -266,7 +266,7 @@ def _effect_rows(
 
 
 def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int, str]:
-    """Count attempts without an outcome; also return a note if their share differs by condition."""
+    """Count attempts without an outcome; add a note if their share differs by condition."""
     compared = counts.reindex(conditions)
     share = compared["missing"] / compared["size"]
     n_missing = int(compared["missing"].sum())

@@ -54,8 +54,8 @@ class Feature:
     full: float
 
 
-# Features that document graders count. The ranges are a convention, chosen before any answer was
-# seen. This module examines whether such points predict anything.
+# Features that graders of documents count. The ranges are a convention that was chosen before any
+# answer was seen. This module examines whether such points predict anything.
 FEATURES: Mapping[str, Feature] = {
     "words": Feature("words, front matter and code included, markup not", 0, 500),
     "sections": Feature("headings with text of their own below them", 0, 5),
@@ -71,7 +71,7 @@ FEATURES: Mapping[str, Feature] = {
 
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _SENTENCE = re.compile(r"[.!?]+[\"')\]]*(?:\s|$)")
-_MAX_TEXT = 1 << 20  # characters; the same limit as for a SKILL.md in a file
+_MAX_TEXT = 1 << 20  # maximum number of characters, as for a SKILL.md in a file
 
 
 def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
@@ -179,7 +179,7 @@ def _feature_counts(skill: Skill) -> dict[str, float]:
 
 
 def _field_texts(value: Any) -> Iterator[str]:
-    """Yield the values of a front matter as texts, without empty ones; a list becomes one text."""
+    """Yield the values of a front matter as texts that are not empty; a list becomes one text."""
     if isinstance(value, Mapping):
         for entry in value.values():
             yield from _field_texts(entry)
@@ -213,12 +213,9 @@ def _readability_index(blocks: Sequence[str]) -> float:
     if not n_words:
         return float("nan")
     letters = sum(sum(map(str.isalnum, text)) for text in blocks)
-    # text without a full stop also counts as a sentence
+    # a text without a full stop also counts as a sentence
     sentences = sum(sum(1 for s in _SENTENCE.split(text) if s.strip()) for text in blocks)
     return 4.71 * letters / n_words + 0.5 * n_words / max(sentences, 1) - 21.43
-
-
-# Relation of the score to pass rates
 
 
 def score_by_document(
@@ -356,7 +353,7 @@ def _selected_scores(
 def _loaded_documents(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, reference: str
 ) -> pd.Series:
-    """Return the document that the attempt of each outcome had loaded; NA if there is none."""
+    """Return the document that was loaded for each outcome; NA if there was none."""
     own = outcomes["skill"].where(outcomes["condition"].eq("skill"))
     if attempts is None:
         return own
@@ -479,10 +476,10 @@ def _association_rows(
 
 
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
-    """Estimate the R squared of a score that equals the true rates."""
+    """Estimate the R squared of a hypothetical score that equals the true rates."""
     rates = complete["estimate"].to_numpy()
-    # The error of a rate is unknown (se is missing or 0) if the document has only one case, or if
-    # all its cases are alike.
+    # If the document has only one case, or if all its cases have the same rate, the error of its
+    # rate is unknown (se is missing or 0).
     error = complete["se"].fillna(0.0)
     n_unknown = int(error.eq(0).sum())
     spread = float(np.var(rates, ddof=1)) if len(complete) > 1 else 0.0
