@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.deltas import paired, rates
-from skillcomp.errors import FrameError, require_known, suggest
+from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
@@ -166,7 +166,25 @@ def _over_placebo(
     other = _other_cases(outcomes, names, how["value"], reference)
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
     remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
-    return _with_notes(deltas, remarks)
+    return _with_notes(_with_notes(deltas, remarks), _lacking_repeats(deltas, outcomes, names))
+
+
+def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str]) -> list[str]:
+    """Remark, per row, how many repeats of the condition have no counterpart under the placebo."""
+    keys = list(dict.fromkeys([*names, *CASE, "repeat"]))
+    attempts = outcomes[[*keys, "condition"]].drop_duplicates()
+    placebo = attempts.loc[attempts["condition"].eq(PLACEBO), keys]
+    of_cases = attempts.merge(placebo[keys[:-1]].drop_duplicates(), on=keys[:-1])
+    both = of_cases.merge(placebo, on=keys, how="left", indicator="there")
+    both = both.assign(lacks=both["there"].ne("both"))
+    counts = grouped(both, [*names, "condition"])["lacks"].agg(["sum", "size"]).reset_index()
+    matched = deltas[[*names, "condition"]].merge(counts, on=[*names, "condition"], how="left")
+    return [
+        f"the placebo lacks {int(n)} of the {plural(int(of_n), 'repeat')} of '{condition}'"
+        if n > 0
+        else ""
+        for condition, n, of_n in matched[["condition", "sum", "size"]].itertuples(index=False)
+    ]
 
 
 def _other_cases(

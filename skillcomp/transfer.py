@@ -131,6 +131,12 @@ def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> lis
         "(dimension of a skill), weights near x far / (near + far) cases"
     )
     few = "too few cases in dimensions of a skill that have both near and far"
+    if compared.empty:
+        n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
+        why = "no case has a dimension: name its column by dimension= in from_frame"
+        why = why if labelled.empty else "no dimension of a skill has both near and far cases"
+        counts = f"{n_near} near and {n_far} far cases"
+        few = f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
     return _gap_rows(compared, codes, ci_level, about, note, few)
 
 
@@ -150,7 +156,8 @@ def _gap_rows(
     n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
     about = about | {"n_near": n_near, "n_far": n_far}
     if min(n_near, n_far) < MIN_CASES:
-        note = f"{few}: {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
+        counts = f": {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
+        note = few + (counts if len(pairs) else "")
         sizes = (n_near, n_far, n_near + n_far)
         three = [undefined("", note, ci_level=ci_level, n=float(n)) for n in sizes]
     else:

@@ -279,14 +279,19 @@ def test_the_fingerprint_follows_every_file_and_nothing_else(store, sources):
 # Damage
 
 
-def test_a_torn_last_line_is_moved_aside_and_reported_with_its_line(store):
+def test_a_torn_last_line_is_left_out_on_reading_and_moved_aside_on_writing(store):
     store.append("attempts", [attempt(1), attempt(2)])
     file = store.path / "attempts.jsonl"
     whole = file.read_bytes()
     torn = b'{"attempt_id":"tide/1/skill/3","answer":"Half an \xc3'
     file.write_bytes(whole + torn)
-    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 3: the last line was torn off"):
+    before = {path.name: path.read_bytes() for path in store.path.iterdir()}
+    with pytest.warns(StoreWarning, match=r"attempts\.jsonl: the last line is not whole"):
         again = RunStore(store.path)
+    assert again.table("attempts").num_rows == 2 and "left out" in again.problems[0]
+    assert {path.name: path.read_bytes() for path in store.path.iterdir()} == before
+    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 3: the last line was torn off"):
+        again.append("gold", [LABEL])
     assert file.read_bytes() == whole
     assert (store.path / "attempts.torn").read_bytes() == torn + b"\n"
     assert again.table("attempts").num_rows == 2
@@ -300,7 +305,7 @@ def test_a_line_that_is_torn_while_the_store_is_open_is_found_on_reading(store, 
     store.append("attempts", [attempt(1)])
     with (store.path / "attempts.jsonl").open("ab") as stream:
         stream.write(torn)
-    with pytest.warns(StoreWarning, match=f"line 2: .* torn off after {len(torn)} bytes"):
+    with pytest.warns(StoreWarning, match=rf"not whole \({len(torn)} bytes\) and is left out"):
         assert store.table("attempts").num_rows == 1
 
 
@@ -454,7 +459,10 @@ def test_a_file_cut_at_any_byte_loses_at_most_the_record_that_was_cut(tmp_path_f
         again = RunStore(store.path)
     assert list(again.records("attempts")) == written[:n_whole]
     assert again.table("attempts").num_rows == n_whole
+    assert file.read_bytes() == whole[:at]
     if torn:
+        with pytest.warns(StoreWarning):
+            again.append("gold", [LABEL])
         kept = (store.path / "attempts.torn").read_bytes().rstrip(b"\n")
         assert file.read_bytes() + kept == whole[:at]
 
@@ -495,10 +503,12 @@ def test_a_writer_in_another_process_is_named_and_its_death_frees_the_place(stor
     finally:
         other.kill()
         other.communicate()
-    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 2"):
+    with pytest.warns(StoreWarning, match=r"attempts\.jsonl: the last line is not whole"):
         assert reader.table("attempts").num_rows == 1
+    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 2"):
+        store.append("attempts", [attempt(2)])
+    assert reader.table("attempts").num_rows == 2
     assert "left out" not in "\n".join(reader.problems)
-    store.append("attempts", [attempt(2)])
     assert store.table("attempts").num_rows == 2
 
 
@@ -566,11 +576,13 @@ def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("skillcomp.io.journal.FileLock.acquire", denied)
-    with pytest.warns(StoreWarning, match="cannot be written") as told:
+    with pytest.warns(StoreWarning, match="is left out") as told:
         reader = RunStore(store.path)
         assert reader.table("attempts").num_rows == 1
     assert len(told) == 1 and told[0].filename == __file__
-    assert "cannot be written" in reader.problems[0]
+    assert "is left out" in reader.problems[0]
+    with pytest.raises(StoreError, match="cannot be written"):
+        reader.append("attempts", [attempt(2)])
 
 
 # What no writer of ours leaves behind
@@ -582,6 +594,7 @@ def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):
         pytest.param(b'[{"attempt_id": "a"}, {"attempt_id": "b"}]', id="an array in one line"),
         pytest.param(b'[\n{"attempt_id": "a"}\n]', id="an array over lines"),
         pytest.param(b'{\n"attempt_id": "a"\n}', id="an object over lines"),
+        pytest.param(b'{"attempt_id": "a"}{"attempt_id": "b"}', id="no line feed"),
         pytest.param(b'{"attempt_id": "a"}\r{"attempt_id": "b"}\r', id="carriage returns"),
         pytest.param(b"attempt_id,skill\na,b", id="csv"),
     ],

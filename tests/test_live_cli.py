@@ -262,6 +262,19 @@ def test_settings_may_be_shared_by_an_alias(tmp_path):
     assert [(a.name, a.effort) for a in read_study(file).agents] == [(None, "low"), ("b", "low")]
 
 
+def test_errors_of_the_lint_stop_a_run_unless_forced(tmp_path, monkeypatch, capfd):
+    with FakeAnthropic() as server:
+        file = study(tmp_path, server.url)
+        skill = tmp_path / "skills" / SLUGS[0] / "SKILL.md"
+        text = skill.read_text()
+        skill.write_text(re.sub("description: .*", "description: ''", text, count=1))
+        code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
+        assert code == 2 and "error: " in out
+        assert not (tmp_path / "runs" / "one" / "attempts.jsonl").exists()
+        assert "the lint finds" in err and "--force" in err
+        assert call(monkeypatch, capfd, "run", file, "--quiet", "--force")[0] == 0
+
+
 def test_files_that_are_not_there_are_told(tmp_path, monkeypatch, capfd):
     code, _, err = call(monkeypatch, capfd, "run", tmp_path / "none.yaml")
     assert code == 2 and "cannot be read" in err

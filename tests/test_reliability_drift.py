@@ -48,6 +48,11 @@ NEW: list[bool | None] = [True] * 18 + [False] * 2 + [True] * 3 + [False] * 9 + 
 ROWS, LABELS = graded({"old": OLD, "new": NEW}), build.gold(GOLD)
 
 
+def test_a_reference_is_named_by_the_label_that_messages_print() -> None:
+    by_label = drift(ROWS, LABELS, reference_grader="old 1")
+    pd.testing.assert_frame_equal(by_label, drift(ROWS, LABELS, reference_grader="old"))
+
+
 def test_changes_are_counted_among_gold_passes_and_gold_fails() -> None:
     found = changes(ROWS, LABELS)
     assert set(found["grader"]) == {"new"} and set(found["reference"]) == {"old"}
@@ -184,6 +189,10 @@ def test_versions_of_one_grader_are_told_apart_by_name_and_version() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
+        (
+            {"reference_grader": None},
+            r"is missing; there: old 1, new 1\. .*reference_grader='old 1'",
+        ),
         ({"reference_grader": "odl"}, r"no grader 'odl'; there: old 1, new 1\. Did you mean"),
         ({"by": ["grader"]}, "by= names 'grader', which is what is compared"),
         ({"exclude_checks": "verbatm"}, "exclude_checks 'verbatm' is in no check id"),

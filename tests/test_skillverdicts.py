@@ -327,6 +327,15 @@ def test_a_placebo_on_other_cases_than_the_delta_is_said_with_both_numbers() -> 
     assert "over_placebo rests on other cases than the delta: 9 and 9" in note
 
 
+def test_a_placebo_that_lacks_repeats_is_named_with_their_number() -> None:
+    frame = study(6, 2, 4, repeats=2)
+    placebo = frame[frame["condition"].eq("baseline") & frame["repeat"].eq(1)]
+    placebo = placebo.assign(condition="placebo", attempt_id=placebo["attempt_id"] + "/placebo")
+    notes = sc.skillverdicts.decide(pd.concat([frame, placebo])).set_index("condition")["note"]
+    assert "the placebo lacks 6 of the 12 repeats of 'skill'" in notes["skill"]
+    assert "lacks" not in notes["placebo"]
+
+
 def test_a_frame_that_needs_conversion_is_judged_with_a_placebo_too() -> None:
     frame = study(6, 1, 5).astype({"passed": "object"})
     placebo = frame[frame["condition"].eq("baseline")].assign(condition="placebo")

@@ -66,6 +66,26 @@ def test_pooling_over_dimensions_would_give_another_sign_and_says_so() -> None:
         assert value["near_delta"] + value["gap"] == pytest.approx(value["far_delta"])
 
 
+@pytest.mark.parametrize(
+    ("dimensions", "why"),
+    [
+        ((None, None), "no case has a dimension: name its column by dimension="),
+        (("C1", "C2"), "no dimension of a skill has both near and far cases"),
+    ],
+)
+def test_without_common_dimensions_the_note_points_to_the_pooled_gap(dimensions, why) -> None:
+    near, far = dimensions
+    cases = [("s", near, "near", 0.0, 1.0)] * 20 + [("s", far, "far", 0.0, 0.5)] * 20
+    outcomes = study(cases)
+    frame, decided = sc.transfer.gap(outcomes), sc.skillverdicts.decide(outcomes)
+    note = headline(frame)["note"]
+    assert note.startswith(why) and "scope 'pooled' (20 near and 20 far cases) confounds" in note
+    pooled = frame[frame["scope"].eq("pooled") & frame["measure"].eq("gap")].iloc[0]
+    assert pooled["estimate"] == pytest.approx(-0.5)
+    text = " ".join(sc.report.findings(decided, gap=frame)["sentence"])
+    assert why in text and "confounded with the rubric dimension" in text
+
+
 def test_fewer_than_five_cases_of_a_kind_are_unknown_with_a_note() -> None:
     cases = [("s", "C2", "near", 0.0, 1.0)] * 4 + [("s", "C2", "far", 0.0, 1.0)] * 9
     frame = sc.transfer.gap(study(cases), by=["skill"])

@@ -19,20 +19,17 @@ from typer import Argument, Option
 
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
-from skillcomp.cli.terminal import FORMATS, findings_by_rule, github, sarif, say
+from skillcomp.cli.terminal import FORMATS, github, print_findings, sarif, say
 from skillcomp.errors import (
     SkillcompError,
     StoreError,
     StudyError,
     instead,
-    plural,
     require_known,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from skillcomp.lint.lint_path import LintedPlace
 
 app = typer.Typer(
     name="skillcomp",
@@ -178,7 +175,7 @@ def check(
     for linted in lint_places(path, evals=evals):
         frames.append(linted.findings)
         if form == "text":
-            _print_findings(linted, with_warnings=advice or strict)
+            print_findings(linted, with_warnings=advice or strict)
     findings = pd.concat(frames, ignore_index=True)
     if form == "sarif":
         say(sarif(findings))
@@ -186,17 +183,6 @@ def check(
         say(line)
     if findings["severity"].isin(("error", "warning") if strict else ("error",)).any():
         raise typer.Exit(1)
-
-
-def _print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
-    """Print the findings about a skill, suite or study, grouped by rule, then their counts."""
-    severities = ("error", "warning") if with_warnings else ("error",)
-    for line in findings_by_rule(linted.findings, severities):
-        say(line)
-    numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
-    counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
-    hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
-    say(f"{linted.description}: {counts}{hint}")
 
 
 @app.command()

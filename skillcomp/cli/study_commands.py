@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from skillcomp.cli.terminal import say
-from skillcomp.errors import StudyError, suggest
+from skillcomp.cli.terminal import print_findings, say
+from skillcomp.errors import StudyError, plural, suggest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +58,7 @@ def run(
         list[str] | None,
         Option(help="Repeat answers with this status: refused, truncated or paused; repeatable."),
     ] = None,
+    force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
@@ -65,6 +66,7 @@ def run(
     from skillcomp.live.run import run as run_study
 
     file, store = _study_and_store(study, allow_outside, "agents", "ask")
+    _lint_first(study, force=force)
     with warnings_as_notes(store):
         table = run_study(
             store,
@@ -193,6 +195,22 @@ def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[S
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
     return file, file.open_store()
+
+
+def _lint_first(study: Path, *, force: bool) -> None:
+    """Print the findings of the lint; raise StudyError if there are errors and no `force`."""
+    from skillcomp.lint.lint_path import lint_places
+
+    n_errors = 0
+    for linted in lint_places(study):
+        if len(linted.findings):
+            print_findings(linted, with_warnings=True)
+        n_errors += int(linted.findings["severity"].eq("error").sum())
+    if n_errors and not force:
+        raise StudyError(
+            f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
+            "with --force."
+        )
 
 
 def _first_set(*values: Any) -> Any:

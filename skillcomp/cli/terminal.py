@@ -15,10 +15,12 @@ from urllib.parse import quote
 
 import typer
 
-from skillcomp.errors import without_control
+from skillcomp.errors import plural, without_control
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from skillcomp.lint.lint_path import LintedPlace
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -106,3 +108,14 @@ def _file_uri(file: str) -> str:
 def _line_in_message(message: str) -> int | None:
     match = _LINE.search(message) or _ROW.match(message)
     return max(int(match[match.lastindex or 0]), 1) if match else None
+
+
+def print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
+    """Print the findings of a linted skill, suite or study by rule, then their counts."""
+    severities = ("error", "warning") if with_warnings else ("error",)
+    for line in findings_by_rule(linted.findings, severities):
+        say(line)
+    numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
+    counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
+    hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
+    say(f"{linted.description}: {counts}{hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -30,7 +31,7 @@ _CHUNK = 1 << 16
 
 
 class StoreWarning(UserWarning):
-    """Warning about a torn line in a store, which was repaired or left out."""
+    """Warning about a torn line in a store, which was moved aside or left out."""
 
 
 def append(path: Path, lines: list[bytes], *, sync: bool) -> None:
@@ -60,8 +61,8 @@ def whole_size(path: Path) -> tuple[int, bytes]:
     """Return the number of bytes in whole lines, and the bytes of a torn last line.
 
     A last line without a line feed counts as whole if it is a JSON object. A last line that cannot
-    be the beginning of a record (a JSON array, a line that ends in a carriage return) was not left
-    by an interrupted writer, so the file is refused and left unchanged.
+    be the beginning of a record (a JSON array, two objects, a line that ends in a carriage return)
+    was not left by an interrupted writer, so the file is refused and left unchanged.
     """
     try:
         with path.open("rb") as stream:
@@ -77,7 +78,7 @@ def whole_size(path: Path) -> tuple[int, bytes]:
     rest = tail[tail.rfind(b"\n") + 1 :]
     if not rest or _is_object(rest):
         return end, b""
-    if not rest.startswith((b"{", b"\0")) or b"\r" in rest:
+    if not rest.startswith((b"{", b"\0")) or b"\r" in rest or _begins_with_object(rest):
         start_of_line = rest[:40].decode(errors="replace") + ("..." if len(rest) > 40 else "")
         raise StoreError(
             f"{path}: the last line ({start_of_line!r}) is no JSON object and no beginning of one; "
@@ -91,6 +92,14 @@ def _is_object(line: bytes) -> bool:
     try:
         return isinstance(orjson.loads(line), dict)
     except orjson.JSONDecodeError:
+        return False
+
+
+def _begins_with_object(line: bytes) -> bool:
+    """Return whether a whole JSON object is followed by something else on the same line."""
+    try:
+        return bool(json.JSONDecoder().raw_decode(line.decode(errors="replace")))
+    except (json.JSONDecodeError, RecursionError):
         return False
 
 
@@ -209,6 +218,20 @@ _WAIT = "one writer at a time. Wait for it or stop it; reading works meanwhile."
 def time_now() -> str:
     """Return the current time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def active_writer(folder: Path) -> str | None:
+    """Describe the process that writes to a store, as its lock file names it; None if none does."""
+    who = json_or_none(folder / WHO)
+    try:
+        message = f"process {who['pid']} on {who['host']} since {who['since']}"
+        if who["host"] == socket.gethostname():
+            os.kill(who["pid"], 0)
+    except PermissionError:
+        pass  # the process is alive and belongs to another user
+    except (OSError, KeyError, TypeError):
+        return None
+    return message
 
 
 def _holder_text(folder: Path) -> str:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
-from filelock import Timeout
 from pydantic import BaseModel
 
 from skillcomp.errors import StoreError, SuiteError, literal, require_type
@@ -65,10 +64,10 @@ class RunStore:
 
     Notes
     -----
-    A process that dies while writing can leave a torn last line. The next process that opens the
-    store moves its bytes to ``<table>.torn``, records the repair in the manifest, warns, and lists
-    it in ``problems``; while another process writes, the torn line is only left out. A broken line
-    anywhere else is an error, since this class cannot cause one.
+    A process that dies while writing can leave a torn last line. Reading leaves it out, warns, and
+    lists it in ``problems``; it never changes a file. The next process that writes moves its bytes
+    to ``<table>.torn`` and records the repair in the manifest. A broken line anywhere else is an
+    error, since this class cannot cause one.
 
     Examples
     --------
@@ -97,6 +96,7 @@ class RunStore:
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
+        self._warned: set[str] = set()  # tables with a torn line that was reported
         # for each file: size in bytes, modification time in ns, and sha256
         self._hashes: dict[Path, tuple[int, int, str]] = {}
         journal.read_manifest(self.path)  # raises if the manifest is broken or has a newer format
@@ -480,28 +480,21 @@ class RunStore:
         return file
 
     def _settled_size(self, table: str) -> int:
-        """Return the size of a table's whole lines; repair a torn last line if possible."""
+        """Return the size of a table's whole lines; report a torn last line and leave it out."""
         file = self._table_file(table)
         size, torn = journal.whole_size(file)
         if not torn:
             self._notices.pop(table, None)
             return size
-        try:
-            self._take_lock(0)  # taking the lock also repairs every table
-            self._release_lock()
-            self._notices.pop(table, None)
-            return journal.whole_size(file)[0]
-        except (StoreError, OSError) as cause:
-            noticed = self._notices.get(table)
-            self._notices[table] = (
-                f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; it "
-                "was not repaired, because the store is being written or cannot be written."
-            )
-            # do not warn while another process writes, because it will complete its line
-            if not noticed and not isinstance(cause.__cause__, Timeout):
-                warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
-            return size
-
+        self._notices[table] = (
+            f"{file.name}: the last line is not whole ({len(torn)} bytes) and is left out; the "
+            f"next command that writes moves it to {table}.torn."
+        )
+        # do not warn while another process writes, because it will complete its line
+        if table not in self._warned and journal.active_writer(self.path) is None:
+            self._warned.add(table)
+            warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
+        return size
 
 def _make_store_folder(root: Path) -> None:
     """Make the folder of a store; raise if it contains other files."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-import socket
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +14,6 @@ import pandas as pd
 from skillcomp.errors import plural, without_control
 from skillcomp.frames.estimates import ordered
 from skillcomp.io import journal
-from skillcomp.io.files import json_or_none
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
@@ -347,6 +344,7 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 def writer(store: RunStore) -> str | None:
     """Describe the process that writes to a store, as its lock file names it; None if none does."""
+<<<<<<< HEAD
     who = json_or_none(store.path / journal.WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"
@@ -357,3 +355,6 @@ def writer(store: RunStore) -> str | None:
     except (OSError, KeyError, TypeError):
         return None
     return message
+=======
+    return journal.active_writer(store.path)
+>>>>>>> c4730a3 (Reading never changes a store; run lints first; drift, gap and placebo name what is missing)

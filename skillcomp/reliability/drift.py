@@ -55,7 +55,7 @@ def drift(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None = None,
     *,
-    reference_grader: Reference,
+    reference_grader: Reference | None = None,
     by: By = (),
     exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
@@ -76,7 +76,8 @@ def drift(
     gold : pandas.DataFrame, optional
         A gold frame, which separates drift of sensitivity from drift of specificity.
     reference_grader : str or tuple of str
-        The grader with which the others are compared: its name, or name and version.
+        The grader with which the others are compared: its name, or name and version, such as
+        ``("g1", "2")`` or ``"g1 2"``. It is required; without it the error lists the graders.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"check_kind"``. Columns that name the grader are not allowed.
     exclude_checks : str or sequence of str, default ()
@@ -266,7 +267,7 @@ def flipped(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None = None,
     *,
-    reference_grader: Reference,
+    reference_grader: Reference | None = None,
     exclude_checks: str | Sequence[str] = (),
 ) -> pd.DataFrame:
     """List the verdicts that change with the grader, one row per item and compared version.
@@ -306,7 +307,7 @@ def flip_counts(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None = None,
     *,
-    reference_grader: Reference,
+    reference_grader: Reference | None = None,
     exclude_checks: str | Sequence[str] = (),
 ) -> pd.DataFrame:
     """Count pairs of an old and a new verdict, separately for gold passes and gold fails.
@@ -345,7 +346,7 @@ def flip_counts(
 def _reference_pairs(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None,
-    reference_grader: Reference,
+    reference_grader: Reference | None,
     exclude_checks: str | Sequence[str],
     what: str,
 ) -> tuple[Version, Iterator[Pair]]:
@@ -396,18 +397,25 @@ def graded_versions(
     )
 
 
-def reference_version(verdicts: pd.DataFrame, reference_grader: Reference) -> Version:
+def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
     """Return name and version of the reference; FrameError if not unique or the only grader."""
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]
+    labels = [" ".join(filter(None, pair)) for pair in versions]
+    if reference_grader is None:
+        raise FrameError(
+            f"reference_grader= is missing; there: {', '.join(labels)}. Name the grader with which "
+            f"the others are compared, such as reference_grader={labels[0]!r}."
+        )
     name, number = _name_and_version(reference_grader)
     matches = [pair for pair in versions if pair[0] == name and number in (None, pair[1])]
+    if not matches and reference_grader in labels:
+        matches = [versions[labels.index(str(reference_grader))]]
     if not matches:
-        names = [f"{grader} {version}".strip() for grader, version in versions]
         asked_name = name if number is None else f"{name} {number}"
         require_known(
-            "reference_grader: there is no grader", asked_name, names, FrameError, label="there"
+            "reference_grader: there is no grader", asked_name, labels, FrameError, label="there"
         )
     if len(matches) > 1:
         raise FrameError(

@@ -278,12 +278,14 @@ def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sente
     if gap is None:
         yield Sentence("The cases are not marked as near or far: transfer is not known.")
         return
-    rows = gap[gap["scope"].eq("within_dimensions")]
-    if "condition" in rows.columns:
-        rows = rows[rows["condition"].isin(conditions)]
-    by_measure = _by_measure(rows)
+    rows = gap[gap["condition"].isin(conditions)] if "condition" in gap.columns else gap
+    within, pooled = (
+        _by_measure(rows[rows["scope"].eq(scope)]) for scope in ("within_dimensions", "pooled")
+    )
+    by_measure = within if _has_estimate(within.get("gap")) else pooled
     row = by_measure.get("gap")
     if not _has_estimate(row):
+        row = within.get("gap")
         why = "" if row is None else f": {say.reason(row)}"
         yield Sentence(f"Near and far cases cannot be compared{why}.")
         return
@@ -298,6 +300,9 @@ def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sente
         end = f"far cases change {word}, by {say.points(row['estimate'])} points {say.limits(row)}"
     about = f" Compared within {row['dimensions']}" if row.get("dimensions") else ""
     cases = f" on {row['n_near']:.0f} near and {row['n_far']:.0f} far cases." if about else ""
+    if by_measure is pooled:
+        cases = f" Within dimensions: {say.reason(within['gap'])}." if "gap" in within else ""
+        cases += f" Here {row['note']}."
     yield Sentence(f"{text}; {end}.{about}{cases}")
 
 
