@@ -344,17 +344,4 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 def writer(store: RunStore) -> str | None:
     """Describe the process that writes to a store, as its lock file names it; None if none does."""
-<<<<<<< HEAD
-    who = json_or_none(store.path / journal.WHO)
-    try:
-        message = f"process {who['pid']} on {who['host']} since {who['since']}"
-        if who["host"] == socket.gethostname():
-            os.kill(who["pid"], 0)
-    except PermissionError:
-        pass  # the process is running but belongs to another user
-    except (OSError, KeyError, TypeError):
-        return None
-    return message
-=======
     return journal.active_writer(store.path)
->>>>>>> c4730a3 (Reading never changes a store; run lints first; drift, gap and placebo name what is missing)
