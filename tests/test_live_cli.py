@@ -269,7 +269,7 @@ def test_errors_of_the_lint_stop_a_run_unless_forced(tmp_path, monkeypatch, capf
         text = skill.read_text()
         skill.write_text(re.sub("description: .*", "description: ''", text, count=1))
         code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
-        assert code == 2 and "error: " in out
+        assert code == 2 and not out and "error: " in err
         assert not (tmp_path / "runs" / "one" / "attempts.jsonl").exists()
         assert "the lint finds" in err and "--force" in err
         assert call(monkeypatch, capfd, "run", file, "--quiet", "--force")[0] == 0

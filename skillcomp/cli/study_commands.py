@@ -198,13 +198,13 @@ def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[S
 
 
 def _lint_first(study: Path, *, force: bool) -> None:
-    """Print the findings of the lint; raise StudyError if there are errors and no `force`."""
+    """Print the findings of the lint to stderr; raise StudyError if there are errors and no `force`."""
     from skillcomp.lint.lint_path import lint_places
 
     n_errors = 0
     for linted in lint_places(study):
         if len(linted.findings):
-            print_findings(linted, with_warnings=True)
+            print_findings(linted, with_warnings=True, err=True)
         n_errors += int(linted.findings["severity"].eq("error").sum())
     if n_errors and not force:
         raise StudyError(

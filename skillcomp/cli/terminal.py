@@ -110,12 +110,12 @@ def _line_in_message(message: str) -> int | None:
     return max(int(match[match.lastindex or 0]), 1) if match else None
 
 
-def print_findings(linted: LintedPlace, *, with_warnings: bool) -> None:
+def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = False) -> None:
     """Print the findings of a linted skill, suite or study by rule, then their counts."""
     severities = ("error", "warning") if with_warnings else ("error",)
     for line in findings_by_rule(linted.findings, severities):
-        say(line)
+        say(line, err=err)
     numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
     counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
     hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
-    say(f"{linted.description}: {counts}{hint}")
+    say(f"{linted.description}: {counts}{hint}", err=err)

@@ -496,6 +496,7 @@ class RunStore:
             warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
         return size
 
+
 def _make_store_folder(root: Path) -> None:
     """Make the folder of a store; raise if it contains other files."""
     if root.exists() and not journal.has_manifest(root):
