@@ -198,7 +198,7 @@ def _study_and_store(study: Path, outside: bool, key: str, what: str) -> tuple[S
 
 
 def _lint_first(study: Path, *, force: bool) -> None:
-    """Print the findings of the lint to stderr; raise StudyError if there are errors and no `force`."""
+    """Print what the lint finds to stderr; raise StudyError on errors unless `force`."""
     from skillcomp.lint.lint_path import lint_places
 
     n_errors = 0
