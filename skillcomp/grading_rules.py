@@ -31,8 +31,8 @@ _UNDECIDED = re.compile(
     rf"|(?:^|[.;:]\s*|\b(?:i am|i'm|we are|the grader is)\s+)unable to {_JUDGE}"
     r"|^undecid(?:ed|able)\b",
 )
-# Words of _COPYING always mean copying. Words of _TAKING mean copying in the name of a check, but
-# in its description only near a word of _SOURCE.
+# A word in _COPYING always means copying. A word in _TAKING means copying if it is in the name of a
+# check; in the description of a check, it does so only near a word in _SOURCE.
 _COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
 _TAKING = r"\bquot(?:e|es|ing|ation|ations)\b|\bcop(?:y|ies|ied|ying)\b"
 _SOURCE = r"\b(?:skill|body|source|definition|concept|text|document|file)\b"

@@ -39,7 +39,7 @@ _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") 
 # the only two characters outside ASCII with an ASCII letter in their lower case
 _KELVIN, _DOTTED_I = "\u212a", "\u0130"
 _WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
-_LONG_TOKEN = 64  # bytes; what follows in a longer token is compared as one object
+_LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one object
 
 
 def tokenize(text: str) -> list[str]:
@@ -105,7 +105,7 @@ class Tokens:
 
 
 def _find_run(text: str, words: list[str], k: int) -> str:
-    """Return the part of a text from the word ``words[k]`` to the last of the words.
+    """Return the part of a text from the word ``words[k]`` to the word ``words[-1]``.
 
     If the text lacks one of the words (for example, because the tokenizer stems), return
     ``words[k:]`` joined by blanks.
@@ -152,7 +152,7 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 
 def _intern_default(docs: list[str]) -> Tokens:
-    """Tokenize by the default rule and number the tokens, without a Python object per token."""
+    """Tokenize by the default rule, and number the tokens without creating a text for each."""
     docs = [" ".join(sorted(STOP_WORDS)), *docs]
     dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
     plain = list(docs)
@@ -405,7 +405,8 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     docs = [job.sources[i] for i in used]
     docs += ["" if i < 0 else job.excludes[i] for i in banned]
     texts = [job.texts[i] for i in rows]
-    first = len(docs)  # index of the first of the documents that are texts
+    # texts follow the sources and excluded texts; this is the index of the first of them
+    first = len(docs)
     tokens = intern(docs + texts, job.tokenizer)
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
@@ -472,9 +473,9 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """For each position, return the length of the longest n-gram that also begins earlier.
+    """Return the length of the longest n-gram at each position that occurs earlier in its text.
 
-    The earlier occurrence is in the same text. Lengths are at most `top`.
+    Lengths are at most `top`.
     """
     rank, where = text, np.arange(len(at))
     length = np.zeros(len(at), dtype=np.int64)
@@ -489,7 +490,7 @@ def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return dense ranks, whether each value also occurs earlier, and whether it occurs twice."""
+    """Return each value's dense rank, whether it occurs earlier, and whether it is repeated."""
     # Packing value and position into one number makes a plain sort, which is fast, stable.
     bits = len(values).bit_length()
     if int(values.max(initial=0)) >> (63 - bits):
@@ -564,10 +565,10 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     both = np.concatenate([piece, [END], source])
     n, size = len(both), 1
     ranks = [_dense_ranks(both)[0]]
-    # Rank the runs of 1, 2, 4, ... tokens, up to the longest that could be shared.
+    # Rank the runs of 1, 2, 4, ... tokens, up to the length of the longest possible match.
     most = min(int(np.diff(np.flatnonzero(both == END), prepend=-1).max()), len(source))
     while size <= most:
-        # the value after the end is 0, below all ranks
+        # beyond the end, the value is 0, which is below all ranks
         after = np.append(ranks[-1][size:], np.zeros(size, dtype=np.int64))
         ranks.append(_dense_ranks(ranks[-1] * (n + 1) + after)[0])
         size *= 2
@@ -576,7 +577,7 @@ def _longest_starts(piece: Ints, source: Ints) -> Ints:
     below = np.maximum.accumulate(there)
     above = n - 1 - np.maximum.accumulate(np.where(there[::-1] >= 0, np.arange(n), -1))[::-1]
     longest = np.zeros(n, dtype=np.int64)
-    # In sorted order, the suffix with the longest match is one of the two neighbours.
+    # Among sorted suffixes, each has its longest match with one of its two neighbours.
     for near in (below, above):
         neighbours = np.flatnonzero((near >= 0) & (near < n))
         place, other = order[neighbours], order[near[neighbours]]

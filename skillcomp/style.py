@@ -188,7 +188,8 @@ def figure(
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
-    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:  # use() has not been called
+    # the salt differs if use() has not been called
+    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)
     return plt.subplots(
@@ -333,7 +334,7 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
     if "method" in frame.columns and with_estimates:
         methods = [text for text in map(str, frame["method"].dropna().unique()) if text.strip()]
-        if len(methods) > 1:  # leave out what follows the first comma
+        if len(methods) > 1:  # with several methods, show each only up to its first comma
             methods = list(dict.fromkeys(text.partition(",")[0] for text in methods))
         more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
         short = [shorten(called(text), _METHOD, placeholder=" …") for text in methods[:2]]
@@ -362,7 +363,7 @@ def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
     first = frame.head(12)
     names = [_row_names(row) for _, row in first.iterrows()]
-    # two rows have the same names, so add further columns
+    # if two rows have the same names, add further columns
     if len(set(map(tuple, names))) < len(names):
         further = first[_distinguishing_columns(frame)].to_numpy().tolist()
         names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]

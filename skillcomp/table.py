@@ -22,7 +22,8 @@ _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters; a table with longer rows takes the whole width of a page
-_PLAIN = {"rate", "count", "coefficient", "statistic", None}  # numbers make these units visible
+# the numbers themselves show these units
+_PLAIN = {"rate", "count", "coefficient", "statistic", None}
 # a text column may be narrowed to this many characters, because text wraps and numbers do not
 _TEXT = 28
 _NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a formatted quantity, with or without its interval
@@ -246,14 +247,14 @@ def _set_column(
 
 
 def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn an informative index into columns; flatten column levels to plain, unique names."""
+    """Turn the index into columns if it is informative; give columns plain and unique names."""
     index = frame.index
     keep_index = index.dtype.kind != "i" and not index.equals(pd.RangeIndex(len(frame)))
     keep_index = keep_index or any(name is not None for name in index.names)
     flat = frame.copy()
     heads: list[Any] = []
     for head in map(_plain_head, flat.columns):
-        while head in heads:  # blanks at its end make a repeated name unique
+        while head in heads:  # a repeated name becomes unique by a blank at its end
             head = f"{head} "
         heads.append(head)
     flat.columns = pd.Index(heads)
@@ -319,7 +320,7 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
 
 
 def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
-    """Return the letters of the notes on each row, and the texts of all notes and methods."""
+    """Return the letters of the notes for each row, and the texts of all notes and methods."""
     letters: list[list[str]] = [[] for _ in range(len(frame))]
     letter_of: dict[str, str] = {}
     common = []

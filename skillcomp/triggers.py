@@ -37,8 +37,8 @@ from skillcomp.stats.results import Interval, join_notes
 __all__ = ["compare", "confusion", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
-OTHER = "other"  # the kind of a prompt that comes from the suite of another skill
-NOTHING = "none"  # this stands in a table for no skill
+OTHER = "other"  # kind of a prompt that belongs to the suite of another skill
+NOTHING = "none"  # the word for no skill in a table
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
@@ -278,7 +278,8 @@ def compare(
         wide = table.set_index(list(dict.fromkeys([*keys, "condition"])))["right"].unstack(
             "condition"
         )
-        wide = wide.reindex(columns=checked["condition"].unique())  # a condition may lack rows
+        # this adds the columns of conditions without rows
+        wide = wide.reindex(columns=checked["condition"].unique())
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(checked["condition"].unique(), reference):
                 for name, kind, part in _prompt_slices(group, measure):
@@ -348,9 +349,6 @@ def goals(
     return pd.concat(parts, ignore_index=True)
 
 
-# Helpers that compare the expected invocations with the recorded ones
-
-
 def _grouping_columns(by: By) -> list[str]:
     return [name for name in listed(by) if name != "condition"] + ["condition"]
 
@@ -397,7 +395,7 @@ def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFra
 
 
 def _counts_by(keys: list[str], attempts: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Count the known values and all values of a column in each group; add its sum and mean."""
+    """Count, in each group, the known and all values of a column; add their sum and mean."""
     counts = grouped(attempts, keys)[column].agg(n="count", size="size", fired="sum")
     table: pd.DataFrame = counts.reset_index()
     return table.assign(share=table["fired"] / table["n"].where(table["n"] > 0))
@@ -416,7 +414,7 @@ _Sample = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series 
 def _prompt_slices(
     group: pd.DataFrame, measure: str = ""
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield each measure and kind with its prompts; leave out kinds without a prompt."""
+    """Yield the prompts for each measure and kind of prompt; leave out kinds without prompts."""
     if measure:
         yield measure, "all", group
         return

@@ -267,7 +267,7 @@ def _leniency_rows(
 
 @dataclass(frozen=True)
 class _PairwiseJudgements:
-    """Pairwise judgements with one row per pair, and a note for the position rows."""
+    """Pairwise judgements with one row per pair, and a note for the rows about position bias."""
 
     pairs: pd.DataFrame | None
     by: list[str]

@@ -179,10 +179,11 @@ def prose(answer: str) -> str:
 
 Floats = NDArray[np.float64]
 
-POINTS = 100.0  # percentage points of a rate
+POINTS = 100.0  # a rate of 1 in percentage points
 NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
-_FEWEST_CLUSTERS = 5  # with fewer clusters, CR2 has one or two degrees of freedom
+# with fewer clusters, CR2 standard errors have only one or two degrees of freedom
+_FEWEST_CLUSTERS = 5
 # A feature must vary by at least this share of its unit. The share is below 1 because the labels
 # may be missing for the smallest and largest values.
 _REACH = 0.9
@@ -342,7 +343,7 @@ def _exclusion_note(rows: pd.DataFrame, n_lost: int, others: list[str], controls
 def _independent_features(
     rows: pd.DataFrame, controls: list[str], codes: NDArray[np.intp]
 ) -> tuple[list[str], list[Floats]]:
-    """Return the controls that are not collinear with preceding ones: names, centred columns."""
+    """Return names and centred columns of controls that are not collinear with earlier ones."""
     names: list[str] = []
     columns: list[Floats] = []
     for other in controls:

@@ -143,7 +143,7 @@ def _pad_answer(answer: str, seed: int) -> str:
 
 
 def _word_inserter(words: Sequence[str]) -> Callable[[str, int], str]:
-    """Return a function that inserts one of the words at the end of every other sentence."""
+    """Return a function that inserts one of the words at the end of every second sentence."""
 
     def change(answer: str, seed: int) -> str:
         seen = 0
@@ -192,7 +192,7 @@ def _refers_back(part: Part) -> bool:
 
 
 def _turned_lists(original: list[Part]) -> list[Part]:
-    """Reverse the items of every bulleted list, unless an item refers to preceding text."""
+    """Reverse the items of each bulleted list, except if an item refers to preceding text."""
     turned: list[Part] = []
     for is_list, run in groupby(original, key=lambda part: part.kind == "bullet"):
         items = list(run)
@@ -203,7 +203,7 @@ def _turned_lists(original: list[Part]) -> list[Part]:
 
 
 def _turned_paragraphs(original: list[Part]) -> list[Part]:
-    """Reverse every run of labelled paragraphs, unless one of them refers to preceding text."""
+    """Reverse each run of paragraphs with labels, except if one refers to preceding text."""
     turned = list(original)
     places = [i for i, part in enumerate(original) if part.kind != "blank"]
     for label, run in groupby(places, key=lambda i: _paragraph_label(original[i])):

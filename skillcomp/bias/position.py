@@ -381,7 +381,7 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
 def _from_other_layout(
     pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
 ) -> pd.DataFrame:
-    """Add pair, order, case, and whether the first answer won, to a frame of another layout."""
+    """Add pair, order, case, and whether the answer shown first won, to a frame with any layout."""
     require_known("winner_names: found", winner_names, ["answer", "position"])
     columns = [str(name) for name in pairwise.columns]
     column = pair or next((name for name in _PAIR_COLUMNS if name in columns), None)

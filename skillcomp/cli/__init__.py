@@ -361,7 +361,7 @@ def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bo
 
 
 def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Return the weight of each case, given a text like "normal=1,critical=3" by criticality."""
+    """Return the weight of each case; ``text`` gives weights by criticality ("critical=3")."""
     weights: dict[str, float] = {}
     for pair in text.split(","):
         word, _, number = (part.strip() for part in pair.partition("="))

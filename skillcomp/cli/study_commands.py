@@ -218,7 +218,7 @@ def _first_set(*values: Any) -> Any:
 
 
 def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
-    """Return the argument ``batch`` of `run`, `grade` and `compare`, given the two options."""
+    """Return the argument ``batch`` of `run`, `grade` and `compare` from the command's options."""
     from skillcomp.live.batches import BatchLimits
 
     return BatchLimits(resend=True) if resend_lost else bool(batch)

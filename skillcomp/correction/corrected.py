@@ -45,12 +45,12 @@ Drawn = Literal["random", "chosen"]
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
 # was tested.
 FEWEST_GOLD = 10
-# this text is in the note of an estimate whose variance was increased by imagined errors
+# This text is in the note of an estimate if imagined errors were added to its variance.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")
-# Warn if at most this share of random draws would be as extreme. It is low because a table can have
-# many rows.
+# If gold was drawn at random, this share of the draws gets a warning. It is low, because a table
+# can have many rows.
 DOUBTED = 0.001
 
 
@@ -322,7 +322,7 @@ def _without_a_draw(
     n_gold: int,
     gold_drawn: Drawn,
 ) -> tuple[str, str] | None:
-    """Recommend an estimator if gold is complete, selected or insufficient, else return None."""
+    """Recommend an estimator if gold is complete, too scarce or not a random draw, else None."""
     without = [name for name, side in sides.items() if side.n_gold == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"

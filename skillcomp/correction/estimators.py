@@ -330,7 +330,11 @@ def _bounded_by_source(
     notes: Sequence[str],
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Estimate a bounded mean from each source; return a dict for each pair of verdict and gold."""
+    """Estimate a bounded mean of the column that each source names.
+
+    Sources alternate between ``verdict`` and ``gold``. Each dict of the result holds the intervals
+    of one such pair, by name of the column.
+    """
     decided = [(table[table[source].notna()], source) for table, source in sources]
     samples = [(table[source], table["cluster"], None) for table, source in decided]
     intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)

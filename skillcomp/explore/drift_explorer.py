@@ -192,7 +192,7 @@ class DriftExplorer(ui.Explorer):
 
 
 def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return for each gold label a clickable picture of the counts of old by new verdicts."""
+    """Return, for each gold label, a clickable picture: counts of old by new verdicts."""
     matrices = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
         name = "none" if ui.absent(label) else str(label)

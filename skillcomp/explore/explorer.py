@@ -177,8 +177,6 @@ class Explorer(anywidget.AnyWidget):
     def _control_changed(self, name: str) -> None:
         """React to a new value of the control `name`."""
 
-    # Commands
-
     def choose(self, **settings: Any) -> Explorer:
         """Set dropdowns and sliders by name, as in ``choose(grader="g2", gold="disagrees")``.
 
@@ -274,8 +272,6 @@ class Explorer(anywidget.AnyWidget):
                 self.status = visible(problem)
             self.tick += 1
 
-    # Static output
-
     def still(self) -> str:
         """Return the view as HTML without controls, for static pages and saved notebooks."""
         view = self._render_view(live=False)
@@ -342,7 +338,8 @@ def picture(ax: Axes) -> Picture:
     return Picture(src, wide, box, data, sides)
 
 
-# Convert model output to HTML: escape it, replace invisible characters, mark spans
+# The following functions convert model output to HTML: they escape it, replace invisible characters
+# and mark spans.
 
 
 def visible(value: Any) -> Any:

@@ -26,8 +26,8 @@ _HINTS = {
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
-# number of labels between updates of the agreement; updating after each label would reveal the
-# verdict
+# number of labels between updates of the agreement; updating it after each label would reveal the
+# grader's verdict
 _EVERY = 10
 
 
@@ -72,8 +72,6 @@ class LabelEditor(ui.Explorer):
         """Return the number of checks that have a label by this labeller."""
         return sum(name in self._labels for name in self._names)
 
-    # Position
-
     def _next_open(self, start: int) -> int:
         """Return the position of the first unlabelled check from `start` on, then from the top."""
         order = [*range(start, len(self._selected)), *range(start)]
@@ -111,8 +109,6 @@ class LabelEditor(ui.Explorer):
     def _field_edited(self, name: str, value: Any) -> None:
         if name == "note" and isinstance(value, str):
             self.note = value
-
-    # Labels
 
     def _save_label(self, passed: Any) -> None:
         if self._item_name is None or passed not in (True, False, None):
@@ -160,8 +156,6 @@ class LabelEditor(ui.Explorer):
             columns = ["grader", "measure", "estimate", "ci_low", "ci_high", "n", "n_clusters"]
             self._agreement = Markup(table(rows, columns=columns).html())
         self._n_agreement_labels = len(labels)
-
-    # View
 
     def _widget_state(self) -> dict[str, Any]:
         n, done, empty = len(self._names), self.n_labelled, not self._selected

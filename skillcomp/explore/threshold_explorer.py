@@ -30,7 +30,7 @@ from skillcomp.table import Table, table
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
 _FIRST = 6  # the value of n at the start, as in the comprehension report
-_LONG = 80  # maximum characters shown of the longest run
+_LONG = 80  # maximum number of characters that are shown of the longest shared run
 _MOST = 200  # maximum number of texts that a list shows
 
 
@@ -167,7 +167,7 @@ class ThresholdExplorer(ui.Explorer):
         return self.choices["n"].value, self.choices["cut"].value
 
     def _offer_cuts(self, nearest: float | None) -> None:
-        """Offer the cuts of the chosen n, and choose the one that is nearest to `nearest`."""
+        """Offer the cuts that exist for the chosen n, and choose the one nearest to `nearest`."""
         candidates, n = self._sample.candidates, self.choices["n"].value
         cuts = sorted(candidates.loc[candidates["n"].eq(n) & candidates["rule"].eq("share"), "cut"])
         control = self.choices["cut"]
@@ -210,7 +210,7 @@ class ThresholdExplorer(ui.Explorer):
         return flags.astype(bool).set_axis(texts["text"])
 
     def _update_lists(self) -> None:
-        """Find the texts judged wrongly, and those that the saved point flags differently."""
+        """Find the texts judged wrongly, and those that the saved threshold flags differently."""
         self._open_row = None
         point = self._point
         texts, flagged = self._texts_by_n[point[0]], self._flags_at(point)
@@ -223,8 +223,6 @@ class ThresholdExplorer(ui.Explorer):
         moved = np.where(now, "now flagged", "no longer flagged")
         apart = before.notna().to_numpy() & before.ne(flagged).to_numpy()
         self.moved = texts.assign(what=moved)[apart].reset_index(drop=True)
-
-    # View
 
     def _point_label(self, point: tuple[int, float | None]) -> str:
         how = "any shared" if point[1] is None else f"at least {100 * point[1]:.1f} % shared"

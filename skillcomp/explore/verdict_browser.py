@@ -23,7 +23,7 @@ from skillcomp.style import CONDITION_LOOKS
 
 _FILTERS = {"skill": "Skill", "case_id": "Case", "condition": "Condition", "grader": "Grader"}
 _FILTERS |= {"check_id": "Check", "passed": "Verdict", "gold": "Gold"}
-# these filters offer only the values that occur in verdicts kept by the filters before them
+# these filters offer only values of the verdicts that pass all earlier filters
 _NARROWED = ("case_id", "check_id")
 # these filters refer to single verdicts, so the verdicts that pass them are highlighted
 _OF_VERDICTS = {"condition", "grader", "passed", "gold"}

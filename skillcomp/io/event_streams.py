@@ -247,9 +247,6 @@ def _whole_counts(**counts: float) -> dict[str, Any]:
     return {name: whole_number(value) for name, value in counts.items()}
 
 
-# Events of `claude -p`
-
-
 def _claude_trace(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
     result = next((e for e in reversed(events) if e.get("type") == "result"), {})
@@ -372,8 +369,8 @@ _EXIT = re.compile(r"^(?:Error: )?Exit code (\d{1,3})\b")
 
 def _claude_steps(events: list[Event], denied: Collection[str]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    at: dict[str, int] = {}  # maps the id of a tool call to the index of its step
-    # maps the id of a message to the index of its first step and its usage
+    at: dict[str, int] = {}  # index of the step of each tool call, by id of the call
+    # index of the first step and usage of each message, by id of the message
     spent: dict[str, tuple[int, dict[str, Any]]] = {}
     turn = 1
     for event in events:
@@ -455,9 +452,6 @@ def _step_counts(steps: Sequence[Step]) -> dict[str, Any]:
     return {"steps": tuple(steps), "n_commands": len(ran), "n_retries": retries}
 
 
-# Events of `codex exec`
-
-
 def _codex_trace(events: list[Event]) -> Trace:
     turns = [e for e in events if str(e.get("type")).startswith("turn.")]
     done = [e for e in turns if e.get("type") == "turn.completed"]
@@ -496,7 +490,7 @@ _ITEMS = {
 
 def _codex_steps(events: list[Event]) -> tuple[Step, ...]:
     steps: list[Step] = []
-    # maps the id of an unfinished item to the index of its step; a later turn may reuse the id
+    # index of the step of each unfinished item, by id of the item; a later turn may reuse the id
     at: dict[str, int] = {}
     turn = 0
     for event in events:

@@ -206,7 +206,7 @@ def read_yaml(
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:
     """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
-    # maps the id of a node to its number of characters with all aliases expanded
+    # number of characters of each node with all aliases expanded, by id of the node
     sizes: dict[int, float] = {}
 
     def size(part: yaml.Node) -> float:

@@ -158,7 +158,7 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
 def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
     """Return whether a line may be the bare word null, which crashes Arrow's reader.
 
-    A null inside a text can be taken for one; the slower `_check_lines` then finds no error.
+    The word null inside a text can also give True. `_check_lines` then finds no error in the file.
     """
     data = memoryview(buffer)
     for match in _NULL.finditer(data):

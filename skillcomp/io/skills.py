@@ -140,7 +140,7 @@ def sections_of(text: str) -> tuple[Section, ...]:
 
 
 def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield line index, level and title of each heading outside fenced code."""
+    """Yield line index, level and title of each heading that is not inside fenced code."""
     fence = ""
     for at, line in enumerate(lines):
         opened = _FENCE.match(line)

@@ -251,8 +251,6 @@ class RunStore:
             whole.update(f"{place}\n{hashes[file][2]}\n".encode())
         return whole.hexdigest()
 
-    # Writing
-
     @contextmanager
     def writer(self, *, sync: bool = True) -> Iterator[RunStore]:
         """Lock the store for writing until the block ends.
@@ -463,8 +461,6 @@ class RunStore:
             raise StoreError(f"{', '.join(sorted(own))}: kept by the store itself.")
         with self.writer():
             journal.write_manifest(self.path, **notes)
-
-    # Torn lines, which a process leaves if it dies while writing
 
     def _table_file(self, table: str) -> Path:
         if not _TABLE.fullmatch(table):

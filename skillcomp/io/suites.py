@@ -68,7 +68,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("concept", "workflow"),
     "criticality": ("normal", "high", "critical"),
 }
-# words of public files or of the later comprehension schema that the comprehension report lacks
+# words that the comprehension report lacks, from public files or the later comprehension schema
 ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "dimension": ("taxonomy", "analogy", "misconception"),
     "substance": ("concept", "procedure", "boundary"),
@@ -207,7 +207,7 @@ def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
 
 
 class _Reader:
-    """Turn the parsed file into records and collect deviations."""
+    """Turn the parsed file into records, and collect deviations from the format."""
 
     def __init__(self, slug: str, problems: list[str]) -> None:
         self.slug = slug

@@ -55,7 +55,7 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
 
 
 class _Reader:
-    """Turn the parsed file into records; collect errors and, separately, other deviations."""
+    """Turn the parsed file into records; collect errors, and other deviations from the format."""
 
     def __init__(self, path: Path, node: yaml.Node | None) -> None:
         self.path, self.node = path, node

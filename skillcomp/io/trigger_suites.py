@@ -30,7 +30,8 @@ _LIMITS = ("max_commands", "max_input_tokens", "max_output_tokens", "max_total_t
 NUMBERS = {"timeout_s": 1, **dict.fromkeys(_LIMITS, 0)}
 _PATTERNS = ("must_include", "must_not_include", "required_steps")
 _NEEDED = ("id", "should_trigger", "prompt")
-# ``kind``, ``right_skills`` and ``required_steps`` are additions to the source's columns
+# ``kind``, ``right_skills`` and ``required_steps`` are additions of this package; the other columns
+# are those of the trigger document
 COLUMNS = (
     *_NEEDED,
     *("sandbox", *NUMBERS, "output_schema", "judge", "require_files"),
@@ -48,7 +49,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        # a row is kept with the number of its last line, since a cell can span several lines
+        # a cell can span several lines, so each row is kept with the number of its last line
         rows = [(cells, reader.line_num) for cells in reader]
     except csv.Error as cause:
         raise SuiteError(f"{file}, line {reader.line_num}: not CSV ({cause}).") from cause
@@ -96,7 +97,7 @@ def _base_folders(file: Path, slug: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Row:
-    """Turn one row into a case and collect its deviations."""
+    """Turn one row into a case, and collect its deviations from the format."""
 
     row: Mapping[str, str]
     place: str

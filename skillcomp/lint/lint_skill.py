@@ -19,7 +19,9 @@ from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
 MOST = 20  # the largest number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
-ITEMS = 3  # C8 asks for at least three items of the checklist (comprehension report, 5.9)
+# dimension C8 of the rubric asks for at least three items in the checklist (comprehension report,
+# 5.9)
+ITEMS = 3
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S", re.MULTILINE)
 _ROW = re.compile(r"^\s*\|(?!\s*:?-+).*\|\s*$", re.MULTILINE)
 _HEAD = re.compile(

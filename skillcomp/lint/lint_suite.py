@@ -41,11 +41,14 @@ TASKS = (5, 10)  # the fewest and the most tasks that the format of a task suite
 CONCEPT_DIMENSIONS = DIMENSIONS[:7]
 # the example in the comprehension report (6.3) has no far case for these dimensions
 NEAR_IN_REPORT = ("C1", "C3", "C4")
-FAR_N = 4  # length of a shared run in content tokens; rule R4 of the comprehension report (7.4)
+# The prompt of a far case must not share a run of this many content tokens with its skill
+# (comprehension report, 7.4, rule R4).
+FAR_N = 4
 # A shared run of this many content tokens counts as a leak. In the 84 prompts of the pilot, 4 gives
 # no false alarm; 3 would flag mere names.
 LEAK_N = 4
-# dimensions whose pass criteria mention the primitives of the mental model (5.3, 5.8)
+# dimensions whose pass criteria mention the primitives of the mental model (comprehension report,
+# 5.3 and 5.8)
 WITH_PRIMITIVES = ("C2", "C7")
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
@@ -380,7 +383,8 @@ class CaseLint:
         answers = [("expected_reasoning", case.expected_reasoning or "")]
         answers += [(c.check_id, c.description) for c in case.checks if c.check_kind == "positive"]
         field_name = case.concept_field or _FIELD_OF.get(case.comprehension_dimension or "", "")
-        # A prompt of C7 must state the misconception (5.8), and far prompts have their own rule.
+        # A prompt of dimension C7 must state the misconception (comprehension report, 5.8), and far
+        # prompts have a rule of their own.
         if self.skill and field_name not in ("", "misconception") and case.transfer != "far":
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:

@@ -265,7 +265,7 @@ class Batches:
         await self.ledger.write("batches", [row])
 
     async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Make a call, and repeat it after failures that may pass, but not after Ctrl-C."""
+        """Make a call, and repeat it after temporary failures, but not after Ctrl-C."""
 
         async def one_try() -> _T:
             self.stop.check()
@@ -443,8 +443,6 @@ class Batches:
                 f"({error}).{again}"
             ) from None
 
-    # Find batches again
-
     async def resume(self) -> None:
         """Collect every batch of this purpose that an earlier process sent."""
         earlier = [sent for purpose, sent in open_batches(self.store) if purpose == self.purpose]
@@ -490,8 +488,6 @@ class Batches:
         if not (has_newest or self.limits.resend or _was_empty_before(sent, listed)):
             raise self._unknown_error(sent, "the service lists neither it nor the one before it")
         return None
-
-    # Collect batches
 
     async def _collect_all(self, batches: list[Sent], *, earlier: bool = False) -> None:
         """Collect all batches, then raise the first error; a batch with an error stays open."""
@@ -575,7 +571,7 @@ def _may_be_batch_of(state: BatchState, sent: Sent) -> bool:
 
 
 def _was_empty_before(sent: Sent, listed: list[BatchState]) -> bool:
-    """Return whether the workspace may have been empty before `sent`, given its present batches."""
+    """Return whether the workspace may have been empty before `sent`, given its batches now."""
     if sent.before is None:
         return True  # nothing is known about earlier batches
     if sent.before.newest is not None:

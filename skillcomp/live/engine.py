@@ -199,8 +199,6 @@ class Engine(ABC, Generic[J]):
         # keys of jobs that failed in too many batches and are not sent again in this run
         self.given_up: set[str] = set()
 
-    # What a subclass defines
-
     @property
     @abstractmethod
     def purposes(self) -> dict[str, Agent]:
@@ -225,8 +223,6 @@ class Engine(ABC, Generic[J]):
     def is_done(self, job: J) -> bool:
         """Return whether the results of a batch have completed a job."""
         return False
-
-    # What all stages share
 
     def who(self, agent: Agent) -> str:
         """Return the name of an agent or grader for messages."""

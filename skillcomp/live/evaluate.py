@@ -38,7 +38,7 @@ from skillcomp.stats.results import Interval
 SCHEMA_VERSION = "1.0"
 FEWEST_PASSES = 0.2  # the verdict is error if the baseline passes a smaller share of the tasks
 ENOUGH = 0.5  # a skill without an original passes if its pass rate is at least this
-AGE = timedelta(days=7)  # a cached baseline is used only if it is younger
+AGE = timedelta(days=7)  # a cached baseline is used only if it is younger than this
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # rates are rounded to this number of decimals, as in the source system
 _MAIN = ("skill", "previous")  # conditions of the candidate and of the baseline

@@ -111,7 +111,7 @@ class _RowTotals:
 
     @property
     def refused(self) -> set[str]:
-        """Names of the answers with a verdict whose status is neither ok nor malformed."""
+        """Names of the answers with a verdict that has another status than ok or malformed."""
         items = self.verdicts.items()
         return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 

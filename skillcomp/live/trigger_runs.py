@@ -308,7 +308,7 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
 
 
 class _CaseAgent:
-    """An agent that asks a program, with the limits of each case, and keeps the program's files."""
+    """An agent that runs a program within the limits of each case, and keeps its files."""
 
     def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
         self._run, self._plan = run, plan

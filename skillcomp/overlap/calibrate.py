@@ -217,7 +217,7 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFra
 
 
 def _in_range(value: Any, name: str, *, low: float, allowed: str) -> float:
-    """Return a value as float; raise FrameError unless it is from ``low`` to below 1."""
+    """Return a value as float; raise FrameError unless it is at least ``low`` and below 1."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not low <= value < 1:
         raise FrameError(f"overlap.calibrate: {name}: found {value!r}; allowed: {allowed}.")
@@ -241,7 +241,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser, ones: Any) -> list[int]:
-    """Return the positions of two candidates per n: ``any``, and ``share`` with its best cut."""
+    """Return the positions of two rules per n: ``any``, and ``share`` with its best cut."""
     picked = []
     for n in sample.lengths:
         here = chooser.n == n
@@ -327,7 +327,10 @@ def _false_flags(
 
 
 def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
-    """If the limit on false flags is not shown to be kept, note how many clean texts are needed."""
+    """Return a note on how many clean texts are needed to show that the limit is kept.
+
+    The note is empty if the limit on false flags is shown to be kept.
+    """
     limit = settings.max_false_flags
     if not np.isfinite(flagged.high) or flagged.high <= limit or not 0 < limit < 1:
         return ""
@@ -372,7 +375,10 @@ def _rate_at_answer_length(
 
 
 def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[str, Any]:
-    """Return a row with the area under the ROC curve of the share, for copies against nulls."""
+    """Return a row with the AUC of the share of shared n-grams, for copies against nulls.
+
+    AUC is the area under the ROC curve. Nulls are texts that cannot have copied.
+    """
     clean = [group for group in sample.nulls if group.passages] or list(sample.nulls)
     groups = [sample.positive, *clean]
     labels = np.repeat([1, *[0] * len(clean)], [len(g.units) for g in groups])
@@ -389,7 +395,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
 def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
 ) -> list[dict[str, Any]]:
-    """Evaluate the choice by repeated cross-validation with held-out documents and cases."""
+    """Evaluate the choice of a rule by repeated cross-validation over documents and cases."""
     few = min(sample.n_documents, *([sample.n_cases] if sample.n_cases else []))
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
     method = f"nested cross-validation, {N_SPLITS} folds of documents and of cases, "
@@ -446,7 +452,7 @@ def _fold_numbers(n_units: int, seed: int) -> NDArray[np.intp]:
 
 
 def _choices_by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict[str, Any]]:
-    """Return a row for each null group, with the choice made with this group alone."""
+    """Return one row per null group: the rule that would be chosen for this group alone."""
     rows = []
     for group in sample.nulls:
         alone = Chooser(sample, [group], settings.max_false_flags)
@@ -458,7 +464,7 @@ def _choices_by_null(sample: Sample, settings: Settings, ones: Any) -> list[dict
 def _choice_row(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int, measure: str, note: str
 ) -> dict[str, Any]:
-    """Return the row of a chosen n, with its range over resamples of documents and cases."""
+    """Return the row of a chosen n, with the range of n over resamples of documents and cases."""
     limit, level = settings.max_false_flags, settings.ci_level
     method = f"most sensitivity with false flags at most {limit:g} under each null; bootstrap of "
     method += f"documents and cases, {settings.n_resamples} resamples, seed {settings.seed}"
@@ -489,7 +495,7 @@ def _choice_row(
 
 
 def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) -> NDArray[np.intp]:
-    """Return the candidate that is chosen on each resample of documents and cases."""
+    """Return the rule that is chosen on each resample of documents and cases."""
     rng = np.random.default_rng(settings.seed)
     draws = [
         rng.multinomial(size, np.full(size, 1 / size), settings.n_resamples).astype(float)

@@ -14,7 +14,9 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
-MAX_CUTS = 200  # for each n, at most this many cuts of the share are tried
+# For each n, at most this many cuts are tried. A cut is the share of shared n-grams from which a
+# text is flagged.
+MAX_CUTS = 200
 TIE = 1e-12  # rates that differ by less than this count as equal
 
 

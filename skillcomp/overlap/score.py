@@ -370,7 +370,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
-    """Return n, rule and cut of the chosen rows, and skill if the calibration is by skill."""
+    """Return n, rule and cut of the rows that a calibration chose, and skill if it is by skill."""
     cut = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="overlap.flag: cut")
     chosen = cut[cut["chosen"].fillna(False)]
     if chosen.empty or chosen["n"].isna().any():
@@ -450,7 +450,7 @@ def roc(
 
 
 def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
-    """Return the points of the ROC curves for one n."""
+    """Return the points of the ROC curves for one length n of n-grams."""
     from sklearn.metrics import roc_curve  # slow to import
 
     copies = passages["level"].isin(copying).to_numpy()

@@ -26,8 +26,7 @@ Floats = NDArray[np.float64]
 
 _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
-# Values in [0, 1] have a sample variance of at most 1/2, which two repeats with values 0 and 1
-# reach.
+# Values in [0, 1] have a sample variance of at most 1/2: that of two repeats with values 0 and 1.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 

@@ -55,7 +55,7 @@ class Differences:
 
 # the differences in a pilot and in its resamples, which may be missing
 Pilots = tuple[Differences, Differences | None]
-# those, the number of cases of the study, and the columns that identify the row
+# the pilot's differences, the number of cases of the study, and the columns that identify the row
 _Plan = tuple[Pilots, int, dict[str, Any]]
 
 

@@ -43,7 +43,8 @@ _LABELS = ["skills", "cases", "repeats"]  # columns with the sizes in words, for
 _NOTHING = 1e-15  # a smaller variance is a rounding error
 _EDGE = 1e-3  # simulated rates are at least this far from 0 and 1
 _STEP = 5e-4  # precision of the minimum detectable effect
-_SKILLS = np.linspace(-4.0, 4.0, 41)  # grid of skill effects, in standard deviations
+# a grid of skill effects in standard deviations, and the probability of each
+_SKILLS = np.linspace(-4.0, 4.0, 41)
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
 _NEAREST = 1e-6  # tolerance at both ends of the possible range of a variance
 
@@ -336,7 +337,7 @@ class _PlannedStudy:
 
     @property
     def method(self) -> str:
-        """Describes the simulation and its test, for the column ``method``."""
+        """Text for the column ``method``, which describes the simulation and its test."""
         settings = self.plan.assumptions
         judge = f"the bounded mean (c = {DELTAS.c:g}) at {settings.ci_level:g}"
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
@@ -358,7 +359,8 @@ class _PlannedStudy:
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
-        # an effect is detected if the interval excludes 0, which the p-value shows
+        # a p-value below 1 minus the level means that the interval excludes 0, which counts as
+        # detection
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
         # the value of a skill is the mean delta (or gap) of its cases
         if settings.cluster == "skill":
@@ -500,7 +502,10 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 
 
 def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the distribution of the delta of a case, for each skill effect of the grid."""
+    """Return the distribution of a case's delta for each skill effect on a grid.
+
+    The second result is whether all these distributions have the given variance.
+    """
     spread = math.sqrt(tau2)
 
     def mean(centre: float) -> float:

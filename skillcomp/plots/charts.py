@@ -232,7 +232,7 @@ def coverage(
     where = "plots.coverage"
     draw.require(frame, [x, y, hue], where)
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    # with one design per method, its number need not be shown
+    # if there is only one design per method, do not show the number of designs
     unit = "design" if frame[y].duplicated().any() else ""
     taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
     entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")

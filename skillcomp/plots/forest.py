@@ -520,7 +520,7 @@ def transfer(
 
 
 def _place_of(frame: pd.DataFrame) -> list[Any]:
-    """Return the place of each row: ``transfer`` or, if this is missing, ``measure``."""
+    """Return where each row is drawn: its ``transfer`` or, if missing, its ``measure``."""
     both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
     of_row = [distance if distance is not None else measure for distance, measure in both]
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]

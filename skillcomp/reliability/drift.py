@@ -171,7 +171,7 @@ def drift(
 
 
 def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[str, Any]]:
-    """Return one row per measure of the change of a version from the reference."""
+    """Return one row per measure: the change of a version relative to the reference version."""
     no_label = "no such gold label among these items" if with_gold else "no gold given"
     no_item = "no item has both verdicts"
     rows = [
@@ -194,7 +194,7 @@ def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[
 def _change_row(
     measure: str, pair: Pair, label: float | None, level: float, why: str
 ) -> dict[str, Any]:
-    """Return the row of a paired change; for specificity, which counts FAILs, swap verdicts."""
+    """Return the row of a paired change; specificity counts FAILs, so its verdicts are inverted."""
     items, n_dropped = pair.decided_items(label)
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
     if label == 0.0:

@@ -141,7 +141,7 @@ def _verdicts_with_facts(
     ngram: int,
     short: int,
 ) -> pd.DataFrame:
-    """Add to each verdict the facts about its case and answer that the rules of modes use."""
+    """Add to each verdict the facts about its case and answer that decide its failure mode."""
     verdicts = check(verdicts, "verdicts")
     refuse_pooling(verdicts, [], "failure_modes", graders=False)
     facts = check(cases, "cases").set_index(CASE)
@@ -214,7 +214,7 @@ def _passes_near_cases(failed: pd.DataFrame, facts: pd.DataFrame) -> pd.Series:
 
 
 def _modes_that_apply(failed: pd.DataFrame, passes_near: pd.Series, verbatim: str) -> pd.DataFrame:
-    """Return which modes apply to each failure; NA if the mode needs data that are missing."""
+    """Return whether each failure mode applies to each failure; NA if it needs missing data."""
     kind, dimension = failed["check_kind"], failed["comprehension_dimension"]
     negative, loaded = kind.eq("negative"), failed["loaded"].astype(bool)
     against_copying = failed["check_id"].str.contains(verbatim, regex=False)
@@ -318,7 +318,7 @@ def _mode_share(
 def _possible_changes(
     part: pd.DataFrame, mode: str | None, hit: pd.Series
 ) -> tuple[pd.Series, pd.Series]:
-    """Mark the failures that complete data could add to a mode, and those they could remove."""
+    """Mark the failures that complete data might add to a mode, and those they might remove."""
     unknown = part[list(MODES)].isna()
     if mode is None:
         return hit & unknown.any(axis=1), hit & False
@@ -330,7 +330,7 @@ def _possible_changes(
 def _bound_notes(
     part: pd.DataFrame, mode: str | None, undecided: int, may_lose: pd.Series
 ) -> list[str]:
-    """Return notes: undecided failures, and whether the share is a lower or an upper bound."""
+    """Return notes: how many failures are undecided, and what kind of bound the share is."""
     lost, notes = int(may_lose.sum()), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:

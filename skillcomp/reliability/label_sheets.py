@@ -158,7 +158,7 @@ def _case_index(frame: pd.DataFrame) -> pd.MultiIndex:
 def _further_cases(
     n_cases: int | None, plan: pd.DataFrame | None, conditions: Sequence[str], n_labelled: int
 ) -> int:
-    """Return the number of cases to draw: ``n_cases``, or what the plan still lacks."""
+    """Return the number of cases to draw: ``n_cases`` or, by the plan, those still missing."""
     if (n_cases is None) == (plan is None):
         raise FrameError("label_sheet: give either n_cases= or plan=.")
     if plan is None:
@@ -242,10 +242,11 @@ def _inclusion_probability(
 def _proportional_shares(
     total: int, sizes: Mapping[Any, int], unlabelled: Collection[Any], rng: np.random.Generator
 ) -> dict[Any, int]:
-    """Divide ``total`` in proportion to ``sizes``; each name in ``unlabelled`` gets at least 1."""
+    """Divide ``total`` in proportion to ``sizes``; a name in ``unlabelled`` gets at least 1."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
     shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
-    while sum(shares.values()) > total:  # the minimum of 1 can make the sum too large
+    # the sum can exceed the total, because each unlabelled name gets at least 1
+    while sum(shares.values()) > total:
         spare = (name for name in shares if shares[name] > int(name in unlabelled))
         largest = max(spare, key=lambda name: shares[name] - exact[name])
         shares[largest] -= 1

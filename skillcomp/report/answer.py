@@ -261,7 +261,7 @@ def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Append to the name of each grader the style in its version or, if needed, the version."""
+    """Append to each grader's name the style in its version or, if needed, its version."""
     if verdicts.empty:
         return verdicts
     code, first = group_codes(verdicts, ["grader", "grader_version"])
@@ -278,7 +278,7 @@ def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """If there are several agents, append the agent to the skill, so that they are not pooled."""
+    """If there are several agents, append the agent to the skill, so that agents are not pooled."""
     if outcomes["agent"].nunique(dropna=False) < 2:
         return outcomes
     agent = outcomes["agent"].fillna("unnamed agent")

@@ -141,7 +141,7 @@ def chapter_of(
     parts = list(_parts_of_cells(cells, path.stem, out, set(), prose=not elsewhere))
     on_page = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
     number = path.stem.split("-")[0]
-    kinds = set(ENDINGS) - {"txt"}  # captions, in txt files, are on the page already
+    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
     sections = _sections_of(parts)
     if elsewhere:  # drop sections that have only text, because that text is about another study

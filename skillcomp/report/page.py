@@ -29,7 +29,7 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 
 ARCHIVE = "figures.zip"
-_OWN_TABLE = "your table"  # name of a study that was given as frames and thus has no folder
+_OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
 # Users cannot set these parameters of a notebook. NEEDS names a frame. If the study has no rows of
 # this frame, the chapter shows the recorded study instead, on a separate page.
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
@@ -129,7 +129,7 @@ class _Run:
 
     study: RunStore | Frames
     out: Path
-    values: Mapping[str, object]  # values that replace the default parameters of notebooks
+    values: Mapping[str, object]  # values that replace those of notebook parameters
     result: Answer | None
     progress: bool
 

@@ -300,7 +300,8 @@ def _dimension_passes(grader: Grader, items: Items, passed: Bools, failed: Bools
         return None
     n = len(items.attempts)
     whole = np.bincount(items.row, weights=~passed, minlength=n) == 0
-    if grader.dimension_error_rate:  # with rate 0, a draw would only change all later draws
+    # do not draw at rate 0, because a draw would change all later random numbers
+    if grader.dimension_error_rate:
         whole ^= rng.random(n) < grader.dimension_error_rate
     return pd.arrays.BooleanArray(whole[items.row], failed.copy())
 

@@ -45,7 +45,7 @@ def _word_forms() -> tuple[int, NDArray[np.object_]]:
         [w + "." for w in words],
         [w.capitalize() for w in words],
         ["\n- " + w.capitalize() for w in words],
-        # used if the last word of an answer begins a sentence
+        # used if the last word of an answer is also the first word of its sentence
         [w.capitalize() + "." for w in words],
         ["\n- " + w.capitalize() + "." for w in words],
     ]
@@ -57,7 +57,7 @@ def _n_plain_words() -> int:
 
 
 def _spell_words(words: Ints, first: Ints, length: Ints, listed: Bools) -> list[str]:
-    """Spell the words of concatenated texts, with capitals, full stops and bullets."""
+    """Write the words of several texts, one after another, with capitals, stops and bullets."""
     size, forms = _word_forms()
     owner = np.repeat(np.arange(len(length)), length)
     place = np.arange(len(words)) - first[owner]

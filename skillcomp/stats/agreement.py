@@ -40,7 +40,7 @@ FEWEST_EVENTS = 5
 _MOST_UNDEFINED = 0.05
 # maximum number of resampling counts in memory at a time; 10,000 cases then need below 100 MB
 _BLOCK = 1_000_000
-# relative step of the central-difference derivative; its error is of the order of its square
+# relative step of the central-difference derivative; the error is of the order of the step squared
 _STEP = 1e-5
 # If ``1 - expected`` is below this value, it counts as 0. The value is far above the rounding
 # errors in ``expected``.
@@ -372,7 +372,7 @@ def _score_limits(estimate: float, expected: float, low: float, high: float) -> 
 def _resampled_values(
     sums: Floats, parts: _Parts, n_resamples: int, seed: int
 ) -> tuple[Floats, int]:
-    """Return the coefficients of resamples, and the number of resamples with no coefficient."""
+    """Return the coefficients of the resamples, and the number of resamples without one."""
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
@@ -486,7 +486,7 @@ def _share_slope(solve: Solve, sums: Floats) -> Floats:
 
 
 def _coincidence_slope(sums: Floats) -> Floats:
-    # Like the published standard error, this differentiates alpha without its small-sample
+    # Like the published standard error, this uses the derivative of alpha without its small-sample
     # correction.
     def solve(total: Floats) -> tuple[Floats, Floats]:
         ratings = total[..., 1:].sum(axis=-1)

@@ -313,7 +313,7 @@ def _solve_limits(
         for side, bounds, at in ((samples, quantity, null), (samples.mirrored(), turned, -null)):
             whole = side.with_pseudo_case(bounds.low, bounds)
             chance, _ = chance_below(whole, np.full(len(low), at))
-            # if all values equal the bound, then so does the mean for any weights
+            # if all values equal the bound, the mean equals it for any weights
             sure = (side.top <= bounds.low) & (at >= bounds.low)
             sides.append(np.where(sure, 1.0, chance))
         p_value = np.minimum(1.0, 2.0 * np.minimum(*sides))
@@ -428,8 +428,8 @@ def bounded_means(
     read = [_read_sample(sample, quantity, recentred, ci_level) for sample in samples]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # Solve samples with a similar number of distinct values together, because all are filled up to
-    # the same shape.
+    # Samples that are solved together are padded to the same number of distinct values, so each
+    # group has samples with a similar number.
     sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)

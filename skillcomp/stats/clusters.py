@@ -221,7 +221,10 @@ def _complete_rows(
 def _cluster_factors(
     scaled: Floats, codes: NDArray[np.intp], n_clusters: int, power: float
 ) -> tuple[Floats, Floats]:
-    """Return for each cluster the Gram matrix of the orthonormal design, and its adjustment."""
+    """Return, for each cluster, the Gram matrix of the orthonormal design and its adjustment.
+
+    The adjustment is the matrix (I - Gram matrix) to the power of minus ``power``.
+    """
     k = scaled.shape[1]
     gram = np.zeros((n_clusters, k, k))
     np.add.at(gram, codes, scaled[:, :, None] * scaled[:, None, :])

@@ -15,8 +15,9 @@ from scipy.linalg import solve_banded
 
 Floats = NDArray[np.float64]
 
-LATTICE_TOLERANCE = 0.02  # allowed relative error of the share ``down / (up + down)``
-# the limit counts multiples of the common unit of the steps; no stream can reach a larger one
+# allowed relative error of ``down / (up + down)`` if steps are rounded to whole numbers
+LATTICE_TOLERANCE = 0.02
+# in units of the steps; no stream of checks is long enough to reach a larger limit
 LARGEST_LIMIT = 100_000
 
 

@@ -219,7 +219,7 @@ def standardised_gap(
 
 
 def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
-    """Fit a model with levels and a common gap; return the residuals / sqrt(1 - leverage)."""
+    """Fit a model with levels and a common gap; return residuals divided by sqrt(1 - leverage)."""
     square = float(centred @ centred)
     rest = x - (np.bincount(level, weights=x) / size)[level]
     rest = rest - centred * (centred @ x) / square

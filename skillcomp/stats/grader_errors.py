@@ -292,8 +292,8 @@ def _by_exchange(
     label = "difference of rates over cases"
     if both.any() or np.ptp(right[skill]) > 0.0 or np.ptp(right[~skill]) > 0.0:
         return HypothesisTest(gap, math.nan, label, "CR2 collapses: too few cases for a test")
-    # Each case has only one condition, and all units of a condition have the same value, so compare
-    # whole cases.
+    # Each case has only one condition, and all units of a condition have the same value, so
+    # compare whole cases.
     cases, passed = (units > 0).sum(axis=1), (sums > 0).sum(axis=1)
     by_case = fisher_midp(passed[0], cases[0], passed[1], cases[1])
     return replace(by_case, note="CR2 collapses: Fisher's mid-p over whole cases instead")

@@ -506,8 +506,8 @@ def _tuned_weight(data: _GoldCases) -> float:
     has = data.labelled
     y, g, f = data.gold[has], data.on_gold[has], data.predicted[has]
     if has.all():
-        # The repeats with gold are drawn at random, so the grader's mean over them has the same
-        # expectation as its mean over all repeats.
+        # The repeats with gold are drawn at random, so the means of the grader over them and over
+        # all repeats have the same expectation.
         return _clipped_ratio(float((y - f) @ (g - f)), float((g - f) @ (g - f)))
     if data.weighted:
         w = data.weights[has]
@@ -565,7 +565,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return the estimate with the grader weight ``lam``, and a text: which cases have gold."""
+    """Return a text on which cases have gold, and the estimate for the grader weight ``lam``."""
     if data.labelled.all():
         return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:

@@ -306,7 +306,8 @@ def clustered_cochran(
         return HypothesisTest(0.0, 1.0, label, plain.note, plain.df), plain
     totals = np.zeros((count, table.shape[1]))
     np.add.at(totals, codes, table)
-    # if all versions pass equally many items of a case, permuting the versions changes nothing
+    # leave out a case in which all versions pass equally many items, because permuting them changes
+    # nothing
     totals = totals[np.ptp(totals, axis=1) > 0]
     observed = _sum_of_squares(totals.sum(axis=0))
     rng, reached = np.random.default_rng(seed), 0

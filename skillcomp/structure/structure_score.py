@@ -55,7 +55,7 @@ class Feature:
 
 
 # Features that graders of documents count. The ranges are a convention that was chosen before any
-# answer was seen. This module examines whether such points predict anything.
+# answer was seen. This module tests whether such scores predict pass rates.
 FEATURES: Mapping[str, Feature] = {
     "words": Feature("words, front matter and code included, markup not", 0, 500),
     "sections": Feature("headings with text of their own below them", 0, 5),
@@ -353,7 +353,7 @@ def _selected_scores(
 def _loaded_documents(
     outcomes: pd.DataFrame, attempts: pd.DataFrame | None, reference: str
 ) -> pd.Series:
-    """Return the document that was loaded for each outcome; NA if there was none."""
+    """Return the document that was loaded for the attempt of each outcome; NA if none was."""
     own = outcomes["skill"].where(outcomes["condition"].eq("skill"))
     if attempts is None:
         return own

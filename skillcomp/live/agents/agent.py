@@ -45,8 +45,8 @@ _MAX_RAW = 100_000  # maximum characters kept of an unreadable response
 MAX_ANSWER = 1_000_000  # maximum characters kept of an answer; a longer one is truncated
 MAX_ERROR = 2000  # maximum characters kept of an error message
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
-# The text of the skill is not escaped: an agent gets the same bytes as from a program that loads
-# skills.
+# The text of the skill is not escaped, because a program that loads a skill does not escape it,
+# either.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the run stops

@@ -32,7 +32,7 @@ _LOST = (
     *(anthropic.APIConnectionError, httpx2.TransportError, TimeoutError, ConnectionError),
     *(json.JSONDecodeError, UnicodeDecodeError, UnreadableReplyError),
 )
-# While the SDK reads a long body, it passes on errors of the HTTP library.
+# includes errors of the HTTP library, which the SDK passes on while it reads a long body
 _SERVICE_ERRORS = (
     *(anthropic.AnthropicError, ConnectionError, TimeoutError, ValueError, UnreadableReplyError),
     *(httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError),

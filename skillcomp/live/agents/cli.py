@@ -64,7 +64,7 @@ _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# claude has no sandbox, so a permission mode limits it: nobody is there to grant it more rights.
+# claude has no sandbox. A permission mode replaces it, because nobody grants what claude asks for.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -414,7 +414,7 @@ def _require_valid(
 
 
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
-    """Map a placeholder to each secret in the arguments of a command."""
+    """Return the secrets in the arguments of a command, by a placeholder for each."""
     secrets: dict[str, str] = {}
 
     def hide(secret: str, what: str) -> None:
@@ -436,8 +436,8 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str, Any]:
     """Return the fields of a reply that list the installed and the loaded skills.
 
-    The prompt is searched for ``$skill``, because codex loads a skill that the prompt names so
-    before the first event of the trace.
+    Codex loads a skill that the prompt names, as in ``$skill``, before the first event of the
+    trace. Such names are therefore searched for in the prompt.
     """
     if not offered:
         return {}
@@ -449,7 +449,7 @@ def _skill_use(trace: Trace, offered: Sequence[Skill], prompt: str) -> dict[str,
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:
-    """Return whether a skill was loaded, by the name of its folder or of its front matter."""
+    """Return whether a skill was loaded, by its folder's name or the name in its front matter."""
     names = list(filter(None, dict.fromkeys([skill.slug, skill.name])))
     by_name = any(re.search(rf"\${re.escape(name)}(?![\w-])", prompt) for name in names)
     return by_name or any(trace.loaded(name) for name in names)

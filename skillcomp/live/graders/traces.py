@@ -318,8 +318,8 @@ class TraceGrader(BaseGrader):
         return Grading(tuple(verdicts))
 
 
-# The rest of this module is about the second grader, a program that judges the run of a case. These
-# are the checks of its rubric: name, goal and description.
+# The second grader of this module is a program that judges the run of a case. These are the checks
+# of its rubric: name, goal and description.
 _ASKED: tuple[tuple[str, Goal, str], ...] = (
     ("trigger", "process", "the run matched the skill, or left it alone, as should_trigger says"),
     ("outcome", "outcome", "it did what the prompt asks for; where should_trigger is false, "
