@@ -540,7 +540,9 @@ def _date_changes(
 def move_dates(
     written: Sequence[str], years: int, *, same_weekday: bool = False
 ) -> list[str] | None:
-    """Move dates by some years; return None if a span, leap year or, on request, weekday changes.
+    """Move dates by some years, or return None if that would change how the dates are related.
+
+    This is so if days between two dates or a leap year change or, with `same_weekday`, a weekday.
 
     Examples
     --------

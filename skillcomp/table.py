@@ -82,7 +82,8 @@ class Table:
     def html(self, *, most: int | None = None) -> str:
         """Return the table as escaped HTML.
 
-        With `most`, notes are folded, and so are the rows after the first `most` if three or more.
+        With `most`, the notes are folded. So are the rows after the first `most` rows, if there are
+        three or more such rows.
         """
         lines = self.cells.itertuples(index=False, name=None)
         rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]

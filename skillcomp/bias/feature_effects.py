@@ -128,7 +128,7 @@ class Part:
 
 
 def parts(answer: str) -> list[Part]:
-    """Split an answer into parts; their texts joined by line ends are the answer again."""
+    """Split an answer into parts; joining their texts by line ends gives the answer again."""
     split: list[Part] = []
     fence = ""
     for line in answer.split("\n"):
@@ -284,9 +284,9 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
     The model is a linear probability model with one intercept for every combination of skill,
-    condition and gold label, and CR2 by case. If the effect is the same in every combination, the
-    slope is the average marginal effect. Otherwise it is the precision-weighted mean of the
-    effects.
+    condition and gold label, and with CR2 standard errors that treat cases as clusters. If the
+    effect is the same in every combination, the slope is the average marginal effect. Otherwise it
+    is the precision-weighted mean of the effects.
     """
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
@@ -400,7 +400,7 @@ def _cut_to_range(interval: Interval) -> Interval:
 def leniency(
     frame: pd.DataFrame, condition: str, reference: str, gold: float | None, ci_level: float
 ) -> tuple[Interval, int]:
-    """Estimate by how many points the pass rate exceeds that under the reference, given gold.
+    """Estimate how many points the pass rate is above that under the reference, given gold.
 
     The second result is the number of strata without answers under one of the two conditions. A
     stratum is a combination of skill and gold label. Such strata do not contribute.

@@ -208,13 +208,13 @@ class Condition:
 
     @property
     def equal_chances(self) -> bool:
-        """Whether all recorded chances of cases with gold are equal."""
+        """Whether all cases with gold and a recorded inclusion probability have the same one."""
         chances = self.cases["chance"][self.cases["gold"].notna()].dropna()
         return chances.empty or bool(np.isclose(chances, chances.iloc[0]).all())
 
 
 def unrecorded(conditions: Iterable[Condition]) -> str:
-    """Return a note with the number of missing chances; empty if all or none are missing."""
+    """Return a note on missing inclusion probabilities; empty if all or none are missing."""
     tables = pd.concat([condition.cases[["n_gold", "n_unknown"]] for condition in conditions])
     n_gold, unknown = (int(tables[name].sum()) for name in ("n_gold", "n_unknown"))
     if unknown in (0, n_gold):
@@ -289,7 +289,7 @@ def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialT
 
 
 def ppi_rate(side: Condition, ci_level: float) -> Interval:
-    """Compute the prediction-powered pass rate of a condition; NaN if some chances are missing."""
+    """Compute a prediction-powered pass rate; NaN if some inclusion probabilities are missing."""
     if why := unrecorded([side]):
         return undefined("PPI++ mean", why, ci_level=ci_level, n=0.0)
     return _ppi_estimate(ppi_mean, side.cases, ci_level)
@@ -361,7 +361,7 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
 
 
 def ppi_delta(side: Condition, base: Condition, pairs: pd.DataFrame, ci_level: float) -> Interval:
-    """Compute the prediction-powered delta, without pairs if no case has gold under both."""
+    """Compute the prediction-powered delta, unpaired if no case has gold under both conditions."""
     if why := unrecorded([side, base]):
         return undefined("PPI++ paired difference", why, ci_level=ci_level, n=0.0)
     pairs = pairs[pairs["verdict"].notna()]

@@ -218,7 +218,10 @@ class Chooser:
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
-        """Compute the flagged share of each group, by row of weights and candidate."""
+        """For each group, return the share of flagged texts: weights x candidates.
+
+        There is one row for each row of ``documents`` and ``cases``, which hold weights.
+        """
         rates = []
         for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
             weights = documents if group.passages else cases

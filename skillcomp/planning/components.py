@@ -373,7 +373,7 @@ class Components:
         return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
 
     def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance of the observed delta of a case around the mean of the simulation."""
+        """Return the variance of the observed delta of a case around its mean in the simulation."""
         if plan.assumptions.effect == "gap":
             variance = self.omega2_gap
             # The interval of a pooled gap counts variation between skills as variation between

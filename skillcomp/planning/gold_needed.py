@@ -85,9 +85,10 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
 def imagined_variance(pilot: Differences, n: Ints) -> Floats:
     """Return the expected variance of imagined errors, for a grader of weight 1.
 
-    If gold shows fewer than five errors in a direction, :func:`skillcomp.stats.ppi.ppi_paired` adds
-    one imagined error in each direction. In a direction with five or more errors, the imagined
-    error is as large as the largest of them; otherwise it is a whole case.
+    If gold shows fewer than five errors in a direction (gold above or below the grader),
+    :func:`skillcomp.stats.ppi.ppi_paired` adds one imagined error in each direction. In a direction
+    with five or more errors, the imagined error is as large as the largest of them; otherwise it is
+    a whole case.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2

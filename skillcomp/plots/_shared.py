@@ -153,7 +153,7 @@ def level_name(level: object, *, width: int = 36) -> str:
 
 
 def why_unknown(note: object) -> str:
-    """Return the text that replaces a missing estimate: "undefined" with the note of its row."""
+    """Return the text that replaces a missing estimate: "undefined", with the note of its row."""
     reason = "" if note is None else str(note).strip()
     if reason.lower().startswith(("not identified", "undefined")):
         return reason
@@ -186,7 +186,7 @@ def difference_of(frame: pd.DataFrame) -> str:
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Return the name with its unit; in percent, names with "Difference" get percentage points."""
+    """Return a name with its unit; in percent, a name with "Difference" gets percentage points."""
     if percent:
         unit = "points" if name.startswith("Difference") else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name

@@ -366,7 +366,10 @@ class Pair:
     items: pd.DataFrame
 
     def decided_items(self, label: float | None = None) -> tuple[pd.DataFrame, int]:
-        """Return the items that both decided and the number of others, of one gold label or all."""
+        """Return the items that both versions decided, and the number of other items.
+
+        If `label` is given, only items with this gold label count.
+        """
         items = self.items if label is None else self.items[self.items["gold"].eq(label)]
         return items[items["both"]].reset_index(drop=True), int((~items["both"]).sum())
 

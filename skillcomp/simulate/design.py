@@ -196,7 +196,7 @@ def layout(
 def solve(
     plan: Layout, spread: Spread, rate: float, deltas: list[float], gaps: list[float], value: Value
 ) -> Floats:
-    """Return intercepts, case by condition, that give the requested deltas and gaps.
+    """Return intercepts (cases x conditions) that give the requested deltas and gaps.
 
     `deltas` and `gaps` have one value per condition, 0 for the baseline. A delta is the rate over
     all cases minus that of the baseline. A gap is the delta of far cases minus that of near cases.

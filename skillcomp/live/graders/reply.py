@@ -72,8 +72,8 @@ def judge(
 ) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id (none if the reply is unusable), and its problems.
 
-    A reply in the JSON form of the report must also give the `dimension` of the case and the kind
-    of each check. If its overlap check failed, it must list the shared n-grams.
+    A reply in the JSON form of the comprehension report must also give the `dimension` of the case
+    and the kind of each check. If its overlap check failed, it must list the shared n-grams.
     """
     parsed, problem = read_json(text, reply_schema(style, reply))
     if parsed is None:
