@@ -43,7 +43,7 @@ _LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one obje
 
 
 def tokenize(text: str) -> list[str]:
-    """Split a text into content tokens by the rule of the source report.
+    """Split a text into content tokens by the rule of the comprehension report.
 
     The text is lower-cased. Every character outside ``[a-z0-9]`` separates tokens. Tokens of at
     most three characters and `STOP_WORDS` are dropped.

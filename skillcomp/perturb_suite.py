@@ -540,9 +540,10 @@ def _date_changes(
 def move_dates(
     written: Sequence[str], years: int, *, same_weekday: bool = False
 ) -> list[str] | None:
-    """Move dates by some years, or return None if that would change how the dates are related.
+    """Move dates by some years; return None if this would change more than the years.
 
-    This is so if days between two dates or a leap year change or, with `same_weekday`, a weekday.
+    The move must keep the days between dates, must not exchange leap years with other years and,
+    with `same_weekday`, must keep the weekdays.
 
     Examples
     --------

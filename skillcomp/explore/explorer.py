@@ -255,7 +255,7 @@ class Explorer(anywidget.AnyWidget):
         """Store the text that the user typed into the field `name`."""
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
-        """Run a command from the browser; ignore a malformed one or a label for an earlier item."""
+        """Run a command from the browser; ignore malformed commands and labels of earlier items."""
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
         if content["do"] == "label" and content.get("token") != self.token:

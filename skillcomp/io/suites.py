@@ -126,11 +126,11 @@ def read_suite(
     -------
     Suite
         The cases in file order. A ``case_id`` is ``slug/id`` with the id in the file;
-        ``contrast_of`` is a full case_id as well. Words outside the report's vocabulary are kept in
-        their field, unknown keys in ``extra``, and both are listed in ``problems`` with the place,
-        the value, the allowed values and the nearest match. A behaviour of unknown kind counts as
-        positive. Keys of a behaviour for which `Check` has no field are in the case's ``extra``
-        under ``checks``, by check id.
+        ``contrast_of`` is a full case_id as well. Words outside the vocabulary of the comprehension
+        report are kept in their field, unknown keys in ``extra``, and both are listed in
+        ``problems`` with the place, the value, the allowed values and the nearest match. A
+        behaviour of unknown kind counts as positive. Keys of a behaviour for which `Check` has no
+        field are in the case's ``extra`` under ``checks``, by check id.
 
     Raises
     ------
@@ -149,12 +149,12 @@ def read_suite(
     ``output_schema`` (a JSON Schema in the folder of the table or of the repository), ``judge``,
     ``require_files`` (separated by ``;``), ``must_include``, ``must_not_include`` and
     ``required_steps`` (patterns separated by ``|``; the steps are commands in this order),
-    ``fixture`` (a folder next to the table with files for the agent), ``kind`` and
-    ``right_skills`` (every skill that should trigger, separated by ``;``; an empty cell means no
-    skill). They are kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a
-    ``|`` inside a pattern; the source's own program splits at every ``|``. Patterns are searched
-    line by line and ignore case. A missing kind of a prompt is inferred: negative if the skill
-    should not trigger, explicit if the prompt names ``$skill``, else implicit.
+    ``fixture`` (a folder next to the table with files for the agent), ``kind`` and ``right_skills``
+    (every skill that should trigger, separated by ``;``; an empty cell means no skill). They are
+    kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|`` inside a
+    pattern; the program of the trigger document splits at every ``|``. Patterns are searched line
+    by line and ignore case. A missing kind of a prompt is inferred: negative if the skill should
+    not trigger, explicit if the prompt names ``$skill``, else implicit.
 
     A task has one check: its id is the type of the judge, and ``check.judge`` is the judge. A task
     suite that breaks a rule of its format cannot be used for grading, so this is always an error,
@@ -439,8 +439,8 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
 
     Notes
     -----
-    The file is indented UTF-8 with keys in the order of the report (6.1); fields that are None are
-    left out. It is replaced atomically, so that a reader never sees half of it.
+    The file is indented UTF-8 with keys in the order of the comprehension report (6.1); fields that
+    are None are left out. It is replaced atomically, so that a reader never sees half of it.
     """
     file = as_path(path, "write_suite", SuiteError)
     slug = checked_slug(suite.slug, SuiteError)

@@ -1,9 +1,9 @@
 r"""Read prompts.csv: prompts on which a skill should trigger or should not, with their checks.
 
-The format is that of the source's trigger document: one row per case, in
+The format is that of the trigger document, a source of this package: one row per case, in
 ``evals/skills/<slug>/prompts.csv``. Patterns are separated by ``|``; ``\|`` is a ``|`` inside a
-pattern. The source's own program splits at every ``|``, so a file for both programs must not use
-``\|``. A ``|`` inside a pattern means "or"; ``[\|]`` matches the character ``|`` itself.
+pattern. The program in that document splits at every ``|``, so a file for both programs must not
+use ``\|``. A ``|`` inside a pattern means "or"; ``[\|]`` matches the character ``|`` itself.
 """
 
 from __future__ import annotations

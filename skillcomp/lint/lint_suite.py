@@ -117,19 +117,19 @@ def lint_suite(
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
     a dimension of C1 to C9 without a case; no far case for one of C1 to C7; missing fields of the
-    report's shape.
+    format in the comprehension report.
 
-    If no case of a suite has a key of the report's extension (comprehension_dimension,
-    concept_field, transfer, expected_behaviors), the suite has the older shape, which remains
-    valid: its only errors are truth sources that do not resolve.
+    If no case of a suite has one of the keys comprehension_dimension, concept_field, transfer and
+    expected_behaviors, the suite has the older format, which remains valid: its only errors are
+    truth sources that do not resolve.
 
-    Other warnings are heuristics, for a person to judge. Texts are compared by the report's content
-    tokens (A.3): a far prompt may share no run of four tokens with the skill (R4), and no prompt
-    may share such a run with its expected reasoning, positive behaviours or concept field. A shared
-    run can be a mere name, and a leak in other words is not detected. Primitives are read from the
-    mental model (``Name: what it is``, bold or code). The behaviours of C2 and C7 are searched for
-    the word stems of the primitives; a behaviour that asks for a primitive in other words is not
-    recognized.
+    Other warnings are heuristics for a person to judge. Texts are compared by the content tokens
+    of the comprehension report (A.3): a far prompt may share no run of four tokens with the skill
+    (R4), and no prompt may share such a run with its expected reasoning, positive behaviours or
+    concept field. A shared run can be a mere name, and a leak in other words is not detected.
+    Primitives are read from the mental model (``Name: what it is``, bold or code). The behaviours
+    of C2 and C7 are searched for the word stems of the primitives; a behaviour that asks for a
+    primitive in other words is not recognized.
 
     Examples
     --------

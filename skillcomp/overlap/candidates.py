@@ -201,13 +201,13 @@ def _flag_matrix(
 
 
 class Chooser:
-    """Choice of a candidate, for given weights of documents and cases.
+    """Choice of a candidate rule, for given weights of documents and cases.
 
-    The preferred candidate is the most sensitive of those that keep the limit on false flags under
-    every null. If several tie, ``any`` is preferred to ``share``. Among tied ``any`` candidates,
-    the one with the longest n is preferred. Among tied ``share`` candidates, the one with the
-    lowest rate under its worst null is preferred, then the one with the longest n, then the middle
-    of the remaining cuts.
+    A null is a group of texts that cannot have copied. The preferred candidate is the most
+    sensitive of those that keep the limit on false flags in every null. If several tie, ``any`` is
+    preferred to ``share``. Among tied ``any`` candidates, the one with the longest n is preferred.
+    Among tied ``share`` candidates, the one with the lowest rate in its worst null is preferred,
+    then the one with the longest n, then the middle of the remaining cuts.
     """
 
     def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:

@@ -138,7 +138,7 @@ def words(name: object) -> str:
 
 
 def each(*names: str | Sequence[str] | None) -> str:
-    """Return a caption's phrase for grouping columns, such as "for each skill and condition"."""
+    """Return a phrase about grouping columns, such as "for each skill and condition"."""
     flat: list[str] = []
     for name in names:
         flat += [name] if isinstance(name, str) else name or []

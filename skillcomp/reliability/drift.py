@@ -210,7 +210,7 @@ def _change_row(
 def paired_change(
     new: Floats, old: Floats, cluster: pd.Series, level: float, *, exchanged: bool = True
 ) -> tuple[Interval, dict[str, float]]:
-    """Estimate the change in the rate over the same items, with both rates and p-values.
+    """Estimate the change of a rate over the same items; also return both rates and p-values.
 
     If ``exchanged``, the p-value of the interval is from exchanging the versions within clusters,
     otherwise from inverting the interval.
@@ -401,7 +401,7 @@ def graded_versions(
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
-    """Return name and version of the reference; FrameError if not unique or the only grader."""
+    """Return name and version of the reference; raise FrameError if it is not unique or alone."""
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]

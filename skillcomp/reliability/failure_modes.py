@@ -119,9 +119,9 @@ def failure_modes(
       ``ngram`` tokens is shared, and the share of shared ``short`` n-grams is larger than in every
       answer about the skill that was given without the skill.
 
-    Behaviours without a mode failed for another reason, most often a lack of knowledge. The source
-    report names the modes but does not define them; the rules are this library's interpretation.
-    Read the labelled rows before you count them.
+    Behaviours without a mode failed for another reason, most often a lack of knowledge. The
+    comprehension report names the modes but does not define them; the rules are this library's
+    interpretation. Read the labelled rows before you count them.
     """
     facts = _verdicts_with_facts(verdicts, attempts, shared, cases, ngram, short)
     failed = facts[facts["verdict"].eq(0.0)].reset_index(drop=True)

@@ -70,7 +70,7 @@ def integrity(
     verbatim: str = "verbatim",
     asks_evidence: Mapping[str, bool] | None = None,
 ) -> pd.DataFrame:
-    """Check every verdict against the mechanical rules of the source report.
+    """Check every verdict against the mechanical rules of the comprehension report.
 
     Parameters
     ----------
@@ -83,7 +83,8 @@ def integrity(
     shared : pandas.DataFrame, optional
         Result of :func:`skillcomp.overlap.score` on these attempts, for the overlap rule.
     ngram : int, default 6
-        Length in tokens of the n-grams that decide the overlap check; the source report suggests 6.
+        Length in tokens of the n-grams that decide the overlap check; the comprehension report
+        suggests 6.
     verbatim : str, default "verbatim"
         Text in the ids of the negative checks that the overlap decides.
     asks_evidence : mapping of str to bool, optional
@@ -134,9 +135,9 @@ def integrity(
 
     Notes
     -----
-    Hedge words are the English ones of the source report (A.4 for FAIL, 8.9 for PASS). They are
-    matched as whole words outside the quotations of a rationale. A reply without any usable verdict
-    breaks no rule; :func:`skillcomp.reliability.agreement` counts such failures.
+    Hedge words are the English ones of the comprehension report (A.4 for FAIL, 8.9 for PASS). They
+    are matched as whole words outside the quotations of a rationale. A reply without any usable
+    verdict breaks no rule; :func:`skillcomp.reliability.agreement` counts such failures.
     """
     verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
     checks = check(checks, "checks")

@@ -37,7 +37,7 @@ class NotebookError(StudyError):
 
 
 def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[Path]:
-    """Return the notebooks that are the chapters of the report, in order.
+    """Return the notebooks that are the chapters of the page, in order.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def execute(
     progress : bool, default True
         Show a progress bar that counts the cells.
     for_page : bool, default False
-        Show DataFrames as tables of the report instead of pandas tables.
+        Show DataFrames as tables for the page instead of pandas tables.
 
     Returns
     -------

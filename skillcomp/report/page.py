@@ -61,7 +61,7 @@ def build(
         A recorded study, or the frames of your own table. With frames, the page has only the
         answer.
     out : str or path
-        Folder of the report; it is created if missing.
+        Folder for the page and its files; it is created if missing.
     notebooks : sequence of pathlib.Path, optional
         Notebooks to execute; by default all chapters, in order. If the sequence is empty, the page
         has only the answer.

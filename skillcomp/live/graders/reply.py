@@ -245,7 +245,7 @@ def read_reply(
     version: str | None = None,
     round: int = 1,
 ) -> Grading:
-    """Read verdicts from a grader's reply in the JSON form of the source report (A.1).
+    """Read verdicts from a grader's reply in the JSON form of the comprehension report (A.1).
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Run one test file on one answer. `sandbox` starts this file as a program; nothing imports it.
 
-skillcomp cannot be imported here. The outcome of each test is written to the report as soon as it
-is known, so that it is kept even if this process crashes.
+skillcomp cannot be imported here. The outcome of each test is written to a report file as soon as
+it is known, so that it is kept even if this process crashes.
 """
 
 import ctypes
@@ -48,7 +48,7 @@ def _set_limits(limits: Mapping[str, int]) -> None:
 
 
 class _Reporter:
-    """A pytest plugin that writes the outcome of each test to the report."""
+    """A pytest plugin that writes the outcome of each test to the report file."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
