@@ -182,7 +182,7 @@ def price(
     True
     """
     day = on or date.today()
-    # A tier is for prompts longer than its bound; only the lowest tier includes its bound, 0.
+    # A price tier is for prompts longer than its bound; only the lowest includes its bound, 0.
     rows = _rows_of(model, prices)
     tier = [row for row in rows if prompt_tokens > row.above or not row.above]
     fits = [row for row in tier if (row.since or date.min) <= day]

@@ -88,7 +88,7 @@ _CASE_KEYS = (
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
-# keys that skillcomp adds to the format; they are kept in ``extra`` and are no problem
+# keys that skillcomp adds to the format; they are kept in ``extra`` without a note in ``problems``
 _OURS = ("perturbation",)
 _CASE_OURS = ("gold_answers", "files")  # read by live.graders.gold_answers and `suite_files`
 _ROUTING = "routing_cases"

@@ -169,7 +169,10 @@ def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
 
 
 def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return the open batches with their purposes, and purpose and cost of each lost batch."""
+    """Return the open batches with their purposes, and purpose and cost of each lost batch.
+
+    A purpose is the stage and the name under which batches are stored.
+    """
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []
     for row in store.records("batches"):

@@ -134,7 +134,7 @@ def execute(
 def _insert_parameters(
     notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
 ) -> None:
-    """Insert a cell after the cell tagged 'parameters' that replaces values of parameters."""
+    """After the cell tagged 'parameters', insert one that replaces values of parameters."""
     for index, cell in enumerate(notebook.cells):
         if "parameters" in cell.metadata.get("tags", []):
             lines = [_FOR_PAGE] if for_page else []

@@ -76,7 +76,7 @@ class Ran:
 
 
 class _TemporaryRoot:
-    """The temporary folder of this process, and the watchdog that removes it at the end."""
+    """The temporary folder of this process, and a watchdog process that finally removes it."""
 
     def __init__(self) -> None:
         _remove_abandoned_roots()

@@ -327,7 +327,7 @@ def answer_of(
 
 
 class Blind(NamedTuple):
-    """An attempt, the blind name that its grader sees, and the position of its first verdict."""
+    """An attempt with its blind name, which graders see, and the position of its first verdict."""
 
     attempt_id: str
     item: str
