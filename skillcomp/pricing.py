@@ -134,7 +134,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of some model calls.
+    """Cost of one or several model calls.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def cost(
     on: date | None = None,
     prices: Sequence[Price] = (),
 ) -> Cost:
-    """Compute the cost of a usage in dollars at list price.
+    """Compute the cost of model calls in dollars at list price.
 
     Parameters
     ----------
