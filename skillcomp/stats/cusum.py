@@ -28,10 +28,10 @@ class BernoulliCusum:
     Attributes
     ----------
     path : tuple of float
-        Value of the chart after each check, in lattice units (the unit in which ``up`` and ``down``
-        are whole numbers). A missing check does not change the value.
+        Value of the chart after each check, in the unit of ``up`` and ``down``, so that values are
+        whole numbers. A missing check does not change the value.
     limit : int
-        Value, in lattice units, at which the chart alarms.
+        Value at which the chart alarms, in the same unit.
     alarm : int or None
         Position (from 0) of the check that raised the first alarm; None without alarm.
     change : int or None
@@ -169,7 +169,7 @@ def cusum_limit(p0: float, *, up: int, down: int, arl: float) -> int:
     Returns
     -------
     int
-        The limit, in lattice units.
+        The limit, in the unit of the steps.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def bernoulli_cusum(
     arl : float, optional
         Wanted mean number of checks until a false alarm at ``p0``; the limit is derived from it.
     limit : int, optional
-        Limit in lattice units, if ``arl`` is not given.
+        Limit in the unit of the steps (see `cusum_steps`), if ``arl`` is not given.
 
     Returns
     -------
