@@ -342,7 +342,8 @@ def _check_lint(original: Suite, copy: Suite, skill: Skill | None) -> None:
     """Raise SuiteError if the lint finds something in the copy but not in the original."""
 
     def findings_by_place(suite: Suite) -> dict[tuple[str, str], str]:
-        # Truth sources depend on the path, and the copy has no path yet, so remove it.
+        # Where truth sources are looked up depends on the path of a suite. The copy has no path
+        # yet, so both suites are compared without one.
         findings = suite_findings(suite.model_copy(update={"path": ""}), skill)
         return {
             (f.rule, (f.case_id or "").removeprefix(f"{suite.slug}/")): str(f) for f in findings

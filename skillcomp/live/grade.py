@@ -157,7 +157,8 @@ def grade(
 def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> None:
     families = store.table("attempts").column("agent_family").unique().to_pylist()
     for grader in graders:
-        # graders by rules, and suites without a rubric, use no model and thus share no family
+        # graders by rules, and suite graders without a rubric, have no model, so their family does
+        # not matter
         by_rules = grader.kind in ("mock", "rules") or (grader.kind, grader.model) == (
             "suite",
             None,

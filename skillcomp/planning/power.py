@@ -306,8 +306,8 @@ class _PlannedStudy:
             return (up if sign > 0 else down) - _EDGE
         share = self.plan.sides[1] / self.plan.n_cases
         up, down = up - self.components.delta, down + self.components.delta
-        # A gap changes the deltas of far cases by (1 - share) times the gap and those of near cases
-        # by -share times the gap.
+        # If share is the share of far cases, a gap changes the deltas of far cases by (1 - share)
+        # times the gap, and those of near cases by -share times the gap.
         far, near = (up, down) if sign > 0 else (down, up)
         return min(far / (1 - share), near / share) - _EDGE
 

@@ -195,7 +195,8 @@ def _closeness_to_skill(
     brief = shared_of(shared, short, ["skill", "share"], "failure_modes").reset_index()
     without = brief[~brief["attempt_id"].map(loaded).fillna(True).astype(bool)]
     largest = brief["skill"].map(without.groupby("skill")["share"].max())
-    # unknown if there is no answer without the skill, which shows what is shared by coincidence
+    # Answers without the skill show how much is shared by coincidence. Without such answers, the
+    # result is unknown.
     recorded = largest.notna() & brief["share"].notna()
     close = brief["share"].gt(largest).astype("boolean").where(recorded)
     return copied, close.set_axis(pd.Index(brief["attempt_id"]))
