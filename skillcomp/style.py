@@ -378,7 +378,7 @@ def _panels_of(fig: Figure) -> list[Any]:
 
 
 def _subject_of(fig: Figure) -> str:
-    """Describe what the panels of a figure show, as registered or, if not, by their labels."""
+    """Describe what the panels of a figure show, by registered descriptions or else by labels."""
     panels = _panels_of(fig)
     descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:

@@ -346,7 +346,7 @@ def _normalised(text: str) -> str:
 def _missing_prompts(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
 ) -> Iterator[Finding]:
-    """Yield findings about skills that lack a kind of prompt and suites without a skill."""
+    """Yield findings about skills that lack a kind of prompt, and about suites without a skill."""
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:

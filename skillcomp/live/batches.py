@@ -357,7 +357,7 @@ class Batches:
         return await self._call_or_raise(first, f"results of batch {batch_id} cannot be read")
 
     def _unknown_error(self, sent: Sent, what: str) -> AgentError:
-        """Return the error for a batch that is unknown in the workspace of the key."""
+        """Return the error for a batch that is unknown in the workspace of the API key."""
         return AgentError(
             f"agent '{self.agent.name}': {what}: {sent}. The key is likely of another workspace "
             "than the one it was sent from: start again with a key of that one, and nothing is "

@@ -173,7 +173,7 @@ def _sentences_if_present(
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` for the skill and condition of `row`; None without an estimate."""
+    """Return the row of `frame` with the skill and condition of `row`, if it has an estimate."""
     if frame is None:
         return None
     same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
