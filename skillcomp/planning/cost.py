@@ -508,7 +508,7 @@ class CostedStudy:
 
 def _suites_by_slug(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> dict[str, Suite]:
     values: Any = suites.values() if isinstance(suites, Mapping) else suites
-    records = [values] if isinstance(values, Suite | str | PathLike) else list(values)
+    records: list[Any] = [values] if isinstance(values, Suite | str | PathLike) else list(values)
     for record in records:
         require_type("cost_estimate: suites", record, Suite, "sc.read_suite(path)", StudyError)
     return {suite.slug: suite for suite in records}
