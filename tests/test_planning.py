@@ -715,3 +715,12 @@ def test_impossible_sizes_are_refused(sizes, found):
         planning.power_curve(sizes=sizes, **ASSUMED)
     with pytest.raises(StudyError, match=f"size: found {found}"):
         planning.cases_needed(size=sizes, **ASSUMED)
+
+
+def test_agents_that_repeat_themselves_need_no_more_cases_than_one_attempt_shows():
+    # a fifth of the cases gains, both repeats are the same: 33 cases reach a power of .80
+    about = dict(size=0.2, n_skills=1, n_repeats=2, omega2=0.16, n_studies=2000)
+    same = planning.cases_needed(sigma2=0.0, **about)["estimate"].iloc[0]
+    assert 31 <= same <= 34
+    mixed = planning.cases_needed(sigma2=0.005, **about)["estimate"].iloc[0]
+    assert same < mixed < 41

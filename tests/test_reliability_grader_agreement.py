@@ -169,3 +169,16 @@ def test_the_clustered_interval_of_specificity_covers_where_errors_come_in_cases
         plain += naive.low < rate < naive.high
     assert hits / trials > 0.92
     assert plain / trials < 0.85  # items taken as independent
+
+
+def test_limits_depend_neither_on_the_names_nor_on_the_order_of_the_cases() -> None:
+    rows, labels = verdicts([True] * 24 + [False] * 16), gold([True] * 18 + [False] * 22)
+    names = rows["case_id"].unique()
+    new = dict(zip(names, np.random.default_rng(1).permutation(names), strict=True))
+    renamed = rows.assign(case_id=rows["case_id"].map(new))
+    columns = ["estimate", "ci_low", "ci_high", "se"]
+    first, second = (measures(frame, labels)[columns] for frame in (rows, renamed))
+    pd.testing.assert_frame_equal(first, second)
+    pd.testing.assert_frame_equal(
+        first, measures(rows.sample(frac=1, random_state=2), labels)[columns]
+    )

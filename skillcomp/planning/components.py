@@ -385,6 +385,16 @@ class Components:
         noise = 0.0 if self.one_repeat else self.sigma2_skill + self.sigma2_baseline
         return variance + (self.tau2 if skills else 0.0) + noise / plan.n_repeats
 
+    def share_with_mixed_repeats(self, plan: StudyPlan) -> float:
+        """Return the largest share of cases that both pass and fail under one condition.
+
+        Of ``n`` repeats with the pass probability ``p``, not all are equal with a probability of at
+        most ``n p (1 - p)``; sigma2 is the mean of ``p (1 - p)``.
+        """
+        if self.one_repeat:
+            return 1.0
+        return min(plan.n_repeats * (self.sigma2_skill + self.sigma2_baseline), 1.0)
+
 
 MEASURES = tuple(component.name for component in fields(Components))
 

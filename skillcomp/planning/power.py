@@ -389,11 +389,14 @@ class _PlannedStudy:
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
         variance = self.components.of_a_case(self.plan)
+        between_steps = 1.0
+        if settings.value == "passed":
+            between_steps = self.components.share_with_mixed_repeats(self.plan)
         if settings.cluster == "case":
-            chance, fits = case_deltas(delta, variance, steps)
+            chance, fits = case_deltas(delta, variance, steps, between_steps)
             return rng.multinomial(n_skills * n_cases, chance, settings.n_studies), fits
         between = self.components.between_skills(self.plan)
-        tables, fits = _skill_deltas(delta, between, variance, steps)
+        tables, fits = _skill_deltas(delta, between, variance, steps, between_steps)
         skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
 
@@ -501,11 +504,10 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
     return [components.delta - far_share * size, components.delta + (1 - far_share) * size]
 
 
-def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tuple[Floats, bool]:
-    """Return the distribution of a case's delta for each skill effect on a grid.
-
-    The second result is whether all these distributions have the given variance.
-    """
+def _skill_deltas(
+    delta: float, tau2: float, variance: float, steps: int, between_steps: float
+) -> tuple[Floats, bool]:
+    """Return the distribution of the delta of a case, for each skill effect of the grid."""
     spread = math.sqrt(tau2)
 
     def mean(centre: float) -> float:
@@ -514,17 +516,22 @@ def _skill_deltas(delta: float, tau2: float, variance: float, steps: int) -> tup
     reach = 1 + 4 * spread + 1e-9
     centre = brentq(mean, -reach, reach) if spread > 0 and abs(delta) < 1 else delta
     means = np.clip(centre + spread * _SKILLS, -1, 1).tolist()
-    tables = [case_deltas(round(skill_mean, 9), variance, steps) for skill_mean in means]
+    tables = [case_deltas(round(m, 9), variance, steps, between_steps) for m in means]
     return np.stack([chance for chance, _ in tables]), all(fits for _, fits in tables)
 
 
 @lru_cache(maxsize=4096)
-def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool]:
+def case_deltas(
+    delta: float, variance: float, steps: int, between_steps: float = 1.0
+) -> tuple[Floats, bool]:
     """Return the distribution of the delta of a case, and whether its variance is possible.
 
-    The possible values are from -1 to 1 in steps of ``1 / steps``. Of all distributions with mean
-    `delta` and this variance, the one with the largest entropy is returned; with one step there is
-    only one. An impossible variance is replaced by the nearest possible variance.
+    The possible values are from -1 to 1 in steps of ``1 / steps``. At most the share
+    `between_steps` of the cases has a delta other than -1, 0 and 1, because the other cases have
+    equal repeats. Of all distributions with mean `delta` and this variance, the one with the
+    largest entropy is returned; with one step there is only one. An impossible variance is replaced
+    by the nearest possible variance. The limit `between_steps` is dropped if it rules out the
+    variance.
     """
     values = np.arange(-steps, steps + 1) / steps
     below = min(math.floor((delta + 1) * steps + 1e-9), 2 * steps - 1)
@@ -539,7 +546,19 @@ def case_deltas(delta: float, variance: float, steps: int) -> tuple[Floats, bool
         widest = np.zeros(len(values))
         widest[[0, -1]] = (1 - delta) / 2, (1 + delta) / 2
         return widest, square < 1 + _NEAREST
-    return _largest_entropy(np.stack([values, values**2]), np.array([delta, square])), True
+    chance = _largest_entropy(np.stack([values, values**2]), np.array([delta, square]))
+    fraction = (values % 1.0 != 0.0).astype(np.float64)
+    if fraction @ chance <= between_steps + _NEAREST:
+        return chance, True
+    if between_steps < _NEAREST:
+        whole, possible = case_deltas(delta, variance, 1)
+        limited = np.zeros(len(values))
+        limited[[0, steps, -1]] = whole
+        return (limited, True) if possible else (chance, True)
+    moments = np.array([delta, square, between_steps])
+    features = np.stack([values, values**2, fraction])
+    limited = _largest_entropy(features, moments)
+    return (limited if np.abs(features @ limited - moments).max() < _NEAREST else chance), True
 
 
 def _largest_entropy(features: Floats, moments: Floats) -> Floats:

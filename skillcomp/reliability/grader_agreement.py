@@ -151,8 +151,7 @@ def agreement(
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = join_gold(part, labels)
-        # Sorted by cluster, the resamples do not depend on the order of the rows.
-        items = items[items["settled_by"].notna()].sort_values("cluster", kind="stable")
+        items = items[items["settled_by"].notna()]
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         settled = labellers_said(items["settled_by"], items["gold"])

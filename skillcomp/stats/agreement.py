@@ -328,7 +328,8 @@ def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
     codes = np.unique(group[informative], return_inverse=True)[1]
     sums = np.zeros((int(codes.max()) + 1, parts.features.shape[1]))
     np.add.at(sums, codes, parts.features[informative])
-    return sums
+    # Sorted by value, the resamples depend neither on the names nor on the order of the cases.
+    return sums[np.lexsort(sums.T)]
 
 
 def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
