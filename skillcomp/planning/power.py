@@ -507,7 +507,10 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
 def _skill_deltas(
     delta: float, tau2: float, variance: float, steps: int, between_steps: float
 ) -> tuple[Floats, bool]:
-    """Return the distribution of the delta of a case, for each skill effect of the grid."""
+    """Return the distribution of a case's delta for each skill effect on a grid.
+
+    The second result is whether all these distributions have the given variance.
+    """
     spread = math.sqrt(tau2)
 
     def mean(centre: float) -> float:
