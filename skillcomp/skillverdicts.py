@@ -349,8 +349,8 @@ def together(
     judged : pandas.DataFrame
         The result of :func:`dimensions`, with ``skill`` in its ``by``.
     first, second : str, default "C4" and "C7"
-        The two dimensions. The report (9.2) considers merging the defaults, boundary and
-        misconception.
+        The two dimensions. The comprehension report (9.2) considers merging C4 (boundary) and C7
+        (misconception), the defaults.
     by : str or sequence of str
         Columns that group the rows, in addition to ``condition``.
     ci_level : float, default 0.95

@@ -22,7 +22,7 @@ _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
 _UNSIGNED = ("se", "margin")
 _NOTES = ("method", "note")
 _WIDE = 88  # characters; a table with longer rows takes the whole width of a page
-# the numbers themselves show these units
+# units that need no words: a percent sign shows a rate, and the others are plain numbers
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
 # a text column may be narrowed to this many characters, because text wraps and numbers do not
 _TEXT = 28

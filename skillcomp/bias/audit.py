@@ -120,7 +120,7 @@ def audit(
           pass rate given gold), ``perturbation_points`` (copy minus original) or
           ``position_points``. Estimates are in percentage points and positive if the grader is
           more lenient; an effect that the data do not identify is NaN, with a note that begins
-          "not identified". ``n`` counts verdicts, in paired tests cases.
+          "not identified". ``n`` counts verdicts or, in paired tests, cases.
         - p_adjusted: the p-value adjusted by Holm over the ``effect_points`` of stratum ``all``.
           Effects that are not identified count, too.
         - per: what one unit of the feature means.
@@ -147,8 +147,8 @@ def audit(
     ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
     intercept for each combination of skill, condition and gold label; it is adjusted for the other
     features, with CR2 by case. For leniency it has an intercept for each combination of skill and
-    gold label, and no adjustment, because every difference between the conditions distorts a delta.
-    The effects are associations among answers that differ in several ways, so prefer the test with
+    gold label. It is not adjusted for the other features, because leniency distorts a delta
+    whatever causes it. The effects are associations among answers that differ in several ways, so prefer the test with
     copies if there is one. If errors of gold depend on a feature, they look like a bias of the
     grader.
 

@@ -1,7 +1,7 @@
 """Features of the form of an answer, and their effects on verdicts given gold.
 
-The features are length, hedging, lists and sentences. The effects are those of these features, of
-the model family and of the condition on the pass rate. They are average marginal effects, in
+The features are length, hedging, lists and sentences. The effects on the pass rate are those of
+these features, of the model family and of the condition. They are average marginal effects, in
 percentage points.
 """
 

@@ -192,7 +192,7 @@ def trigger_run(
     ] = False,
     quiet: Annotated[bool, Option("--quiet", help="Show no progress bars.")] = False,
 ) -> None:
-    """Ask a program with installed skills the prompts of trigger suites, and grade its work."""
+    """Send the prompts of trigger suites to a program with installed skills, and grade its work."""
     from skillcomp.io.files import checked_slug
     from skillcomp.io.store import RunStore
     from skillcomp.live import trigger_runs as triggers

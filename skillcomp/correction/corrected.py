@@ -45,7 +45,7 @@ Drawn = Literal["random", "chosen"]
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
 # was tested.
 FEWEST_GOLD = 10
-# This text is in the note of an estimate if imagined errors were added to its variance.
+# The note of an estimate has this text if its variance allows for imagined errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 LEADING = ("estimator", "recommended", "reason", "n_gold")

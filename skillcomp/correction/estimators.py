@@ -496,7 +496,7 @@ def labelled_groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, A
 def rate_estimates(
     sides: Sequence[tuple[Group, str]], ci_level: float
 ) -> list[dict[str, Interval]]:
-    """Estimate the rate of each condition of a group by every estimator."""
+    """Apply every estimator to the rate of each condition of a group."""
     plain = plain_rates([group.sides[condition] for group, condition in sides], ci_level)
     estimates = []
     for (group, condition), both in zip(sides, plain, strict=True):
@@ -515,7 +515,7 @@ def rate_estimates(
 def delta_estimates(
     compared: Sequence[tuple[Group, str, str]], ci_level: float
 ) -> list[tuple[dict[str, Interval], int]]:
-    """Estimate the delta of two conditions of a group by every estimator, and count gold cases."""
+    """Apply every estimator to the delta of two conditions of a group, and count gold cases."""
     pairs = [(group.sides[name], group.sides[reference]) for group, name, reference in compared]
     plain = plain_deltas(pairs, ci_level)
     return [

@@ -27,7 +27,7 @@ from skillcomp.frames.table_reader import (
 )
 from skillcomp.records import dimension_family
 
-# arguments that name a column of a case, of an answer and of a verdict
+# arguments that name a column about cases, about answers, and about verdicts
 _OF_CASES = (
     *("prompt", "transfer", "dimension", "contrast_of", "criticality", "bloom", "should_trigger"),
 )

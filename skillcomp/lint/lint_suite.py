@@ -270,7 +270,7 @@ def _word_stems(text: str) -> set[str]:
 
 
 def asks_for(check: Check, names: Sequence[str]) -> bool:
-    """Check whether a behaviour is positive and names one of the primitives, in any inflection."""
+    """Return whether a check is positive and mentions one of `names`, in any inflection."""
     words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
     primitive_stems = [stems for name in names if (stems := _word_stems(name))]
     return check.check_kind == "positive" and any(stems <= words for stems in primitive_stems)

@@ -1,4 +1,4 @@
-"""Trigger runs: ask a program with installed skills the prompts of suites, and grade its work.
+"""Trigger runs: send the prompts of suites to a program with skills, and grade its work.
 
 A run is a folder. It holds ``run.json`` (the `TriggerPlan`), ``store/`` (a `RunStore` with answers
 and verdicts), and artefacts in the layout of the source system: a folder ``work/<skill>/<case>/``

@@ -421,7 +421,8 @@ def _held_out_flags(
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
     """Count how often each text of each group was held out, and how often it was then flagged.
 
-    The third result is the number of folds in which no candidate kept the limit on false flags.
+    The third result is the number of folds left out because no candidate rule stayed within the
+    limit on false flags.
     """
     flagged = [np.zeros(len(group.units)) for group in chooser.groups]
     judged = [np.zeros(len(group.units)) for group in chooser.groups]

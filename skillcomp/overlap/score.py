@@ -110,8 +110,8 @@ def score(
 
     References
     ----------
-    The default tokenizer, and the length of six as a starting point, are those of the comprehension
-    report that this package implements (sections 5.2 and A.3).
+    The default tokenizer is that of the comprehension report, which starts with n-grams of six
+    tokens (sections 5.2 and A.3).
 
     Examples
     --------

@@ -201,7 +201,7 @@ def corrected(
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw naive next to corrected estimates; points of recommended estimates are filled.
+    """Draw naive and corrected estimates side by side; points of recommended ones are filled.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class _Samples:
         return _Samples(-self.value, self.weight, self.count)
 
     def with_pseudo_case(self, bound: float, quantity: Quantity) -> _Samples:
-        """Add the pseudo-case: ``c`` cases at ``bound``, weighted as `Quantity` describes."""
+        """Add a pseudo-case at ``bound`` with count ``c``; `Quantity` describes its weight."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
         if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
