@@ -148,9 +148,9 @@ def audit(
     intercept for each combination of skill, condition and gold label; it is adjusted for the other
     features, with CR2 by case. For leniency it has an intercept for each combination of skill and
     gold label. It is not adjusted for the other features, because leniency distorts a delta
-    whatever causes it. The effects are associations among answers that differ in several ways, so prefer the test with
-    copies if there is one. If errors of gold depend on a feature, they look like a bias of the
-    grader.
+    whatever causes it. The effects are associations among answers that differ in several ways, so
+    prefer the test with copies if there is one. If errors of gold depend on a feature, they look
+    like a bias of the grader.
 
     References
     ----------

@@ -85,7 +85,8 @@ def execute(
     progress : bool, default True
         Show a progress bar that counts the cells.
     for_page : bool, default False
-        Show DataFrames as the tables of the report page (:mod:`skillcomp.table`), not as pandas does.
+        Show DataFrames as the tables of the report page (:mod:`skillcomp.table`), not as pandas
+        does.
 
     Returns
     -------
