@@ -11,21 +11,25 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, suggest
 from skillcomp.frames.case_table import (
+    MISSING,
     ONE_SKILL,
     WEIGHT,
+    CasePairs,
     Cluster,
     Pairing,
     Value,
+    attempt_cells,
     case_table,
     check_cluster,
     claim,
     claimed,
-    clusters_of,
     delta_rows,
+    first_names,
     level_of,
     with_weights,
 )
@@ -33,7 +37,6 @@ from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     By,
     estimates,
-    grouped,
     groups,
     listed,
     ordered,
@@ -43,11 +46,11 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.frames.reference_labels import usable
+from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.records import dimension_family
+from skillcomp.stats import passk
 from skillcomp.stats.bounded import RATES, SHARES, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
-from skillcomp.stats.passk import pooled_pass_at_k, pooled_pass_hat_k
 from skillcomp.stats.results import join_notes, undefined
 from skillcomp.stats.significance import holm
 
@@ -55,7 +58,12 @@ Amount = Literal[
     "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
 ]
 AMOUNTS = get_args(Amount)
+_PASS_K = {
+    "pass_at_k": (passk.pass_at_k, passk.pooled_pass_at_k),
+    "pass_hat_k": (passk.pass_hat_k, passk.pooled_pass_hat_k),
+}
 NO_AMOUNTS = "no case has an amount in both conditions"
+_MISSING_OF_RATE = ["n_missing", "n_attempts", "worst_low", "worst_high"]
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 
 __all__ = ["by_dimension", "over_time", "paired", "pass_at_k", "pass_hat_k", "rates"]
@@ -115,9 +123,9 @@ def paired(
         ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
         ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
         ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_missing`` and
-        ``n_missing_reference`` count the attempts without an outcome at cases asked under both
-        conditions. ``worst_low`` and ``worst_high`` bound the delta whatever these attempts would
-        have shown (see Notes).
+        ``n_missing_reference`` count the missing attempts at cases asked under both conditions, of
+        ``n_attempts`` and ``n_attempts_reference``. ``worst_low`` and ``worst_high`` bound the
+        delta whatever these attempts would have shown (see Notes).
 
     Raises
     ------
@@ -141,20 +149,23 @@ def paired(
     combined by their limits.
 
     An attempt is missing if its row has no outcome, or if it has no row although other cases of the
-    skill have that repeat under the condition. A case without any row under a condition was not
-    asked under it. Averages over the remaining attempts are unbiased only if the missing attempts
+    skill have that repeat under the condition. A case with rows under only one of baseline and
+    skill lacks all attempts under the other; under any other condition, a case without rows was not
+    asked. Averages over the remaining attempts are unbiased only if the missing attempts
     are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume this. ``worst_low``
     is the delta if every missing attempt of the condition had failed and every missing attempt of
     the reference had passed; ``worst_high`` is the reverse. Both are computed over all cases asked
     under both conditions. They bound the delta without missing attempts and do not include sampling
-    error. The note warns if the shares of missing attempts under the two conditions differ by five
-    points or more.
+    error. The note counts the missing attempts, and warns if their shares under the two conditions
+    differ by five points or more.
 
     Amounts have no bound and therefore another interval. They have two rows. ``delta_<amount>`` is
     the mean difference of the case means, with a t interval
     (:func:`skillcomp.stats.clusters.cr2_mean`). ``ratio_<amount>`` is the geometric mean of the
     case ratios (:func:`skillcomp.stats.clusters.log_ratio`). It leaves out cases with an amount of
-    0. A ``score`` has no ratio. Attempts with a status other than ``ok`` are left out.
+    0. A ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
+    the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low`` and
+    ``worst_high``.
 
     Examples
     --------
@@ -172,27 +183,38 @@ def paired(
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
         return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
-    checked = _checked_outcomes(outcomes, names, value, "deltas.paired")
+    how: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
+    about, sets, _ = paired_cases(outcomes, by=names, **how)
+    estimated = delta_rows(sets, value, cluster, ci_level)
+    rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
+    result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING])
+    if weight is not None:
+        result["method"] += f"; cases weighted by {weight}"
+    return result
+
+
+def paired_cases(
+    outcomes: pd.DataFrame, *, by: list[str], value: str, reference: str, weight: str | None
+) -> tuple[list[dict[str, Any]], list[CasePairs], list[CasePairs]]:
+    """Return for each group and condition what identifies it, and its pairs of cases.
+
+    The last list holds the pairs of the reference with itself, in the same order.
+    """
+    checked = _checked_outcomes(outcomes, by, value, "deltas.paired")
     require_reference(checked["condition"], reference)
-    table = with_weights(case_table(checked, by=names), checked, weight)
-    cases = Pairing(table, names, reference, value)
+    table = with_weights(case_table(checked, by=by), checked, weight)
+    cases = Pairing(table, by, reference, value)
     compared = [
         (number, condition)
         for number in range(len(cases.groups))
         for condition in ordered(cases.conditions(number), reference)
     ]
-    sets = [cases.pairs(number, condition) for number, condition in compared]
-    rows = [
-        estimate | cases.groups[number] | {"condition": condition, "reference": reference}
-        for estimate, (number, condition) in zip(
-            delta_rows(sets, value, cluster, ci_level), compared, strict=True
-        )
+    about = [
+        cases.groups[number] | {"condition": condition, "reference": reference}
+        for number, condition in compared
     ]
-    extra = [*_EXTRA, "n_missing", "n_missing_reference", "worst_low", "worst_high"]
-    result = estimates(rows, by=[*names, "condition"], extra=extra)
-    if weight is not None:
-        result["method"] += f"; cases weighted by {weight}"
-    return result
+    sets = [cases.pairs(number, condition) for number, condition in compared]
+    return about, sets, [cases.pairs(number, reference) for number, _ in compared]
 
 
 def _paired_amounts(
@@ -208,50 +230,80 @@ def _paired_amounts(
     kind = "outcomes" if value == "score" else "attempts"
     checked = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
     require_reference(checked["condition"], reference)
-    amount = checked[value]
+    amount = checked[value].astype("float64")
     if value != "score":
-        amount = amount.where(usable(checked))
-    checked = checked.assign(cluster=clusters_of(checked), amount=amount)
-    sides = grouped(checked, [*names, *CASE, "cluster", "condition"])["amount"]
-    # add a prefix, because a condition may be called like a key column
-    wide = sides.mean().astype("float64").unstack("condition").add_prefix("of ")
-    n_asked = sides.size().unstack("condition").add_prefix("asked ")
+        amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
+    table, code = attempt_cells(checked, names)
+    sums, n = (
+        np.bincount(code, weights=weights, minlength=len(table))
+        for weights in (amount.fillna(0.0), amount.notna())
+    )
+    table = table.assign(amount=np.where(n > 0, sums / np.maximum(n, 1), np.nan), n=n)
+    keys = list(dict.fromkeys([*names, *CASE, "cluster"]))
+    wide = table.pivot(index=keys, columns="condition", values=["amount", "n", "size"])
+    # one text per column, because a condition may be called like a key column
+    wide.columns = pd.Index([" of ".join(map(str, names)) for names in wide.columns.to_list()])
     rows = []
-    for values, group in groups(wide.join(n_asked).reset_index(), names):
+    for values, group in groups(wide.reset_index(), names):
         for condition in ordered(checked["condition"].unique(), reference):
-            if group[f"asked {condition}"].isna().all():
+            if group[f"size of {condition}"].isna().all():
                 continue
             about = values | {"condition": condition, "reference": reference}
             rows += _amount_rows(group, value, about, cluster, ci_level)
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+    return estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
 
 
 def _amount_rows(
     group: pd.DataFrame, value: str, about: dict[str, Any], cluster: Cluster, ci_level: float
 ) -> list[dict[str, Any]]:
     """Return a row with the difference and one with the ratio; NaN with a note if undefined."""
-    amounts, base = (group[f"of {about[name]}"] for name in ("condition", "reference"))
-    paired_cases = amounts.notna() & base.notna()
-    amounts, base, pairs = amounts[paired_cases], base[paired_cases], group[paired_cases]
+    amounts, base = (group[f"amount of {about[name]}"] for name in ("condition", "reference"))
+    complete = amounts.notna() & base.notna()
+    amounts, base, pairs = amounts[complete], base[complete], group[complete]
+    lost = _missing_amounts(group, about)
+    about, warning = about | lost, _amount_warning(value, lost)
     label, note = claim(pairs["skill"], pairs["cluster"], cluster)
     scale = max(amounts.abs().max(), base.abs().max()) if len(pairs) else None
     difference = cr2_mean(amounts - base, label, ci_level=ci_level, scale=scale)
     ratio = log_ratio(amounts, base, label, ci_level=ci_level)
     both = (amounts > 0) & (base > 0)
     rows = []
-    measures = [("delta", difference, paired_cases[paired_cases])]
+    measures = [("delta", difference, complete[complete])]
     measures += [("ratio", ratio, both)] if value != "score" else []
     for measure, interval, used in measures:
         if not len(pairs):
-            interval = undefined(interval.method, NO_AMOUNTS, ci_level=ci_level, n=0.0)
+            reason = join_notes(NO_AMOUNTS, warning)
+            interval = undefined(interval.method, reason, ci_level=ci_level, n=0.0)
         elif note == ONE_SKILL:
             interval = undefined(interval.method, note, ci_level=ci_level, n=interval.n)
         else:
-            interval = replace(interval, note=join_notes(interval.note, note))
+            interval = replace(interval, note=join_notes(interval.note, note, warning))
         about |= {"rate": amounts[used].mean(), "reference_rate": base[used].mean()}
         about["n_dropped"] = len(group) - len(pairs)
         rows.append(row(f"{measure}_{value}", interval, **about))
     return rows
+
+
+def _missing_amounts(group: pd.DataFrame, about: dict[str, Any]) -> dict[str, int]:
+    """Count the attempts without an amount, over the cases asked under both conditions."""
+    sizes = [f"size of {about[name]}" for name in ("condition", "reference")]
+    both = group[group[sizes].notna().all(axis=1)]
+    totals = []
+    for size in sizes:
+        n_attempts = int(both[size].sum())
+        totals += [n_attempts - int(both[size.replace("size", "n", 1)].sum()), n_attempts]
+    return dict(zip(MISSING[:4], totals, strict=True))
+
+
+def _amount_warning(value: str, lost: dict[str, int]) -> str:
+    n, n_attempts, n_base, n_attempts_base = lost.values()
+    if not n + n_base:
+        return ""
+    return (
+        f"attempts without {value}: {n} of {n_attempts} of the condition, {n_base} of "
+        f"{n_attempts_base} of the reference; if their {value} is unlike that of the others, the "
+        "result is biased; it has no bounds, so there is no worst case"
+    )
 
 
 def _checked_outcomes(
@@ -298,7 +350,8 @@ def rates(
     pandas.DataFrame
         One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``
         or ``rate_share_passed``; the estimate, from 0 to 1, is NaN with a note if no attempt has an
-        outcome. ``n_missing`` counts the attempts without an outcome.
+        outcome. ``n_missing`` of ``n_attempts`` are missing, as in :func:`paired`; ``worst_low``
+        and ``worst_high`` are the rates if all of these had failed or passed.
 
     Notes
     -----
@@ -310,20 +363,44 @@ def rates(
     check_cluster(cluster)
     checked = _checked_outcomes(outcomes, names, value, "deltas.rates")
     table = with_weights(case_table(checked, by=names), checked, weight)
-    missing = [int(part[value].isna().sum()) for _, part in condition_groups(checked, names)]
     parts, samples = [], []
     for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
+        lost, warning = _missing_of_rate(part, value)
         part = part[part["rate"].notna()]
         label, note = claim(part["skill"], part["cluster"], cluster)
         samples.append((part["rate"], label, part.get(WEIGHT)))
-        parts.append((about, note))
+        parts.append((about | lost, note, warning))
     quantity = RATES if value == "passed" else SHARES
     intervals = bounded_means(samples, quantity=quantity, ci_level=ci_level)
     rows = []
-    for (about, note), interval, n in zip(parts, intervals, missing, strict=True):
-        claim_interval = claimed(interval, note, "no attempt has an outcome")
-        rows.append(row(f"rate_{value}", claim_interval, **about, n_missing=n))
-    return estimates(rows, by=[*names, "condition"], extra=["n_missing"])
+    for (about, note, warning), interval in zip(parts, intervals, strict=True):
+        claim_interval = claimed(interval, note, "no attempt has an outcome", warning)
+        rows.append(row(f"rate_{value}", claim_interval, **about))
+    return estimates(rows, by=[*names, "condition"], extra=_MISSING_OF_RATE)
+
+
+def _missing_of_rate(part: pd.DataFrame, value: str) -> tuple[dict[str, Any], str]:
+    """Count the missing attempts of a condition and bound its rate; describe them in a note."""
+    met, n, name = part["n_passed"], part["n"], "passed"
+    if value != "passed":
+        met, n, name = part["share"].fillna(0.0) * part["n_shares"], part["n_shares"], "share"
+    size, weights = part["size"], part.get(WEIGHT)
+    worst = [
+        float(np.average((met + part[f"{name}_{end}"]) / size, weights=weights))
+        for end in ("low", "high")
+    ]
+    counts = (int((size - n).sum()), int(size.sum()))
+    about = dict(zip(_MISSING_OF_RATE, (*counts, *worst), strict=True))
+    return about, _missing_note(*counts, *worst)
+
+
+def _missing_note(n_missing: int, n_attempts: int, low: float, high: float) -> str:
+    if not n_missing:
+        return ""
+    return (
+        f"attempts missing: {n_missing} of {n_attempts}; in the worst case the rate is {low:.2f} "
+        f"or {high:.2f}"
+    )
 
 
 def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
@@ -504,7 +581,8 @@ def pass_at_k(
     Parameters
     ----------
     outcomes : pandas.DataFrame
-        An outcomes frame; every case needs at least ``k`` attempts with an outcome.
+        An outcomes frame. Cases with fewer than ``k`` attempts that have an outcome are left out;
+        the note names them and the largest ``k`` for all cases.
     k : int
         Number of attempts.
     by : str or sequence of str
@@ -515,33 +593,53 @@ def pass_at_k(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and condition with the estimates columns (measure ``pass_at_k``) and
-        ``k``.
+        One row per ``by`` and condition with the estimates columns (measure ``pass_at_k``), ``k``,
+        ``n_short`` (cases left out), and the columns of :func:`rates` about missing attempts.
 
     See Also
     --------
     pass_hat_k : The probability that all of ``k`` attempts pass.
     """
-    return _pass_k(outcomes, k, by, ci_level, "pass_at_k", pooled_pass_at_k)
+    return _pass_k(outcomes, k, by, ci_level, "pass_at_k")
 
 
 def pass_hat_k(
     outcomes: pd.DataFrame, *, k: int, by: By = (), ci_level: float = 0.95
 ) -> pd.DataFrame:
     """Estimate the probability that all of ``k`` attempts pass; see :func:`pass_at_k`."""
-    return _pass_k(outcomes, k, by, ci_level, "pass_hat_k", pooled_pass_hat_k)
+    return _pass_k(outcomes, k, by, ci_level, "pass_hat_k")
 
 
-def _pass_k(
-    outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: str, compute: Any
-) -> pd.DataFrame:
+def _pass_k(outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: str) -> pd.DataFrame:
     names = [name for name in listed(by) if name != "condition"]
     checked = _checked_outcomes(outcomes, names, "passed", f"deltas.{measure}")
-    table = case_table(checked, by=names)
+    of_case, pooled = _PASS_K[measure]
+    of_case([], [], k)  # refuses a k that is no number of attempts
     rows = []
-    for values, group in condition_groups(table, names):
-        part = group[group["n"].gt(0)]
-        passed, cluster = part["n_passed"].to_numpy(dtype=int), part["cluster"].to_numpy()
-        result = compute(part["n"], passed, k, clusters=cluster, ci_level=ci_level)
-        rows.append(row(measure, result, **values, k=k))
-    return estimates(rows, by=[*names, "condition"], extra=["k"])
+    for values, group in condition_groups(case_table(checked, by=names), names):
+        part, whole = (group[group[count].ge(k)] for count in ("n", "size"))
+        passed = part["n_passed"].to_numpy(dtype=int)
+        result = pooled(part["n"], passed, k, clusters=part["cluster"], ci_level=ci_level)
+        worst = [
+            float(of_case(whole["size"], whole["n_passed"] + whole[end], k).mean())
+            for end in (("passed_low", "passed_high") if len(whole) else ())
+        ] or [np.nan, np.nan]
+        counts = (int((group["size"] - group["n"]).sum()), int(group["size"].sum()))
+        about = values | dict(zip(_MISSING_OF_RATE, (*counts, *worst), strict=True))
+        notes = (_short_cases(group, k), _missing_note(*counts, *worst))
+        result = replace(result, note=join_notes(result.note, *notes))
+        rows.append(row(measure, result, **about, k=k, n_short=len(group) - len(part)))
+    extra = ["k", "n_short", *_MISSING_OF_RATE]
+    return estimates(rows, by=[*names, "condition"], extra=extra)
+
+
+def _short_cases(group: pd.DataFrame, k: int) -> str:
+    """Name the cases with fewer than k attempts that have an outcome, and the largest k for all."""
+    short = group.loc[group["n"].lt(k), "case_id"].to_numpy()
+    if not len(short):
+        return ""
+    largest = int(group["n"].min())
+    return (
+        f"left out, with fewer than {k} attempts that have an outcome: {first_names(short)}; "
+        + (f"the largest k for all cases is {largest}" if largest else "no k suits all cases")
+    )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.deltas import paired, rates
+from skillcomp.deltas import paired, paired_cases, rates
 from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
@@ -31,6 +31,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
+from skillcomp.frames.worst_case import with_missing_attempts
 from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import is_number, join_notes
@@ -55,6 +56,7 @@ def decide(
     value: Literal["passed", "share_passed"] = "passed",
     weight: str | None = None,
     ci_level: float = 0.95,
+    assume_missing: Literal["at random"] | None = None,
 ) -> pd.DataFrame:
     """Decide for each skill whether it teaches, from the interval of its delta.
 
@@ -75,6 +77,9 @@ def decide(
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals that decide.
+    assume_missing : {"at random"}, optional
+        Assume that missing attempts are like the others. Default: no assumption, so that missing
+        attempts can make a verdict ``undetermined``.
 
     Returns
     -------
@@ -84,7 +89,9 @@ def decide(
         cases with an outcome under it. ``over_placebo`` is the delta between the condition and the
         placebo, over the cases that have both; ``over_placebo_low`` and ``over_placebo_high`` are
         its limits. All three are NaN without a placebo. A note states if the delta and
-        ``over_placebo`` have different cases. ``verdict`` is the first of these that applies:
+        ``over_placebo`` have different cases. ``overturned`` is True if missing attempts could
+        change the verdict (see Notes), and ``assume_missing`` is then the assumption that keeps it,
+        otherwise empty. ``verdict`` is the first of these that applies:
 
         ``redundant``
             The reference already passes (its lower limit is at least ``1 - margin``) and the
@@ -113,6 +120,13 @@ def decide(
 
     Notes
     -----
+    :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
+    its attempts, all missing attempts are set against the verdict. If the estimate is then beyond
+    the margin on which the verdict rests, or the interval includes 0 although a gain or loss is
+    claimed, the verdict becomes ``undetermined``, unless ``assume_missing`` keeps it. Otherwise the
+    note gives the tipping point: the smallest number of missing attempts that change the verdict if
+    they are set against it. They are ordered once by their influence on the estimate, ties by row.
+
     A verdict is wrong with a probability of at most ``(1 - ci_level) / 2``, or slightly more
     because outcomes are discrete. At the default level the probability is at most 5 % if the true
     delta equals the margin. This was found by computing all possible outcomes of cases with one
@@ -120,6 +134,8 @@ def decide(
     """
     if not is_number(margin) or not 0.0 < margin < 1.0:
         raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
+    if assume_missing is not None:
+        require_known("assume_missing: found", assume_missing, ["at random"])
     names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight, "ci_level": ci_level}
     deltas = paired(outcomes, reference=reference, **how)
@@ -137,6 +153,9 @@ def decide(
     }
     deltas["verdict"] = _first_that_holds(verdicts, "undetermined")
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
+    about: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
+    _, sets, references = paired_cases(outcomes, by=names, **about)
+    deltas = with_missing_attempts(deltas, sets, references, value, assume_missing)
     return _with_reasons(deltas)
 
 
@@ -210,7 +229,7 @@ def _other_cases(
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
     """Add to the note why a verdict is undetermined, or that a placebo is not clearly beaten."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
-    unsure = verdict.eq("undetermined")
+    unsure = verdict.eq("undetermined") & deltas["overturned"].eq(deltas["assume_missing"].ne(""))
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
     words = {
         "helps, but perhaps by no more than the margin": unsure & (low > 0),

@@ -103,6 +103,13 @@ def amounts(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def test_a_study_of_one_or_two_cases_carries_a_note() -> None:
+    for n in (1, 2, 3):
+        frame = outcomes([[False, True]] * n, [[True, True]] * n)
+        for result in (sc.deltas.rates(frame), sc.deltas.paired(frame)):
+            assert result["note"].str.contains(f"only {n} case").all() == (n < 3)
+
+
 @pytest.mark.parametrize("n_skills", [1, 4, 5, 8])
 def test_few_skills_are_refused_a_general_claim_by_rates_amounts_and_deltas(n_skills: int) -> None:
     frame = over_skills(n_skills)
@@ -146,7 +153,7 @@ def test_an_amount_that_nobody_recorded_is_a_row_of_nan_with_a_note(lost: str) -
     found = sc.deltas.paired(frame, value="cost_usd")
     assert found["measure"].tolist() == ["delta_cost_usd", "ratio_cost_usd"]
     assert found[["estimate", "ci_low", "ci_high"]].isna().all().all()
-    assert found["note"].eq("no case has an amount in both conditions").all()
+    assert found["note"].str.startswith("no case has an amount in both conditions; ").all()
     assert found["n_dropped"].eq(8).all() and found["n"].eq(0).all()
 
 
@@ -434,3 +441,76 @@ def test_missing_outcomes_are_counted_where_a_column_of_by_is_missing_too() -> N
     frame = outcomes([[None], [True]], [[True], [None]], batch=pd.NA)
     assert sc.deltas.rates(frame)["n_missing"].tolist() == [1, 1]
     assert sc.deltas.rates(frame, by=["batch"])["n_missing"].tolist() == [1, 1]
+
+
+def test_rates_pass_at_k_and_amounts_count_and_note_what_is_missing() -> None:
+    frame = outcomes([[True, False]] * 4, [[True, None], [True] * 2, [None] * 2, [True, False]])
+    rates = sc.deltas.rates(frame).set_index("condition").loc["skill"]
+    # without the missing 1, 1 and .5; at worst (.5 + 1 + 0 + .5) / 4 or (1 + 1 + 1 + .5) / 4
+    assert rates["estimate"] == pytest.approx(2.5 / 3)
+    assert (rates["n_missing"], rates["n_attempts"]) == (3, 8)
+    assert (rates["worst_low"], rates["worst_high"]) == (0.5, 0.875)
+    assert "attempts missing: 3 of 8; in the worst case the rate is 0.50 or 0.88" in rates["note"]
+    both = sc.deltas.pass_hat_k(frame, k=2).set_index("condition").loc["skill"]
+    assert (both["n"], both["n_short"], both["estimate"]) == (2, 2, 0.5)
+    assert (both["worst_low"], both["worst_high"]) == (0.25, 0.75)
+    assert (
+        "left out, with fewer than 2 attempts that have an outcome: 2 cases (s/0, s/2)"
+        in (both["note"])
+    )
+    assert "no k suits all cases" in both["note"]
+    assert not sc.deltas.pass_at_k(frame, k=2).set_index("condition").loc["baseline", "note"]
+    costs = frame.assign(status="ok", cost_usd=1.0).drop(
+        columns=["passed", "share_passed", "grader"]
+    )
+    dear = costs["condition"].eq("skill") & costs["repeat"].eq(2)
+    row = sc.deltas.paired(costs.assign(cost_usd=costs["cost_usd"].mask(dear)), value="cost_usd")
+    assert (
+        row[["n_missing", "n_attempts", "n_missing_reference"]].to_numpy().tolist()
+        == [[4, 8, 0]] * 2
+    )
+    assert (
+        row["note"].str.contains("attempts without cost_usd: 4 of 8 of the condition, 0 of 8").all()
+    )
+
+
+def test_a_k_that_some_cases_lack_names_them_and_the_largest_for_all() -> None:
+    frame = outcomes([[True]] * 3, [[True, False, True]] * 2 + [[False, True]])
+    row = sc.deltas.pass_at_k(frame, k=3).set_index("condition").loc["skill"]
+    assert (row["n"], row["estimate"]) == (2, 1)
+    assert "1 case (s/2); the largest k for all cases is 2" in row["note"]
+    with pytest.raises(FrameError, match="whole number of attempts"):
+        sc.deltas.pass_at_k(frame, k=0)
+
+
+def test_a_case_without_rows_is_missing_under_baseline_and_skill_only() -> None:
+    whole = outcomes([[False, False]] * 6, [[True, True]] * 6)
+    placebo = whole[whole["condition"].eq("skill")].assign(condition="placebo")
+    frame = pd.concat([whole, placebo.assign(attempt_id="p" + placebo["attempt_id"])])
+    few = frame[frame["condition"].eq("baseline") | frame["case_id"].isin(["s/0", "s/1"])]
+    rows = sc.deltas.paired(few).set_index("condition")
+    assert rows["n_missing"].to_dict() == {"skill": 8, "placebo": 0}
+    assert rows.loc["skill", "worst_low"] == pytest.approx(2 / 6)
+    assert rows.loc["placebo", "n_dropped"] == 4
+    # a repeat that no case has under a condition was not planned there
+    once = frame[frame["condition"].eq("baseline") | frame["repeat"].eq(1)]
+    assert sc.deltas.paired(once)[["n_missing", "n_missing_reference"]].sum().sum() == 0
+
+
+@pytest.mark.parametrize("ids", [range(72), np.random.default_rng(1).integers(0, 10**6, 72)])
+def test_ids_of_attempts_are_refused_as_repeats(ids: object) -> None:
+    frame = outcomes([[True] * 3] * 12, [[True] * 3] * 12).assign(repeat=ids)
+    frame["repeat"] += 1
+    with pytest.raises(FrameError, match=r"name their column as attempt= of from_frame"):
+        sc.deltas.paired(frame)
+
+
+def test_attempts_that_ended_in_a_time_limit_have_their_cost() -> None:
+    frame = outcomes([[True]] * 12, [[True]] * 12).assign(cost_usd=1.0, status="ok")
+    late = frame["condition"].eq("skill") & frame["case_id"].isin(["s/0", "s/1"])
+    frame = frame.assign(cost_usd=np.where(late, 7.0, 1.0))
+    for status, mean in (("timeout", 2.0), ("error", 1.0)):
+        rows = sc.deltas.paired(
+            frame.assign(status=np.where(late, status, "ok")), value="cost_usd"
+        ).set_index("measure")
+        assert rows.loc["delta_cost_usd", "rate"] == pytest.approx(mean)

@@ -579,3 +579,72 @@ def test_rows_that_an_unnamed_column_tells_apart_are_asked_about() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sc.from_frame(table, **names, grader="judge")
+
+
+# Attempts without an answer
+
+
+def test_a_crash_is_missing_a_time_limit_is_a_result_and_no_verdict_is_the_graders() -> None:
+    ends = ["completed", "error", "timeout", "Refusal"]
+    own = table(passed=pd.array([True] * 16, dtype="boolean")).assign(how=ends * 4)
+    own.loc[own["how"].isin(["timeout", "Refusal"]), "passed"] = None
+    own.loc[own["case"].eq("d") & own["how"].eq("completed"), "passed"] = None
+    with pytest.warns(FrameWarning, match=r"error or paused; missing, not failed \(4 rows"):
+        made = sc.from_frame(own, repeat="repeat", status="how")
+    status = own["how"].map(dict(zip(ends, ["ok", "error", "timeout", "refused"], strict=True)))
+    assert made.attempts["status"].tolist() == status.tolist()
+    passed = made.outcomes.merge(made.attempts[["attempt_id", "status"]], on="attempt_id")
+    assert passed["status"].value_counts().to_dict() == dict.fromkeys(set(status), 4)
+    of = {name: rows["passed"].tolist() for name, rows in passed.groupby("status")}
+    assert of == {
+        "ok": [True, True, True, pd.NA],
+        "error": [pd.NA] * 4,
+        "timeout": [False] * 4,
+        "refused": [False] * 4,
+    }
+    graded = made.attempts.loc[made.attempts["status"].eq("ok"), "attempt_id"]
+    assert made.verdicts["attempt_id"].tolist() == graded.tolist()
+
+
+def test_a_text_in_the_column_of_errors_is_a_crash_unless_a_status_says_otherwise() -> None:
+    own = table(passed=False, how="ok")
+    own["message"] = [None, "", "none", "ConnectionError: reset"] * 4
+    made = quiet(own, repeat="repeat", error="message")
+    assert made.attempts["status"].tolist() == ["ok", "ok", "ok", "error"] * 4
+    assert made.outcomes["passed"].isna().sum() == 4
+    late = quiet(own.assign(how="timeout"), repeat="repeat", error="message", status="how")
+    assert late.attempts["status"].eq("timeout").all()
+    with pytest.raises(FrameError, match=r"'failed' .*allowed: ok, error, refused, .* first\.$"):
+        quiet(own.assign(how="failed"), repeat="repeat", status="how")
+
+
+def test_what_was_asked_and_not_answered_is_an_attempt_with_an_error() -> None:
+    own = table()
+    asked = own[["skill", "case", "condition", "repeat"]]
+    few = own[own["condition"].eq("baseline") | own["case"].isin(["a", "b"])]
+    made = quiet(few, repeat="repeat", asked=asked)
+    assert made.attempts["status"].eq("error").sum() == 4
+    whole = quiet(
+        own.assign(passed=own["passed"].mask(~own.index.isin(few.index))), repeat="repeat"
+    )
+    names = ["estimate", "n_missing", "n_attempts", "worst_low", "worst_high"]
+    same = [sc.deltas.paired(one.outcomes)[names] for one in (made, whole)]
+    pd.testing.assert_frame_equal(*same)
+    # a condition other than baseline and skill is missing only where it was asked for
+    placebo = pd.concat([own, own[own["condition"].eq("skill")].assign(condition="placebo")])
+    few = placebo[placebo["condition"].ne("placebo") | placebo["case"].ne("a")]
+    asked = placebo[["skill", "case", "condition"]]
+    for how, n in (({}, 0), ({"asked": asked}, 2)):
+        rows = sc.deltas.paired(quiet(few, repeat="repeat", **how).outcomes).set_index("condition")
+        assert rows.loc["placebo", "n_missing"] == n
+    with pytest.raises(FrameError, match="asked: there is no column 'condition'"):
+        quiet(few, repeat="repeat", asked=asked[["skill", "case"]])
+
+
+@pytest.mark.parametrize("text", ["", "trial-"])
+def test_ids_of_attempts_are_not_repeats(text: str) -> None:
+    own = table().assign(trial=[f"{text}{k + 1}" for k in range(16)])
+    with pytest.raises(FrameError, match="name their column as attempt= "):
+        quiet(own, repeat="trial")
+    made = quiet(own, attempt="trial")
+    assert made.outcomes["repeat"].tolist() == [1, 2] * 8

@@ -402,3 +402,27 @@ def test_gradings_that_failed_are_told_and_count_as_unknown(small: sc.report.Ans
     assert text.startswith(f"20 of {n:,} verdicts by judge cannot be used (15 malformed, 5 error):")
     assert text.endswith("of the checks are unknown, and none of them counts as failed.")
     assert not small.findings["sentence"].str.contains("cannot be used").any()
+
+
+def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assumption() -> None:
+    rows = [(case, name) for case in range(60) for name in ("baseline", "skill")]
+    own = pd.DataFrame(rows, columns=["case", "condition"]).assign(skill="tea", end="ok")
+    skill = own["condition"].eq("skill")
+    own["passed"] = (skill | own["case"].lt(30)).astype("boolean")
+    own.loc[skill & ~own["case"].between(20, 39), "end"] = "error"
+    with pytest.warns(sc.frames.FrameWarning):
+        made = sc.from_frame(own, status="end")
+    told = sc.report.answer(made).findings
+    sentences = " ".join(told["sentence"])
+    assert told.loc[told["topic"].eq("skill"), "verdict"].iloc[0] == "undetermined"
+    for part in (
+        "40 of 60 answers under skill and 0 of 60 answers under baseline are missing",
+        "the change is 17 points fewer or 50 points more. Therefore the answers that are there do",
+        "Under skill the agent gave no answer in 40 of 60 attempts",
+        "tea: the missing answers decide, not more cases.",
+    ):
+        assert part in sentences, sentences
+    assert "cannot be used" not in sentences  # no grader failed
+    kept = sc.report.answer(made, assume_missing="at random").findings
+    assert "tea teaches: " in " ".join(kept["sentence"])
+    assert "The verdict assumes that they are missing at random." in " ".join(kept["sentence"])

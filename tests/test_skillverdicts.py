@@ -352,3 +352,64 @@ def test_aggregate_keeps_conditions_apart_once_where_by_names_them() -> None:
     found = sc.skillverdicts.aggregate(judged, by=["skill", "condition"])
     assert list(found.columns).count("condition") == 1
     pd.testing.assert_frame_equal(found, sc.skillverdicts.aggregate(judged, by=["skill"]))
+
+
+def lost_runs(how: str) -> pd.DataFrame:
+    """60 cases: the baseline passes 30, 40 runs of the skill died, the others passed."""
+    frame = study(60, 30, 60)
+    died = frame["condition"].eq("skill") & ~frame["case_id"].isin(f"s/{k}" for k in range(20, 40))
+    return frame[~died] if how == "row" else frame.assign(passed=frame["passed"].mask(died))
+
+
+@pytest.mark.parametrize("how", ["outcome", "row"])
+def test_runs_that_died_do_not_make_a_skill_teach(how: str) -> None:
+    row = sc.skillverdicts.decide(lost_runs(how)).iloc[0]
+    assert (row["estimate"], row["verdict"], row["overturned"]) == (0.5, "undetermined", True)
+    assert row[["n_missing", "n_attempts", "n_missing_reference"]].tolist() == [40, 60, 0]
+    assert row["worst_low"] == pytest.approx(20 / 60 - 30 / 60)
+    for part in ("40 of 60 of the condition, 0 of 60", "-0.17 or +0.50", "without them +0.50"):
+        assert part in row["note"]
+    assert ("no row under the condition: 40 cases (s/0, s/1, " in row["note"]) == (how == "row")
+    kept = sc.skillverdicts.decide(lost_runs(how), assume_missing="at random").iloc[0]
+    assert (kept["verdict"], kept["assume_missing"]) == ("teaching", "at random")
+    assert "teaching, assuming that attempts are missing at random" in kept["note"]
+    with pytest.raises(FrameError, match="allowed: at random"):
+        sc.skillverdicts.decide(lost_runs(how), assume_missing="none")
+
+
+@pytest.mark.parametrize(("n", "overturned"), [(20, True), (21, False)])
+def test_only_five_percent_of_missing_attempts_or_more_overturn_a_verdict(
+    n: int, overturned: bool
+) -> None:
+    frame = study(n, 1, 7)  # six gains in the other cases; the lost run could be a loss
+    lost = frame["condition"].eq("skill") & frame["case_id"].eq("s/0")
+    row = sc.skillverdicts.decide(frame.assign(passed=frame["passed"].mask(lost))).iloc[0]
+    assert row["ci_low"] > 0, row["ci_low"]
+    assert (row["verdict"], row["overturned"]) == ("undetermined", overturned)
+    assert ("tipping point of a gain: 1 missing attempt" in row["note"]) != overturned
+    assert ("helps, but perhaps" in row["note"]) != overturned
+
+
+@pytest.mark.parametrize("loser", ["skill", "baseline"])
+def test_the_tipping_point_sets_attempts_against_the_verdict_one_by_one(loser: str) -> None:
+    frame = study(24, 12, 1, repeats=2) if loser == "baseline" else study(24, 1, 12, repeats=2)
+    lost = frame["repeat"].eq(2) & frame["case_id"].isin(["s/0", "s/6", "s/12", "s/18"])
+    rows, worst = frame.assign(passed=frame["passed"].mask(lost)), frame["condition"].ne(loser)
+
+    def with_set(places: list[int]) -> pd.DataFrame:
+        chosen = pd.Series(rows.index.isin(places), rows.index)
+        return rows.assign(passed=rows["passed"].where(~chosen, worst))
+
+    sign, deltas = (1 if loser == "skill" else -1), sc.deltas.paired
+    by_case = rows[lost].sort_values(["condition"], ascending=loser == "baseline", kind="stable")
+    by_case = by_case.sort_values("case_id", key=lambda ids: ids.str[2:].astype(int), kind="stable")
+    order = sorted(
+        by_case.index, key=lambda at: round(sign * deltas(with_set([at]))["estimate"][0], 12)
+    )
+    verdicts = [
+        sc.skillverdicts.decide(with_set(order[:n]))["verdict"][0] for n in range(len(order) + 1)
+    ]
+    n_tipping = verdicts.index("undetermined")
+    assert n_tipping == 5 and verdicts[0] in ("teaching", "harmful")
+    note = sc.skillverdicts.decide(rows)["note"][0]
+    assert f"tipping point of {verdicts[0]}: 5 missing attempts set against it" in note

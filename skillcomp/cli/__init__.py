@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -62,6 +62,9 @@ STEPS = (
     "skillcomp grade study.yaml",
     "skillcomp deltas study",
     "skillcomp report --data study --answer-only",
+)
+_ASSUME_MISSING = Option(
+    metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
 )
 _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
@@ -196,6 +199,7 @@ def report(
         list[str] | None,
         Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
     ] = None,
+    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
     order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
     answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
@@ -216,6 +220,7 @@ def report(
         notebooks=[] if answer_only else paths,
         parameters=_parse_parameters([*(settings or []), *rounds]),
         order=order,
+        assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
         progress=not quiet,
     )
     say(f"report: {page}")
@@ -296,17 +301,20 @@ def deltas(
         str | None,
         Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
     ] = None,
+    assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import deltas as of
     from skillcomp import frames, skillverdicts
+    from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
 
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     store = RunStore(_study_folder(data, "deltas", "a study"))
     cases = frames.cases(store)
-    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases)
+    attempts = with_planned(frames.attempts(store), store)
+    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases, attempts=attempts)
     graders = sorted(outcomes["grader"].unique())
     if not graders:
         if rounds := sorted(set(frames.verdicts(store, round="all")["round"])):
@@ -322,7 +330,8 @@ def deltas(
         graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
     marks = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
     if by == "skill":
-        table = skillverdicts.decide(graded, margin=margin, reference=reference, weight=weight)
+        how: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
+        table = skillverdicts.decide(graded, reference=reference, weight=weight, **how)
         _print_tables({"deltas": (table, ["skill", "condition", *marks, "verdict"])}, as_json)
         return
     table = of.by_dimension(graded, by=["skill"], reference=reference, weight=weight)

@@ -14,11 +14,12 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.check import check
+from skillcomp.frames.check import check, show
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     group_codes,
+    grouped,
     listed,
     prepared,
     require_columns,
@@ -146,40 +147,98 @@ def compared_outcomes(
 def case_table(outcomes: pd.DataFrame, *, by: By = ()) -> pd.DataFrame:
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
-    Columns: ``by``, skill, case_id, cluster (a number shared by cases linked by ``contrast_of``),
-    condition, n (attempts with an outcome), n_passed, share (mean share of checks passed; NaN if
-    no attempt has a share), n_shares (attempts with a share), size (expected attempts: those
-    recorded, plus each repeat that this case lacks but another case of the skill has under the
-    same condition).
+    The columns of :func:`attempt_cells`, then n (attempts with an outcome), n_passed, share (mean
+    share of checks passed; NaN if no attempt has a share), n_shares (attempts with a share), and,
+    for each of ``passed`` and ``share``, ``<name>_low`` and ``<name>_high``: the sums of the lowest
+    and of the highest possible values of the attempts without one.
     """
-    groups = listed(by)
-    names = list(dict.fromkeys([*groups, *CASE, "cluster", "condition"]))
-    keyed = outcomes.assign(cluster=clusters_of(outcomes))[names].reset_index(drop=True)
-    code, first = group_codes(keyed, names)
+    table, code = attempt_cells(outcomes, listed(by))
+
+    def totals(values: Any) -> Any:
+        return np.bincount(code, weights=values, minlength=len(table))
+
     passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(dtype=np.float64)
-    has_outcome = passed.notna().to_numpy()
-    shared = ~np.isnan(share)
-    n_shares = np.bincount(code, weights=shared)
-    sums = np.bincount(code, weights=np.where(shared, share, 0.0))
-    table = keyed.take(first).reset_index(drop=True)
+    has_outcome, has_share = passed.notna().to_numpy(), ~np.isnan(share)
+    n_shares, sums = totals(has_share), totals(np.where(has_share, share, 0.0))
+    bounds = {}
+    n_absent = table["size"] - totals(None)
+    for name, value, present in (
+        ("passed", "passed", has_outcome),
+        ("share", "share_passed", has_share),
+    ):
+        low, high = attempt_bounds(outcomes, value)
+        bounds[f"{name}_low"] = totals(np.where(present, 0.0, low))
+        bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
     return table.assign(
-        n=np.bincount(code, weights=has_outcome).astype(np.int64),
-        n_passed=np.bincount(code, weights=passed.to_numpy(dtype=bool, na_value=False)),
+        n=totals(has_outcome).astype(np.int64),
+        n_passed=totals(passed.to_numpy(dtype=bool, na_value=False)),
         share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
         n_shares=n_shares,
-        size=np.bincount(code) + _absent_repeats(table, groups, code, outcomes["repeat"]),
+        **bounds,
     )
+
+
+def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest possible value of each attempt, as two arrays.
+
+    Checks without a verdict count as failed, then as passed: an attempt with a failed check cannot
+    pass. Without counts of checks the bounds are 0 and 1.
+    """
+    n_checks, n_passed, n_missing = (
+        outcomes[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        for name in ("n_checks", "n_passed", "n_missing")
+    )
+    n_checks = np.where(n_checks > 0, n_checks, np.nan)
+    low, high = n_passed / n_checks, np.minimum((n_passed + n_missing) / n_checks, 1.0)
+    if value == "passed":
+        low, high = np.floor(low), np.floor(high)
+    return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
+
+
+def attempt_cells(frame: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
+    """Return one row per ``by``, case and condition, and the place of each row of the frame in it.
+
+    Columns: ``by``, skill, case_id, cluster (a number shared by cases linked by ``contrast_of``),
+    condition, size (expected attempts: the rows, and the repeats that other cases of the skill have
+    under the condition and this case lacks) and absent. A case with rows under only one of
+    baseline and skill gets a row under the other, with ``absent``, if other cases of its skill were
+    asked under it.
+    """
+    names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
+    keyed = frame.assign(cluster=clusters_of(frame))[names].reset_index(drop=True)
+    code, first = group_codes(keyed, names)
+    table = keyed.take(first).reset_index(drop=True)
+    n_lacking = _absent_repeats(table, by, code, frame["repeat"])
+    table = table.assign(size=np.bincount(code) + n_lacking, absent=False)
+    sides = table[table["condition"].isin(list(_OTHER_SIDE))]
+    alone = sides[~sides.duplicated([*by, *CASE], keep=False)]
+    if alone.empty:
+        return table, code
+    absent = alone.drop(columns="size").assign(
+        condition=alone["condition"].map(_OTHER_SIDE).astype("str"), absent=True
+    )
+    keys = list(dict.fromkeys([*by, "skill", "condition"]))
+    planned = grouped(sides, keys)["size"].max().reset_index()
+    absent = absent.merge(planned, on=keys)
+    return pd.concat([table, absent], ignore_index=True), code
 
 
 def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
     group = group_codes(table, list(dict.fromkeys([*by, "skill", "condition"])))[0]
     number, numbers = pd.factorize(repeat)
     numbered, k = number >= 0, max(len(numbers), 1)
-    own = pd.unique(code[numbered] * k + number[numbered]) // k
-    every = pd.unique(group[code[numbered]] * k + number[numbered]) // k
+    own = pd.unique(code[numbered] * k + number[numbered])
+    every, n_cases = np.unique(group[own // k] * k + own % k, return_counts=True)
     n_groups = int(group.max(initial=-1)) + 1
-    n_expected = np.bincount(every, minlength=n_groups)[group]
-    return np.asarray(n_expected - np.bincount(own, minlength=len(table)), dtype=np.int64)
+    several = np.bincount(group, minlength=n_groups)[every // k] >= _SEVERAL_CASES
+    if several.any() and float((n_cases[several] > 1).mean()) < _SHARED_REPEATS:
+        raise FrameError(
+            f"repeat: {int(several.sum())} values, nearly all of a single case, such as "
+            f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
+            "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
+        )
+    n_expected = np.bincount(every // k, minlength=n_groups)[group]
+    return np.asarray(n_expected - np.bincount(own // k, minlength=len(table)), dtype=np.int64)
 
 
 WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
@@ -215,6 +274,15 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
+_OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
+_SEVERAL_CASES = 3  # with fewer cases, ids of attempts do not differ from repeats
+_SHARED_REPEATS = 0.1  # the values are ids if fewer of them occur in two or more cases
+_NAMED = 3  # cases that a note names
+# columns of a delta about its missing attempts
+MISSING = [
+    *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
+    *("worst_low", "worst_high"),
+]
 UNEQUAL_LOSS = 0.05  # warn if two conditions differ this much in their shares of missing attempts
 MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
 HARDLY_ENOUGH = 7  # with this many skills or fewer hardly any delta excludes 0
@@ -239,12 +307,19 @@ class CasePairs:
     met1: Floats
     n1: Floats
     size1: Floats
+    low1: Floats
+    high1: Floats
+    absent1: Floats
     level0: Floats
     met0: Floats
     n0: Floats
     size0: Floats
+    low0: Floats
+    high0: Floats
+    absent0: Floats
     cluster: Ints
     skill: Ints
+    case: NDArray[Any]
     n_dropped: int
     weight: Floats | None = None
 
@@ -284,11 +359,17 @@ class Pairing:
             self._found.setdefault(number, []).append(self._names[code])
         self._partner = partner[case]
         self._n_base = np.bincount(group[base], minlength=int(group.max(initial=-1)) + 1)
-        n, met = table["n"], table["n_passed"]
+        n, met, name = table["n"], table["n_passed"], "passed"
         if value != "passed":
-            n, met = table["n_shares"], table["share"].fillna(0.0) * table["n_shares"]
-        columns = (level_of(table, value), met, n, table["size"])
+            n, met, name = (
+                table["n_shares"],
+                table["share"].fillna(0.0) * table["n_shares"],
+                "share",
+            )
+        bounds = [table[column] for column in (f"{name}_low", f"{name}_high", "absent")]
+        columns = (level_of(table, value), met, n, table["size"], *bounds)
         self._values = [column.to_numpy(dtype=np.float64) for column in columns]
+        self._case = table["case_id"].to_numpy(dtype=object)
         self._cluster, self._skill = (pd.factorize(table[k])[0] for k in ("cluster", "skill"))
         self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
@@ -306,7 +387,8 @@ class Pairing:
         sides: list[Any] = [values[at] for at in (there, base) for values in self._values]
         n_dropped = n_rows + int(self._n_base[group]) - 2 * len(there)
         weight = None if self._weight is None else self._weight[there]
-        return CasePairs(*[*sides, self._cluster[there], self._skill[there], n_dropped, weight])
+        about = (self._cluster[there], self._skill[there], self._case[there])
+        return CasePairs(*[*sides, *about, n_dropped, weight])
 
 
 def check_cluster(cluster: str) -> None:
@@ -319,8 +401,8 @@ def delta_rows(
 ) -> list[dict[str, Any]]:
     """Return one estimates row per set of pairs; all intervals are computed together.
 
-    Each row has the columns of :func:`skillcomp.frames.row`, then rate, reference_rate, n_dropped,
-    n_missing, n_missing_reference, worst_low and worst_high.
+    Each row has the columns of :func:`skillcomp.frames.row`, then rate, reference_rate, n_dropped
+    and those of :data:`MISSING`.
     """
     check_cluster(cluster)
     complete = [pairs.where(~np.isnan(pairs.level1 - pairs.level0)) for pairs in sets]
@@ -336,28 +418,42 @@ def delta_rows(
 
 
 def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
-    """Count attempts without an outcome, bound the delta, and note if the two losses are unequal.
+    """Count the attempts without an outcome, bound the delta, and describe them in a note.
 
-    The lower bound is what the delta would be if every missing attempt of the condition had failed
-    and every missing attempt of the reference had passed; the upper bound assumes the reverse. Both
-    are computed over the cases that were attempted under both conditions.
+    The lower bound is the delta if every missing attempt of the condition failed and every missing
+    attempt of the reference passed; the upper bound is the delta in the reverse situation. Both are
+    computed over the cases that were attempted under both conditions.
     """
     lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
-    counts = {"n_missing": int(lost.sum()), "n_missing_reference": int(lost_base.sum())}
+    counts: dict[str, Any] = {"n_missing": int(lost.sum()), "n_attempts": int(pairs.size1.sum())}
+    counts["n_missing_reference"] = int(lost_base.sum())
+    counts["n_attempts_reference"] = int(pairs.size0.sum())
     if not len(pairs.n1):
         return {**counts, "worst_low": np.nan, "worst_high": np.nan}, ""
-    low = pairs.met1 / pairs.size1 - (pairs.met0 + lost_base) / pairs.size0
-    high = (pairs.met1 + lost) / pairs.size1 - pairs.met0 / pairs.size0
+    low = (pairs.met1 + pairs.low1) / pairs.size1 - (pairs.met0 + pairs.high0) / pairs.size0
+    high = (pairs.met1 + pairs.high1) / pairs.size1 - (pairs.met0 + pairs.low0) / pairs.size0
     worst = [float(np.average(delta, weights=pairs.weight)) for delta in (low, high)]
-    bounds = dict(zip(("worst_low", "worst_high"), worst, strict=True))
+    counts |= dict(zip(("worst_low", "worst_high"), worst, strict=True))
     share, base = lost.sum() / pairs.size1.sum(), lost_base.sum() / pairs.size0.sum()
-    note = ""
+    if not share + base:
+        return counts, ""
+    parts = [
+        f"attempts missing: {counts['n_missing']} of {counts['n_attempts']} of the condition, "
+        f"{counts['n_missing_reference']} of {counts['n_attempts_reference']} of the reference"
+    ]
+    for side, absent in (("condition", pairs.absent1), ("reference", pairs.absent0)):
+        if absent.any():
+            parts.append(f"no row under the {side}: {first_names(pairs.case[absent > 0])}")
+    parts.append(f"in the worst case the delta is {worst[0]:+.2f} or {worst[1]:+.2f}")
     if abs(share - base) >= UNEQUAL_LOSS - 1e-9:
-        note = (
-            f"attempts missing: {share:.0%} of the condition, {base:.0%} of the reference: if they "
-            "differ from the others the delta is biased, at worst up to worst_low and worst_high"
-        )
-    return counts | bounds, note
+        parts.append("their shares differ: if they are unlike the others, the delta is biased")
+    return counts, "; ".join(parts)
+
+
+def first_names(names: NDArray[Any]) -> str:
+    """Count cases and name the first of them."""
+    more = ", ..." if len(names) > _NAMED else ""
+    return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
 
 
 def few_skills(n_skills: int) -> str:

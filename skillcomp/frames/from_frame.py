@@ -12,9 +12,15 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural
-from skillcomp.frames.case_table import tasks_of
+from skillcomp.frames.case_table import attempt_cells, tasks_of
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.missing_attempts import (
+    UNANSWERED,
+    with_asked,
+    with_cases,
+    without_unanswered,
+)
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.table_gold import labels_beside, labels_inside
 from skillcomp.frames.table_reader import (
@@ -39,7 +45,7 @@ _OF_VERDICTS = ("check_kind", "check_weight", "grader_model", "grader_family", "
 _CHECK = [*CASE, "check_id"]
 _ROLES = (
     *("skill", "case", "condition", "passed", "repeat", "check", "grader", "grader_version"),
-    *("agent", "attempt", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
+    *("agent", "attempt", "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
 )
 
 
@@ -119,6 +125,9 @@ def from_frame(
     cost_usd: Hashable | None = None,
     input_tokens: Hashable | None = None,
     output_tokens: Hashable | None = None,
+    status: Hashable | None = None,
+    error: Hashable | None = None,
+    asked: pd.DataFrame | None = None,
     gold: Hashable | pd.DataFrame | None = None,
     labeller: Hashable | None = None,
     conditions: Mapping[Any, str] | None = None,
@@ -173,6 +182,15 @@ def from_frame(
         ``cluster=`` of an analysis.
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
+    status, error : hashable, optional
+        Columns that tell how the agent ended: a status (ok, error, paused, timeout, truncated or
+        refused), or the text of an error, empty if there was none. An answer that ended in an error
+        or a pause is missing, never failed, whatever ``passed`` holds; the other ends are results,
+        which fail without a verdict. An empty ``passed`` of a whole answer is the grader's.
+    asked : pandas.DataFrame, optional
+        The attempts that were asked for, with the columns skill, case_id and condition and, if
+        present, agent and repeat, under these names or those of the table. Each one without an
+        answer becomes an attempt with the status ``error``.
     gold : hashable or pandas.DataFrame, optional
         Reference labels: a column of the table, or a frame of labels. Such a frame identifies each
         item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
@@ -240,12 +258,18 @@ def from_frame(
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
     rows["passed"] = reader.as_verdicts(columns["passed"], "passed")
+    rows["status"] = reader.as_statuses(columns, len(rows))
+    rows["passed"] = _without_crashes(rows, reader)
     facts = {
         name: reader.case_column(columns[name], name)
         for name in (*_OF_CASES, *cluster_names)
         if name in columns
     }
     amounts = {name: columns[name] for name in _OF_ANSWERS if name in columns}
+    amounts["status"] = rows.pop("status")
+    if asked is not None:
+        require_frame(asked, f"{WHAT}: asked")
+        asked = reader.asked_attempts(asked)
     reader.raise_problems()
     answers = rows[["attempt_id", *TRY]].assign(**amounts)
     made = {
@@ -260,7 +284,12 @@ def from_frame(
     reader.raise_problems()
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
-    outcomes = outcomes_of(made["verdicts"], made["cases"])
+    if repeat is not None:
+        attempt_cells(made["attempts"], ["agent"])  # refuses ids of attempts in place of repeats
+    made["attempts"] = with_asked(made["attempts"], asked, WHAT)
+    made["cases"] = with_cases(made["cases"], made["attempts"])
+    made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
+    outcomes = outcomes_of(made["verdicts"], made["cases"], attempts=made["attempts"])
     if made["cases"]["dimension"].notna().any():
         extra = made["cases"][[*CASE, "dimension"]]
         outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")
@@ -268,6 +297,15 @@ def from_frame(
         lines = "".join(f"\n- {line}" for line in change_lines(reader.changes))
         warnings.warn(f"{WHAT} read the table so:{lines}", FrameWarning, stacklevel=2)
     return Frames(outcomes=outcomes, **made, problems=changes_frame(reader.changes))
+
+
+def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
+    """Return the verdicts without those on answers that ended in an error or a pause."""
+    crashed = rows["status"].isin(UNANSWERED)
+    if crashed.any():
+        role = "error" if "error" in reader.names else "status"
+        reader.add_change(role, "error or paused", "missing, not failed", int(crashed.sum()))
+    return rows["passed"].mask(crashed)
 
 
 def _cases_frame(

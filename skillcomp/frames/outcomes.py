@@ -12,6 +12,7 @@ from skillcomp.errors import FrameError, instead, plural, suggest
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS
 from skillcomp.frames.estimates import group_codes
+from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
 
 _CASE_FACTS = ["comprehension_dimension", "transfer", "contrast_of", "task"]
@@ -22,6 +23,7 @@ def outcomes(
     cases: pd.DataFrame | None = None,
     *,
     grader: str | Sequence[str] | None = None,
+    attempts: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Aggregate verdicts into one outcome per attempt, grader version and round.
 
@@ -36,6 +38,10 @@ def outcomes(
         all verdicts on its case.
     grader : str or sequence of str, optional
         Keep the outcomes of this grader, or of several. Default: all graders.
+
+    attempts : pandas.DataFrame, optional
+        An attempts frame. It adds the attempts without a verdict that ended in an error or a pause
+        (``passed`` is NA), at a time limit, cut off or in a refusal (``passed`` is False).
 
     Returns
     -------
@@ -107,6 +113,9 @@ def outcomes(
     columns = CONTRACTS["outcomes"].columns
     own = [name for name in facts.columns if name not in columns]
     table = table[[*columns, *own]].astype(dict(columns))
+    if attempts is not None:
+        more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
+        table = pd.concat([table, more], ignore_index=True) if len(more) else table
     if graders is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
@@ -144,26 +153,3 @@ def _case_facts(
             f"first is '{unknown[0]}'." + suggest(unknown[0], facts.index.get_level_values(1))
         )
     return facts.assign(n_checks=facts["n_checks"].fillna(0)).loc[index]
-
-
-def attempt_bounds(
-    outcomes: pd.DataFrame, value: str = "passed"
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lowest and the highest possible value of each attempt, as arrays of numbers.
-
-    An attempt with a value has it as both bounds. Of the others, the checks with a verdict count as
-    they are, and the checks without one as failed or as passed: an attempt with a failed check
-    cannot pass. Without counts of checks the bounds are 0 and 1.
-    """
-    n_checks, n_passed, n_missing = (
-        outcomes[name].to_numpy(dtype=np.float64, na_value=np.nan)
-        for name in ("n_checks", "n_passed", "n_missing")
-    )
-    total = np.where(n_checks > 0, n_checks, np.nan)
-    low, high = n_passed / total, (n_passed + n_missing) / total
-    if value == "passed":
-        low, high = np.floor(low), np.floor(high)
-    value_of = outcomes[value].to_numpy(dtype=np.float64, na_value=np.nan)
-    has_value = ~np.isnan(value_of)
-    low = np.where(has_value, value_of, np.nan_to_num(low, nan=0.0))
-    return low, np.where(has_value, value_of, np.nan_to_num(high, nan=1.0))

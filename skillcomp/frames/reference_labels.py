@@ -97,6 +97,10 @@ def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
 
 
+# statuses of attempts that ended without an answer to grade, through the agent itself
+RESULTS = ("timeout", "truncated", "refused")
+
+
 def usable(rows: pd.DataFrame) -> pd.Series:
     """Check which answers or verdicts are usable: their status is ``ok`` or missing."""
     return rows["status"].isna() | rows["status"].eq("ok")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,17 @@ import pandas as pd
 from skillcomp.errors import FrameError, plural, problem_list, suggest
 from skillcomp.frames.check import ConversionError, check, convert, plain_values, show
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.words import CONDITION_OF, DISTANCES, TRUTHS, as_literal, as_name, plain_word
-from skillcomp.records import DIMENSIONS
+from skillcomp.frames.words import (
+    CONDITION_OF,
+    DISTANCES,
+    NO_ERROR,
+    STATUSES,
+    TRUTHS,
+    as_literal,
+    as_name,
+    plain_word,
+)
+from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
 _SHOWN = 8  # number of changes at one place that a warning lists
@@ -29,6 +38,9 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader", "grader", "unnamed grader"),
     ("grader_version", "grader_version", None),
 )
+# arguments that identify an attempt, and their columns in the frames
+_OF_ASKED = {"skill": "skill", "case": "case_id", "condition": "condition"}
+_OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
 _FEW_VALUES = 12  # a column with more distinct values is not taken for graders or repeats
 TRY = [*CELL, "repeat"]
@@ -193,6 +205,36 @@ class TableReader:
             else:
                 rows[column] = self.as_texts(columns[role], role, needed=role != "grader_version")
         return rows
+
+    def as_statuses(self, columns: dict[str, pd.Series], n: int) -> pd.Series:
+        """Return how each of n answers ended; NA if no column names it."""
+        ends = pd.Series(pd.NA, range(n), dtype="str")
+        if "status" in columns:
+            allowed = ", ".join(get_args(AttemptStatus)) + ", or missing; replace other words first"
+            ends = self.mapped(columns["status"], "status", STATUSES, allowed).astype("str")
+        if "error" in columns:
+            words = columns["error"].map(plain_word, na_action="ignore")
+            crashed = words.notna() & ~words.isin(NO_ERROR)
+            ends = ends.fillna("ok").mask(crashed & ends.isin(["ok", pd.NA]), "error")
+        return ends
+
+    def asked_attempts(self, asked: pd.DataFrame) -> pd.DataFrame:
+        """Read the attempts that were asked for, under the names of the table or of the frames."""
+        candidates = [(role, (self.names.get(role, c), c)) for role, c in _OF_ASKED.items()]
+        names = {
+            role: next(name for name in two if name in asked.columns)
+            for role, two in candidates
+            if set(two) & set(asked.columns) and (role != "agent" or role in self.names)
+        }
+        other = TableReader(names, self.conditions)
+        other.from_zero, other.tries = self.from_zero, self.tries
+        columns = other.columns(asked, required=())
+        rows = other.keys(columns, len(asked))
+        if "repeat" in columns:
+            rows["repeat"] = other.as_tries(columns["repeat"], again=True)
+        self.problems += [f"asked: {problem}" for problem in other.problems]
+        made = {"skill"} - set(self.names)  # the table is about one skill, which has a name by now
+        return rows[[column for role, column in _OF_ASKED.items() if role in {*names, *made}]]
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
         """Convert conditions to text; replace known words by the name of the condition."""

@@ -24,6 +24,17 @@ TRUTHS: dict[str, bool | None] = {
     **dict.fromkeys(_FALSE, False),
     **dict.fromkeys(NO_VALUE),
 }
+_ENDS = {
+    "ok": "ok|success|succeeded|completed|complete|done|finished",
+    "error": "error|errored|crash|crashed|exception|aborted|cancelled|canceled",
+    "timeout": "timeout|timed out|time out|time limit",
+    "truncated": "truncated|length|max tokens|cut off",
+    "refused": "refused|refusal|content filter",
+    "paused": "paused|interrupted",
+}
+STATUSES: dict[str, str | None] = {w: n for n, words in _ENDS.items() for w in words.split("|")}
+STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
+NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "[]", "{}")
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
 CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
 

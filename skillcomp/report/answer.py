@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pandas as pd
@@ -27,6 +27,8 @@ from skillcomp import (
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.estimates import group_codes
+from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
+from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.report.findings import findings
@@ -45,8 +47,8 @@ class Answer:
         The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, gap, effects,
-        explained, triggers, goals, agreement, unusable, drift, corrected, needed. A name is absent
-        if the study does not allow the estimate.
+        explained, triggers, goals, agreement, unusable, unanswered, drift, corrected,
+        needed. A name is absent if the study does not allow the estimate.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -108,6 +110,8 @@ def answer(
     margin: float = 0.1,
     order: str = "effect",
     round: int = 1,
+    assume_missing: Literal["at random"] | None = None,
+    asked: pd.DataFrame | None = None,
 ) -> Answer:
     """Compute the results of a study for its skills and graders.
 
@@ -128,6 +132,11 @@ def answer(
         Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
         The grading round to use; 2 and higher are repeated gradings. Ignored for frames.
+    assume_missing : {"at random"}, optional
+        As in :func:`skillcomp.skillverdicts.decide`.
+    asked : pandas.DataFrame, optional
+        The attempts that were asked for, as in :func:`skillcomp.from_frame`. Default: the plan of
+        the store, if there is one.
 
     Returns
     -------
@@ -149,7 +158,11 @@ def answer(
     else:
         cases, attempts = frames.cases(study), frames.attempts(study)
         verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)
-    verdicts = _with_style_and_version(verdicts)
+    recorded, verdicts = attempts, _with_style_and_version(verdicts)
+    if asked is not None or isinstance(study, Frames):
+        attempts = with_asked(attempts, asked, "report")
+    else:
+        attempts = with_planned(attempts, study)
     estimates = _Estimates()
     if isinstance(study, RunStore):
         _add_triggers(estimates, frames.invocations(study), verdicts, cases)
@@ -161,7 +174,7 @@ def answer(
         return Answer(findings(None, **estimates.frames), estimates.frames, {}, "", facts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
-    outcomes = _skill_per_agent(frames.outcomes(verdicts, cases))
+    outcomes = _skill_per_agent(frames.outcomes(verdicts, cases, attempts=attempts))
     how: dict[str, Any] = {"by": ["grader"], "cases": cases}
     estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     graders = list(dict.fromkeys(verdicts["grader"]))
@@ -169,7 +182,8 @@ def answer(
     mine = outcomes[outcomes["grader"].eq(chosen)]
     if "baseline" not in set(mine["condition"]):
         raise StudyError("report: there are no answers under baseline to compare with.")
-    estimates.add("decided", True, skillverdicts.decide, mine, margin=margin)
+    how = {"margin": margin, "assume_missing": assume_missing}
+    estimates.add("decided", True, skillverdicts.decide, mine, **how)
     if "decided" not in estimates.frames:
         raise StudyError(f"report: {estimates.missing['decided']}")
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
@@ -178,9 +192,11 @@ def answer(
         estimates.add("effects", True, structure.factorial, mine, design)
         explain = structure.score_association
         estimates.add("explained", True, explain, mine, study.skills, attempts=attempts)
+    if len(unanswered := _unanswered_attempts(mine, attempts)):
+        estimates.frames["unanswered"] = unanswered
     _add_graders(estimates, verdicts, gold, cases, chosen)
     _add_cases_needed(estimates, mine, margin)
-    facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(attempts)}
+    facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
@@ -239,7 +255,8 @@ def _add_skills(into: _Estimates, mine: pd.DataFrame) -> None:
 def _add_cases_needed(into: _Estimates, mine: pd.DataFrame, margin: float) -> None:
     """Add the number of cases that each undetermined skill needs for a verdict."""
     decided = into.frames["decided"]
-    skills = decided.loc[decided["verdict"].eq("undetermined"), "skill"].unique()
+    undecided = decided["verdict"].eq("undetermined") & ~decided["overturned"]
+    skills = decided.loc[undecided, "skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(["baseline", "skill"])]
     repeats = outcomes.groupby(["skill", "case_id", "condition"], observed=True).size()
 
@@ -249,6 +266,15 @@ def _add_cases_needed(into: _Estimates, mine: pd.DataFrame, margin: float) -> No
         return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
 
     into.add("needed", len(repeats), needed)
+
+
+def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Count the attempts that ended without an answer, by condition and how they ended."""
+    ends = mine.merge(attempts[["attempt_id", "status"]], on="attempt_id", how="left")
+    ended = ends[ends["status"].isin([*UNANSWERED, *RESULTS]) & ends["n_passed"].eq(0)]
+    counts = ended.groupby(["condition", "status"], sort=False).size().rename("n").reset_index()
+    of_n = mine.groupby("condition").size()
+    return counts.assign(of_n=counts["condition"].map(of_n))
 
 
 def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:

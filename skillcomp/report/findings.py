@@ -19,6 +19,11 @@ _VERDICTS = {
     "harmful": ("harms", "harm"),
     "undetermined": ("is undetermined", "are undetermined"),
 }
+_RESULTS = {
+    "timeout": "ran out of time",
+    "truncated": "were cut off",
+    "refused": "were refused",
+}
 # if more skills than this are undetermined, one sentence is about all of them
 _FEW = 4
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
@@ -57,6 +62,7 @@ def findings(
     triggers: pd.DataFrame | None = None,
     goals: pd.DataFrame | None = None,
     unusable: pd.DataFrame | None = None,
+    unanswered: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Summarise the estimates of a study in sentences.
 
@@ -92,6 +98,9 @@ def findings(
     unusable : pandas.DataFrame, optional
         Missing verdicts, one row per grader and reason: grader, reason, n (missing verdicts), of_n
         (requested verdicts of the grader).
+    unanswered : pandas.DataFrame, optional
+        Attempts that ended without an answer, one row per condition and status: condition, status,
+        n, of_n (attempts of the condition).
 
     Returns
     -------
@@ -147,6 +156,7 @@ def findings(
         topics = [
             ("summary", _summary_sentences(main, overall)),
             ("skill", skills),
+            ("skill", _sentences_if_present(unanswered, _unanswered_sentences)),
             ("transfer", _transfer_sentences(gap, set(main["condition"]))),
             *topics,
             ("grader", _grader_sentences(agreement)),
@@ -238,11 +248,46 @@ def _skill_sentence(row: Row, against_placebo: Row | None) -> Sentence:
         evidence = f"{rates}; the whole interval [{say.span(row)}] is within {margin} points"
     word = verdict if verdict in _VERDICTS else "undetermined"
     text = f"{name} {_VERDICTS[word][0]}: {evidence}{say.on_cases(row)}."
+    if row.get("overturned", False):
+        text += _missing_answers(row)
+        if verdict == "undetermined" and not row["assume_missing"]:
+            return Sentence(text, row["skill"], verdict)
     if word == "teaching" and row["ci_low"] <= row["margin"]:
         text += f" A gain within the margin of {margin} points is not excluded."
     elif word == "undetermined":
         text += _what_is_ruled_out(row, margin)
     return Sentence(text + _placebo_comparison(verdict, against_placebo), row["skill"], verdict)
+
+
+def _missing_answers(row: Row) -> str:
+    """Describe the missing answers that could overturn a verdict, and the assumption made."""
+    sides = (
+        (row["condition"], "n_missing", "n_attempts"),
+        (row["reference"], "n_missing_reference", "n_attempts_reference"),
+    )
+    counts = [f"{row[n]:,.0f} of {row[of]:,.0f} answers under {name}" for name, n, of in sides]
+    worst = [say.difference_in_words(row[name]) for name in ("worst_low", "worst_high")]
+    text = f" {say.listing(counts)} are missing: all counted against or for {row['condition']}, "
+    text += f"the change is {worst[0]} or {worst[1]}."
+    if row["assume_missing"]:
+        return f"{text} The verdict assumes that they are missing {row['assume_missing']}."
+    return f"{text} Therefore the answers that are there do not decide."
+
+
+def _unanswered_sentences(unanswered: pd.DataFrame) -> Sentences:
+    """Describe how many answers are missing or failed because of the agent, not of the grader."""
+    for condition, part in unanswered.groupby("condition", sort=False):
+        n_of = part.set_index("status")["n"]
+        lost, of_n = int(n_of.reindex(["error", "paused"]).sum()), part["of_n"].iloc[0]
+        if lost:
+            text = f"Under {condition} the agent gave no answer in {lost:,} of {of_n:,} attempts "
+            text += "(it crashed, paused or was not asked): these are missing, not failed."
+            yield Sentence(text, condition)
+        results = n_of[[name for name in _RESULTS if name in n_of]]
+        if len(results):
+            how = say.listing([f"{n:,} {_RESULTS[str(name)]}" for name, n in results.items()])
+            text = f"Under {condition}, of {of_n:,} attempts {how}: without a verdict these count "
+            yield Sentence(text + "as failed.", condition)
 
 
 def _what_is_ruled_out(row: Row, margin: str) -> str:
@@ -492,7 +537,13 @@ def _limit_sentences(
     agreement: pd.DataFrame | None,
     needed: pd.DataFrame | None,
 ) -> Sentences:
-    undecided = main.loc[main["verdict"].eq("undetermined"), "skill"].drop_duplicates()
+    overturned = main.get("overturned", pd.Series(False, main.index))
+    undecided = main["verdict"].eq("undetermined") & ~overturned
+    undecided = main.loc[undecided, "skill"].drop_duplicates()
+    for name in main.loc[
+        main["verdict"].eq("undetermined") & overturned, "skill"
+    ].drop_duplicates():
+        yield Sentence(f"{called(name)}: the missing answers decide, not more cases.", name)
     counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
     if counts is not None and len(undecided) > _FEW and counts["estimate"].notna().any():
         cases = say.count_range(counts["estimate"].dropna())

@@ -12,9 +12,10 @@ from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from platform import python_version
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from tqdm.auto import tqdm
 
@@ -51,6 +52,8 @@ def build(
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
     order: str = "effect",
+    assume_missing: Literal["at random"] | None = None,
+    asked: pd.DataFrame | None = None,
     progress: bool = True,
 ) -> Path:
     """Write ``index.html``: the answer of a study and, if it is recorded, the executed notebooks.
@@ -70,7 +73,7 @@ def build(
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
-    groups, margin, order
+    groups, margin, order, assume_missing, asked
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -106,6 +109,7 @@ def build(
     out.mkdir(parents=True, exist_ok=True)
     grader = str(values["GRADER"]) if "GRADER" in values else None
     how: dict[str, Any] = {"groups": groups, "order": order}
+    how |= {"assume_missing": assume_missing, "asked": asked}
     how |= {"margin": _margin_of(values.get("MARGIN", margin))}
     how |= {"round": _round_of(values.get("ROUND", 1), study)}
     result, problem = _answer_or_reason(study, grader, how)

@@ -65,11 +65,15 @@ def _more_or_fewer(value: float) -> str:
 
 def change(row: Row) -> str:
     """Format a difference and its interval in words, such as "25 points more [2 to 49 more]"."""
-    size = points(row["estimate"])
-    if not float(size):
-        return f"no change on average [{span(row)}]"
-    word = "more" if row["estimate"] > 0 else "fewer"
-    return f"{size} point{plural(float(size))} {word} [{span(row)}]"
+    words = difference_in_words(row["estimate"])
+    return f"{'no change on average' if words == 'none' else words} [{span(row)}]"
+
+
+def difference_in_words(value: float) -> str:
+    """Format a difference, such as "17 points fewer"."""
+    size = points(value)
+    word = "more" if value > 0 else "fewer"
+    return f"{size} point{plural(float(size))} {word}" if float(size) else "none"
 
 
 def on_cases(row: Row) -> str:

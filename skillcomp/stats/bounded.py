@@ -69,6 +69,7 @@ _BEND = 0.5  # largest angle between the contour and the vertical; the bend damp
 _CHUNK = 1_000_000  # maximum number of complex numbers in memory at a time
 _ENOUGH = 1e-15  # the sum ends if a node adds less than this fraction of it
 _XTOL = 1e-11  # precision of a limit, as a fraction of the range of the quantity
+_ONE_OR_TWO = 2  # so few cases get a note
 _EFFECTIVE = 5.0  # a note warns if the effective number of clusters (Kish) is below this
 
 
@@ -465,6 +466,8 @@ def _read_sample(
     if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
         units = "clusters" if count < n else "cases"
         note = join_notes(note, f"only {effective:.1f} effective {units}: read with care")
+    elif count <= _ONE_OR_TWO:
+        note = join_notes(note, f"only {count} case{'s' * (count > 1)}: read with care")
     ends, counts = (math.nan, math.nan), (float(n), float(count))
     return compact, Interval(estimate, *ends, ci_level, label, note, *counts, se, df)
 

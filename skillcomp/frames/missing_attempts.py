@@ -1,0 +1,125 @@
+"""Attempts without an answer: those asked and never answered, and those that ended without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.frames.check import check, require_frame
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, GRADER_KEYS
+from skillcomp.frames.estimates import require_columns
+from skillcomp.frames.reference_labels import RESULTS
+from skillcomp.io.store import RunStore
+
+UNANSWERED = ("error", "paused")  # statuses of missing attempts
+_CELL = [*CASE, "condition", "agent"]
+_MEASURED = ["n_passed", "n_missing", "share_passed", "score", "passed", "checks_differ", "note"]
+
+
+def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) -> pd.DataFrame:
+    """Add an attempt with status ``error`` for each row of ``asked`` without an attempt.
+
+    Parameters
+    ----------
+    attempts : pandas.DataFrame
+        A checked attempts frame.
+    asked : pandas.DataFrame or None
+        skill, case_id, condition and, if present, agent and repeat: one row per attempt that was
+        asked for. Without ``repeat``, equal rows ask for several attempts.
+    what : str
+        Name of the function, for error messages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The attempts, then the added ones.
+
+    Raises
+    ------
+    FrameError
+        If ``asked`` lacks a column, or the column ``agent`` although several agents answered.
+    """
+    if asked is None:
+        return attempts
+    require_frame(asked, f"{what}: asked")
+    require_columns(asked, [*CASE, "condition"], f"{what}: asked")
+    names = [name for name in (*_CELL, "repeat") if name in asked.columns]
+    wanted = asked[names].assign(status="error", attempt_id=[str(n) for n in range(len(asked))])
+    wanted = check(wanted, "attempts")
+    agents = attempts["agent"].unique()
+    if "agent" not in names and len(agents) > 1:
+        raise FrameError(f"{what}: asked: several agents answered; add the column 'agent'.")
+    if "agent" not in names and len(agents):
+        wanted["agent"] = pd.Series(agents[0], wanted.index, dtype=attempts["agent"].dtype)
+    place = [*_CELL, "repeat" if "repeat" in names else "number"]
+    wanted, done = (
+        rows.assign(number=rows.groupby(_CELL, dropna=False).cumcount() + 1)
+        for rows in (wanted, attempts)
+    )
+    answered = done[place].drop_duplicates().assign(answered=True)
+    missing = wanted.merge(answered, on=place, how="left")
+    missing = missing[missing.pop("answered").isna()]
+    numbers = missing.pop("number").astype("Int64")
+    if "repeat" not in names and attempts["repeat"].notna().any():
+        missing["repeat"] = numbers
+    start = missing["case_id"] + "/" + missing["condition"] + "/unanswered/"
+    missing["attempt_id"] = start + missing["attempt_id"]
+    return pd.concat([attempts, missing], ignore_index=True)
+
+
+def with_planned(attempts: pd.DataFrame, store: RunStore) -> pd.DataFrame:
+    """Add the attempts that the plan of a store lists and that were never made."""
+    plan = pd.DataFrame(list(store.records("plan")))
+    return attempts if plan.empty else with_asked(attempts, plan, "plan")
+
+
+def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Add the cases of attempts that the cases frame lacks."""
+    added = pd.concat([cases, attempts[CASE]], ignore_index=True).drop_duplicates(CASE)
+    return cases if len(added) == len(cases) else check(added, "cases")
+
+
+def without_unanswered(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Leave out the rows of attempts that ended without an answer and have no verdict."""
+    ended = attempts.loc[attempts["status"].isin([*UNANSWERED, *RESULTS]), "attempt_id"]
+    graded = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
+    keep = ~verdicts["attempt_id"].isin(ended) | verdicts["attempt_id"].isin(graded)
+    return verdicts[keep].reset_index(drop=True)
+
+
+def unanswered_outcomes(
+    outcomes: pd.DataFrame, attempts: pd.DataFrame, cases: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Return outcomes of the attempts that ended without an answer and have no verdict.
+
+    ``passed`` is NA after an error or a pause, and False if the agent reached its time limit, its
+    answer was cut off or it refused: these are results. Each grader of the skill gets a row.
+    """
+    ended = attempts["status"].isin([*UNANSWERED, *RESULTS]) & attempts["perturbation"].isna()
+    graders = outcomes[["skill", *GRADER_KEYS]].drop_duplicates()
+    rows = attempts.loc[ended, [*ATTEMPT_KEYS, "status"]].merge(graders, on="skill")
+    for place in (["attempt_id"], [*_CELL, "repeat"]):
+        keys = [*place, *GRADER_KEYS]
+        known = outcomes.loc[outcomes[place[-1]].notna(), keys].drop_duplicates()
+        rows = rows.merge(known.assign(known=True), on=keys, how="left")
+        rows = rows[rows.pop("known").isna()]
+    again = rows.duplicated([*_CELL, "repeat", *GRADER_KEYS], keep="last")
+    rows = rows[~(again & rows["repeat"].notna())]
+    source = outcomes if cases is None else cases
+    facts = [name for name in outcomes.columns if name in source.columns]
+    facts = [name for name in facts if name not in (*ATTEMPT_KEYS, *GRADER_KEYS, *_MEASURED)]
+    rows = rows.merge(source.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, how="left")
+    rows = rows[rows["n_checks"].ne(0).fillna(True)]
+    is_result = rows["status"].isin(RESULTS)
+    measured: dict[str, Any] = {
+        "n_passed": 0,
+        "n_missing": rows["n_checks"].mask(is_result, 0),
+        "share_passed": is_result.map({True: 0.0, False: float("nan")}),
+        "passed": is_result.map({True: False, False: pd.NA}).astype("boolean"),
+        "checks_differ": False,
+        "note": "no answer: " + rows["status"],
+    }
+    rows = rows.assign(**{name: v for name, v in measured.items() if name in outcomes.columns})
+    return rows.reindex(columns=outcomes.columns).astype(dict(outcomes.dtypes))

@@ -1,0 +1,209 @@
+"""Missing attempts set against a verdict: the worst case, and how many of them change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.errors import plural
+from skillcomp.frames.case_table import CasePairs, Floats, delta_rows
+from skillcomp.stats.bounded import RATES, bounded_means
+from skillcomp.stats.results import join_notes
+
+ENOUGH_MISSING = 0.05  # fewer missing attempts than this share leave a verdict
+_GRID = 32  # numbers of attempts that are tried together
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim that a delta or, with ``is_rate``, the rate of the condition is above ``bound``.
+
+    ``is_gain`` is True if the claim is that the delta is above 0, too. Losses are gains of the
+    reference: see :func:`mirrored`.
+    """
+
+    pairs: CasePairs
+    bound: float
+    value: str
+    ci_level: float
+    is_gain: bool = False
+    is_rate: bool = False
+
+    def fails_in_worst_case(self) -> bool:
+        """Return whether the claim fails if all missing attempts are set against it.
+
+        It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
+        """
+        ((estimate, low),) = self._estimates([int(self._lost().sum())])
+        return not estimate > self.bound or (self.is_gain and not low > 0)
+
+    def tipping_point(self) -> int | None:
+        """Return the smallest number of missing attempts that bring the lower limit to the bound.
+
+        The attempts are ordered once by their influence on the estimate, ties by row. None if the
+        claim holds with all of them set against it.
+        """
+        below, at_most = 0, int(self._lost().sum())
+        tipping = None
+        while at_most > below:
+            counts = np.unique(np.linspace(below + 1, at_most, _GRID).astype(int)).tolist()
+            fails = [not low > self.bound for _, low in self._estimates(counts)]
+            if not any(fails):
+                break
+            first = fails.index(True)
+            tipping = counts[first]
+            below, at_most = counts[first - 1] if first else below, tipping - 1
+        return tipping
+
+    def _lost(self) -> Floats:
+        """Return the missing attempts of each case under condition and reference, two columns."""
+        pairs = self.pairs
+        lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
+        return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
+
+    def _against(self) -> Floats:
+        """Return the value of one missing attempt that is set against the claim, as `_lost`."""
+        sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
+        return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
+
+    def _estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
+        """Return estimate and lower limit with the first attempts of the order set against it."""
+        order, lost, against = self._order(), self._lost(), self._against()
+        sets = []
+        for count in counts:
+            n = np.bincount(order[:count], minlength=lost.size).reshape(lost.shape).astype(float)
+            sets.append(_with_attempts(self.pairs, n, n * against))
+        if self.is_rate:
+            whole = [pairs.where(~np.isnan(pairs.level1)) for pairs in sets]
+            samples = [(pairs.level1, pairs.cluster, pairs.weight) for pairs in whole]
+            intervals = bounded_means(samples, quantity=RATES, ci_level=self.ci_level)
+            return [(interval.estimate, interval.low) for interval in intervals]
+        rows = delta_rows(sets, self.value, "case", self.ci_level)
+        return [(row["estimate"], row["ci_low"]) for row in rows]
+
+    def _order(self) -> NDArray[np.int64]:
+        """Return the place of each missing attempt in the flattened `_lost`, largest effect first.
+
+        The effect of an attempt is the fall of the estimate if it alone is set against the claim.
+        """
+        pairs, against, lost = self.pairs, self._against(), self._lost()
+        weight = np.ones(len(pairs.n1)) if pairs.weight is None else pairs.weight
+        before = pairs.level1 - (0.0 if self.is_rate else pairs.level0)
+        complete = ~np.isnan(before)
+        total, mass = weight[complete] @ before[complete], weight[complete].sum()
+        fall = np.zeros(lost.shape)
+        for arm in range(2):
+            n = np.zeros(lost.shape)
+            n[:, arm] = 1.0
+            filled = _with_attempts(pairs, n, n * against)
+            after = filled.level1 - (0.0 if self.is_rate else filled.level0)
+            moved = total + weight * (after - np.where(complete, before, 0.0))
+            estimate = moved / (mass + np.where(complete, 0.0, weight))
+            fall[:, arm] = np.nan_to_num(total / mass - estimate) if mass else 0.0
+        cells = np.argsort(-fall.round(12), axis=None, kind="stable")
+        return np.repeat(cells, lost.ravel()[cells].astype(int))
+
+
+def with_missing_attempts(
+    decided: pd.DataFrame,
+    sets: Sequence[CasePairs],
+    references: Sequence[CasePairs],
+    value: str,
+    assume_missing: str | None,
+) -> pd.DataFrame:
+    """Overturn the verdicts that missing attempts could change, or note the tipping point.
+
+    Parameters
+    ----------
+    decided : pandas.DataFrame
+        Verdicts with the columns of :func:`skillcomp.deltas.paired` and ``margin``.
+    sets, references : sequence of CasePairs
+        For each row, the pairs of its delta, and the reference paired with itself.
+    value : str
+        ``passed`` or ``share_passed``.
+    assume_missing : str or None
+        The assumption that keeps a verdict.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows with ``overturned`` and ``assume_missing``, and a remark in ``note``.
+    """
+    rows = [
+        _judged_row(row, _claims_of_row(row, pairs, reference, value), assume_missing)
+        for (_, row), pairs, reference in zip(decided.iterrows(), sets, references, strict=True)
+    ]
+    columns = ["verdict", "overturned", "assume_missing", "remark"]
+    judged = pd.DataFrame(rows, columns=columns, index=decided.index)
+    notes = list(map(join_notes, decided["note"], judged.pop("remark")))
+    return decided.assign(**judged.astype({"overturned": bool}), note=notes)
+
+
+def _judged_row(
+    row: pd.Series, claims: list[Claim], assume_missing: str | None
+) -> tuple[str, bool, str, str]:
+    """Return verdict, whether it is overturned, the assumption that keeps it, and a remark."""
+    verdict, counts = row["verdict"], ("n_missing", "n_missing_reference")
+    if not claims or not sum(row[name] for name in counts):
+        return verdict, False, "", ""
+    shares = [row[name] / row[name.replace("missing", "attempts")] for name in counts]
+    claimed = verdict
+    if verdict == "undetermined":
+        claimed = f"a {'gain' if row['ci_low'] > 0 else 'loss'}"
+    if max(shares) >= ENOUGH_MISSING - 1e-9 and any(c.fails_in_worst_case() for c in claims):
+        if assume_missing:
+            remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
+            return verdict, True, assume_missing, remark
+        without = f"without them {row['estimate']:+.2f} ({claimed})"
+        return "undetermined", True, "", f"undetermined because attempts are missing: {without}"
+    points = [n for claim in claims if (n := claim.tipping_point()) is not None]
+    least = f"{plural(min(points), 'missing attempt')} set against it" if points else "none"
+    return verdict, False, "", f"tipping point of {claimed}: {least}"
+
+
+def _claims_of_row(
+    row: pd.Series, pairs: CasePairs, reference: CasePairs, value: str
+) -> list[Claim]:
+    """Return what the verdict of a row rests on.
+
+    An undetermined verdict with an interval on one side of 0 claims a gain or a loss.
+    """
+    verdict, margin, level = row["verdict"], row["margin"], row["ci_level"]
+    gain, loss = (
+        Claim(pairs, margin, value, level, True),
+        Claim(mirrored(pairs), margin, value, level, True),
+    )
+    no_loss = replace(gain, bound=-margin, is_gain=False)
+    claims = {
+        "teaching": [gain],
+        "harmful": [loss],
+        "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
+        "redundant": [no_loss, Claim(reference, 1.0 - margin, value, level, is_rate=True)],
+    }
+    if row["ci_low"] > 0:
+        claims["undetermined"] = [replace(gain, bound=0.0)]
+    elif row["ci_high"] < 0:
+        claims["undetermined"] = [replace(loss, bound=0.0)]
+    return claims.get(verdict, [])
+
+
+def mirrored(pairs: CasePairs) -> CasePairs:
+    """Exchange condition and reference."""
+    names = ("level", "met", "n", "size", "low", "high", "absent")
+    sides = {f"{name}{a}": getattr(pairs, f"{name}{b}") for name in names for a, b in ("10", "01")}
+    return replace(pairs, **sides)
+
+
+def _with_attempts(pairs: CasePairs, n: Floats, met: Floats) -> CasePairs:
+    """Add attempts and what they met, two columns: of the condition and of the reference."""
+    n1, n0 = pairs.n1 + n[:, 0], pairs.n0 + n[:, 1]
+    met1, met0 = pairs.met1 + met[:, 0], pairs.met0 + met[:, 1]
+    level1, level0 = (
+        np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+        for sums, counts in ((met1, n1), (met0, n0))
+    )
+    return replace(pairs, level1=level1, met1=met1, n1=n1, level0=level0, met0=met0, n0=n0)
