@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import settings
 from live_study import only_the_fake_key
 
 import skillcomp as sc
+
+# jsonschema builds 38 grammars for addresses when it finds this package; no test needs one
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 # a shell starts its background jobs with Ctrl-C ignored; the tests send it to themselves
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# for tests that set no number of examples; `make fuzz` takes the default of hypothesis
+settings.register_profile("short", max_examples=40, deadline=None)
+if os.environ.get("SKILLCOMP_FUZZ") != "long":
+    settings.load_profile("short")
+
 ROOT = Path(__file__).resolve().parent.parent
-# Files that start kernels, browsers, servers or programs, or fuzz for long. `make quick` leaves
-# them out; `make test` starts with them, because the longest ones should not come last.
+# Files that start kernels, browsers, servers or programs, or fuzz or simulate for long.
+# `make quick` leaves them out; `make test` starts with them, so that the longest do not come last.
 INTEGRATION = {
     "test_notebooks",
     "test_docs",
@@ -34,6 +45,11 @@ INTEGRATION = {
     "test_broken_frames",
     "test_broken_stores",
     "test_arguments",
+    "test_relations",
+    "test_explore",
+    "test_frames_from_frame",
+    "test_overlap_calibrate",
+    "test_planning",
     "test_dtypes",
     "test_guests",
     "test_live_batch_resume",

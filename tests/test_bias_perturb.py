@@ -141,7 +141,7 @@ LINE = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(LINE, min_size=1, max_size=14))
 def test_parts_join_to_the_answer_and_changes_lose_nothing(lines: list[str]) -> None:
     answer = "\n".join(lines)

@@ -169,7 +169,7 @@ def test_all_differences_equal_never_give_a_zero_width_interval() -> None:
     st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=25),
     st.sampled_from(["passed", "share_passed"]),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_swapping_the_conditions_mirrors_the_row(
     pairs: list[tuple[bool, bool]], value: str
 ) -> None:

@@ -559,7 +559,7 @@ def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None
 )
 @example(pd.DataFrame({name: [None, None] for name in "abcd"} | {"e": [0.0, 0.5]}))
 @example(pd.DataFrame({name: [None] for name in "abcd"} | {"e": [2.0**63]}))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_other_table_is_refused_in_our_own_words_or_read(own: pd.DataFrame) -> None:
     try:
         quiet(own, skill="a", case="b", condition="c", passed="d", repeat="e")

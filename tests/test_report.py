@@ -13,8 +13,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image, ImageChops, ImageStat
 from written_study import written
 
-from skillcomp import report, simulate
+from skillcomp import RunStore, report, simulate
 from skillcomp.errors import StudyError
+from skillcomp.report import answer
 from skillcomp.report import notebooks as notebooks_module
 from skillcomp.report import page as page_module
 
@@ -47,6 +48,22 @@ def write(path: Path, *cells: nbformat.NotebookNode) -> Path:
     book = new_notebook(cells=list(cells), metadata={"kernelspec": kernel})
     nbformat.write(book, path)
     return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def answered_once() -> Iterator[None]:
+    """Answer each study once, however many pages are built of it."""
+    answers: dict[str, report.Answer] = {}
+
+    def once(study: RunStore, **how: object) -> report.Answer:
+        key = f"{study.path} {study.fingerprint} {sorted(how.items())}"
+        if key not in answers:
+            answers[key] = answer(study, **how)
+        return answers[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_module, "answer", once)
+        yield
 
 
 @pytest.fixture(scope="module")

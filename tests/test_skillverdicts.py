@@ -203,7 +203,7 @@ def test_each_verdict_is_wrong_in_at_most_five_percent_at_its_own_margin(n: int)
             (-margin, "harmful"),
             (-margin, "redundant"),
         ):
-            for flips in np.linspace(abs(delta), 1, 60):
+            for flips in np.linspace(abs(delta), 1, 25):
                 chances = [(flips + delta) / 2, (flips - delta) / 2, 1 - flips]
                 mass = multinomial.pmf(np.stack([up, down, n - up - down], axis=1), n, chances)
                 assert mass[given[kept] == wrong].sum() <= 0.05, (wrong, delta, flips)

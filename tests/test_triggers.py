@@ -55,7 +55,7 @@ DECISIONS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_si
 
 
 @given(DECISIONS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_estimates_are_those_of_sklearn_and_limits_hold_them(rows: list[tuple[bool, bool]]) -> None:
     should, did = zip(*rows, strict=True)
     found = sc.triggers.detection(fired(should, did)).set_index("measure")
@@ -74,7 +74,7 @@ def test_estimates_are_those_of_sklearn_and_limits_hold_them(rows: list[tuple[bo
 
 
 @given(DECISIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_swapping_what_fired_and_what_should_swaps_precision_and_recall(
     rows: list[tuple[bool, bool]],
 ) -> None:
