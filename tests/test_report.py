@@ -255,7 +255,7 @@ PLANS = {
               "conditions": ("baseline", "skill", "placebo"), "between_skill_sd": 0.0},
     "nothing": {"n_skills": 1, "n_cases": 150, "n_repeats": 4, "delta": 0.0, "seed": 3,
                 "baseline_rate": 0.9, "between_skill_sd": 0.0, "case_effect_sd": 0.0,
-                "unit": "attempt", "gold_fraction": 0.0},
+                "value": "passed", "gold_fraction": 0.0},
     "open": {"n_skills": 14, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0, "seed": 4},
 }  # fmt: skip
 
