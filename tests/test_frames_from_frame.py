@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import skillcomp as sc
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import FrameWarning
 
 
@@ -221,6 +221,50 @@ def test_what_has_no_meaning_is_named_with_what_is_allowed(columns, said) -> Non
     assert caught.value.problems
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("without plugin", "with plugin"), ("baseline", "skill")),
+        (("Without-Plugins", "with the plugin"), ("baseline", "skill")),
+        (("no-tools", "tools"), ("baseline", "skill")),
+        (("vanilla", "skill"), ("baseline", "skill")),
+        (("plugin off", "plugin on"), ("baseline", "skill")),
+        (("before", "after"), ("previous", "skill")),
+        (("old", "new"), ("previous", "skill")),
+        (("v2", "v10"), ("previous", "skill")),
+        (("with maps", "with tea"), ("with maps", "with tea")),
+        (("-skill", "+skill"), ("-skill", "+skill")),
+        ((-1, 1), ("-1", "skill")),
+    ],
+)
+def test_the_baseline_is_recognised_and_never_guessed(words, names) -> None:
+    own = table()
+    own["condition"] = own["condition"].map(dict(zip(("baseline", "skill"), words, strict=True)))
+    made = quiet(own, repeat="repeat")
+    assert made.outcomes["condition"].unique().tolist() == list(names)
+    labels = own.assign(human=True)[["skill", "case", "condition", "repeat", "human"]]
+    beside = quiet(own, repeat="repeat", gold=labels.rename(columns={"human": "passed"}))
+    assert (
+        len(beside.gold) == len(own)
+        and beside.gold["attempt_id"].isin(beside.attempts["attempt_id"]).all()
+    )
+
+
+def test_with_and_without_plugin_are_not_exchanged() -> None:
+    own = table()
+    own["condition"] = own["condition"].map({"baseline": "without plugin", "skill": "with plugin"})
+    delta = sc.deltas.paired(quiet(own, repeat="repeat").outcomes)
+    # three of four cases pass with the plugin only
+    assert delta["estimate"].tolist() == [0.75] and delta["condition"].tolist() == ["skill"]
+
+
+def test_three_versions_and_pairs_beside_a_skill_keep_their_names() -> None:
+    for words in (["v1", "v2", "v3"], ["baseline", "skill", "v1", "v2"], ["control", "x", "no x"]):
+        own = pd.DataFrame({"case": "a", "condition": words, "passed": True})
+        kept = [w for w in words if w not in ("control", "baseline", "skill")]
+        assert set(kept) <= set(quiet(own, skill=None).outcomes["condition"])
+
+
 def test_two_words_for_one_condition_are_refused_unless_they_are_given_a_meaning() -> None:
     own = table()
     own.loc[own.index[:2], "condition"] = "control"
@@ -233,14 +277,21 @@ def test_two_words_for_one_condition_are_refused_unless_they_are_given_a_meaning
 
 def test_conditions_of_ones_own_stay_and_a_missing_baseline_is_told() -> None:
     own = table()
-    own["condition"] = own["condition"].map({"baseline": "v1", "skill": "v2"})
-    with pytest.warns(FrameWarning, match="none is 'baseline'.*there: v1, v2") as caught:
+    own["condition"] = own["condition"].map({"baseline": "plain", "skill": "gizmo"})
+    with pytest.warns(FrameWarning, match="none is 'baseline'.*there: plain, gizmo") as caught:
         made = sc.from_frame(own, repeat="repeat")
-    assert "conditions={'v1': 'baseline'}, or name it" in str(caught[0].message)
-    with pytest.raises(FrameError, match=r"there: v1, v2\. Name one of them by reference="):
+    directions = [
+        "with {}='plain'{} a positive difference means that 'gizmo' is above 'plain'",
+        "with {}='gizmo'{} a positive difference means that 'plain' is above 'gizmo'",
+    ]
+    with pytest.raises(FrameError, match="there: plain, gizmo") as refused:
         sc.skillverdicts.decide(made.outcomes)
-    assert sc.deltas.paired(made.outcomes, reference="v1")["condition"].tolist() == ["v2"]
-    made = sc.from_frame(own, repeat="repeat", conditions={"v1": "baseline", "v2": "skill"})
+    for text in (str(caught[0].message), str(refused.value)):
+        assert all(direction.format("reference", "") in text for direction in directions)
+    with pytest.raises(StudyError, match=r"conditions=\{'gizmo': 'baseline'\}\) a positive"):
+        sc.report.answer(made)
+    assert sc.deltas.paired(made.outcomes, reference="plain")["condition"].tolist() == ["gizmo"]
+    made = sc.from_frame(own, repeat="repeat", conditions={"plain": "baseline", "gizmo": "skill"})
     assert set(made.outcomes["condition"]) == {"baseline", "skill"}
 
 
@@ -288,6 +339,122 @@ def test_one_skill_needs_no_column_and_columns_may_have_any_name() -> None:
     assert made.cases["case_id"].tolist() == list("abcd")
 
 
+COMPLETED = [
+    (
+        {"skill": [0, 1] * 8, "condition": None},
+        {"repeat": "repeat"},
+        "found 0 and 1, which tell the conditions apart and name no skill",
+        "table, skill=None, condition='skill', repeat='repeat'",
+    ),
+    (
+        {"skill": "tea", "passed": range(0, 96, 6)},
+        {"repeat": "repeat"},
+        "They look like scores: name the column by score= with passed=None, and read it by value=",
+        "table, passed=None, repeat='repeat', score='passed'",
+    ),
+    (
+        {"trial": list(range(16)), "condition": "skill", "repeat": 1},
+        {"repeat": "repeat"},
+        "Column 'trial' tells them apart: repeat='trial'",
+        "table, repeat='trial'",
+    ),
+    (
+        {"condition": "skill", "at": pd.date_range("2026-01-01", periods=16), "repeat": 1},
+        {"repeat": "repeat"},
+        "No column tells them apart; after retries, keep='last'",
+        "table, repeat='repeat', keep='last'",
+    ),
+    (
+        {},
+        {"case": "cas", "condition": "kind", "passed": "okay", "name": "runs.csv"},
+        "runs.csv (from_frame), 3 problems",
+        "table",
+    ),
+]
+
+
+@pytest.mark.parametrize(("columns", "named", "problem", "call"), COMPLETED)
+def test_a_message_ends_with_the_completed_call(columns, named, problem, call) -> None:
+    with pytest.raises(FrameError) as caught:
+        quiet(table(**columns), **named)
+    assert problem in str(caught.value)
+    assert str(caught.value).splitlines()[-1] == f"The completed call: sc.from_frame({call})"
+
+
+def test_the_completed_call_names_the_columns_of_a_foreign_table() -> None:
+    own = pd.DataFrame({"task": [1, 1], "arm": ["with", "without"], "ok": [True, False]})
+    with pytest.raises(FrameError) as caught:
+        sc.from_frame(own)
+    call = str(caught.value).rpartition("call: ")[2]
+    assert call == "sc.from_frame(table, skill=None, case='task', condition='arm', passed='ok')"
+    with pytest.warns(FrameWarning):
+        assert len(eval(call, {"sc": sc, "table": own}).outcomes) == 2
+
+
+def test_the_last_of_several_tries_counts_if_asked() -> None:
+    own = pd.concat([table(passed=False), table()], ignore_index=True)
+    made = quiet(own, repeat="repeat", keep="last")
+    pd.testing.assert_frame_equal(made.outcomes, sc.from_frame(table(), repeat="repeat").outcomes)
+    assert made.problems.iloc[0, 2:].tolist() == ["only the last row kept", 16]
+    assert len(quiet(table(), keep="last").outcomes) == 8
+    with pytest.raises(FrameError, match="keep=: found 'first'; allowed: 'last'"):
+        quiet(own, keep="first")
+
+
+def test_scores_are_read_without_a_verdict() -> None:
+    own = table(mark=[40.0, 60.0, 80.0, 100.0] * 4)
+    made = quiet(own, repeat="repeat", passed=None, score="mark")
+    delta = sc.deltas.paired(made.outcomes, value="score").set_index("measure")
+    assert delta["estimate"].iloc[0] == pytest.approx(40.0)
+    assert made.outcomes["passed"].isna().all()
+
+
+def test_a_table_of_verdicts_and_labels_needs_no_condition() -> None:
+    own = pd.DataFrame({"case": range(6), "passed": [1, 0] * 3, "human": [1, 0, 0] * 2})
+    made = quiet(own, skill=None, condition=None, gold="human")
+    agreement = sc.reliability.agreement(made.verdicts, made.gold).set_index("measure")
+    assert agreement.loc["raw_agreement", "estimate"] == pytest.approx(0.5)
+    with pytest.raises(FrameError, match=r"condition=None, passed='passed'|condition=None, gold="):
+        quiet(own, skill=None, gold="human")
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"condition": [("a", 1), ("b", 2)] * 8}, {}),
+        ({"condition": [([],), ([],)] * 8}, {}),
+        ({"condition": [1 + 2j, 2j] * 8}, {}),
+        ({"cost": [1 + 2j] * 16}, {"cost_usd": "cost"}),
+        ({"case": ["\ud800"] * 16}, {}),
+        ({"condition": ["\ud800", "skill"] * 8}, {}),
+        ({"passed": ["\ud800"] * 16}, {}),
+        ({"text": ["\ud800"] * 16}, {"answer": "text"}),
+        ({}, {"gold": [True] * 16}),
+        ({}, {"case": ["a"]}),
+        ({}, {"conditions": ["a"]}),
+        ({}, {"check": {"a": 1}}),
+    ],
+)
+def test_odd_input_gives_an_error_of_ours(columns, named) -> None:
+    own = pd.DataFrame({**table().to_dict("list"), **columns}, dtype=object)
+    with pytest.raises(FrameError):
+        quiet(own, **named)
+
+
+def test_complex_dtypes_are_refused() -> None:
+    for role in ("condition", "cost_usd", "score", "passed"):
+        with pytest.raises(FrameError, match=r"1\+2j"):
+            own = table().assign(**{role: np.full(16, 1 + 2j)})
+            quiet(own, repeat="repeat", **({role: role} if role not in own.columns[:3] else {}))
+
+
+def test_small_floats_are_read_as_numbers() -> None:
+    cost = np.arange(16, dtype=np.float16)
+    own = table(cost=cost, case=np.repeat(np.arange(4, dtype=np.float16), 4))
+    made = quiet(own, repeat="repeat", cost_usd="cost")
+    assert made.attempts["cost_usd"].tolist() == cost.tolist()
+
+
 # Repeats and ids
 
 
@@ -299,7 +466,9 @@ def test_rows_alike_are_repeats_in_their_order_and_that_is_told() -> None:
 
 def test_with_checks_rows_alike_are_refused_and_the_columns_that_could_help_are_named() -> None:
     own = table(check="states_rule", text=[f"answer {i}" for i in range(16)], seconds=range(16))
-    with pytest.raises(FrameError, match=r"16 rows are verdicts.*Does a column say repeat=, grad"):
+    with pytest.raises(
+        FrameError, match=r"(?s)16 rows are verdicts.*'repeat' tells them.*call: .*repeat='repeat'"
+    ):
         sc.from_frame(own, check="check")
     made = sc.from_frame(own, repeat="repeat", answer="text", seconds="seconds")
     assert made.attempts["answer"].tolist() == own["text"].tolist()

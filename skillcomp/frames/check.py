@@ -21,7 +21,7 @@ from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # a message names at most this many distinct bad values
 # Decimal is listed because it is not a numbers.Real
-_NUMBERS = (int, float, Decimal, np.number, np.bool_)
+_NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
 _TIMES = "times (ISO 8601)"
 _EXPECTED = {
     "str": "text",
@@ -73,6 +73,8 @@ def plain_values(values: pd.Series) -> pd.Series:
     if isinstance(dtype, pd.ArrowDtype):
         dense = values.astype("object")
         return dense.where(dense.notna(), None)
+    if dtype == np.float16:  # pandas cannot group by it
+        return values.astype("float64")
     return values
 
 

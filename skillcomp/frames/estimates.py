@@ -193,8 +193,22 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
     present = ordered(conditions)
     if present and reference is not None and reference not in present:
         hint = instead(reference, present)
-        hint += " Name one of them by reference=." if reference == "baseline" else ""
+        hint += f" {reference_choices(present)}." if reference == "baseline" else ""
         raise FrameError(f"reference: there is no condition '{reference}'{hint}")
+
+
+def reference_choices(conditions: Sequence[str], argument: str = "reference='{}'") -> str:
+    """Return what each condition as the reference would mean, if no condition is the baseline."""
+    if len(conditions) < 2:
+        return "a comparison needs a second condition"
+    choices = []
+    for name in conditions[:3]:
+        others = " or ".join(f"'{other}'" for other in conditions if other != name)
+        choices.append(
+            f"with {argument.format(name)} a positive difference means that {others} is above "
+            f"'{name}'"
+        )
+    return f"Choose one: {'; '.join(choices)}"
 
 
 def ordered(

@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.case_table import attempt_cells, tasks_of
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.contracts import CASE, CONTRACTS
@@ -37,10 +37,8 @@ from skillcomp.records import dimension_family
 _OF_CASES = (
     *("prompt", "transfer", "dimension", "contrast_of", "criticality", "bloom", "should_trigger"),
 )
-_OF_ANSWERS = (
-    *("answer", "seconds", "cost_usd", "input_tokens", "output_tokens"),
-    *("agent_model", "agent_family"),
-)
+_AMOUNTS = ("seconds", "cost_usd", "input_tokens", "output_tokens")
+_OF_ANSWERS = ("answer", "agent_model", "agent_family", *_AMOUNTS)
 _OF_VERDICTS = ("check_kind", "check_weight", "grader_model", "grader_family", "round", "score")
 _CHECK = [*CASE, "check_id"]
 _ROLES = (
@@ -96,8 +94,8 @@ def from_frame(
     *,
     skill: Hashable | None = "skill",
     case: Hashable = "case",
-    condition: Hashable = "condition",
-    passed: Hashable = "passed",
+    condition: Hashable | None = "condition",
+    passed: Hashable | None = "passed",
     repeat: Hashable | None = None,
     check: Hashable | None = None,
     check_kind: Hashable | None = None,
@@ -131,6 +129,8 @@ def from_frame(
     gold: Hashable | pd.DataFrame | None = None,
     labeller: Hashable | None = None,
     conditions: Mapping[Any, str] | None = None,
+    keep: Literal["last"] | None = None,
+    name: str | None = None,
     shared_cases: bool | None = None,
 ) -> Frames:
     """Convert a researcher's own table, one row per verdict or per answer, to checked frames.
@@ -146,10 +146,11 @@ def from_frame(
     skill, case, condition, passed : hashable
         Columns of the table. With ``skill=None`` the table is about one skill, called "the skill".
         A case is identified by its skill and its name. Common words for the conditions baseline,
-        skill, placebo and previous (such as "control" or "with skill") are replaced by these names;
-        other conditions keep their names. ``passed`` holds truth values, 1 and 0, or words such as
-        "yes" and "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. Scores
-        are not accepted: apply a cut-off first.
+        skill, placebo and previous are replaced by these names ("control", "with plugin" beside
+        "without plugin", "v2" beside "v1"); other conditions keep their names, and none of them is
+        taken for the baseline. Verdicts with gold labels may have ``condition=None``. ``passed`` holds truth values, 1 and 0, or words such as
+        "yes" and "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. With
+        ``score`` it may be None.
     repeat : hashable, optional
         Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
         ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
@@ -202,6 +203,11 @@ def from_frame(
     conditions : mapping, optional
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
+    keep : {"last"}, optional
+        With "last", only the last of several rows on the same thing counts, as after a retry. By
+        default such rows are repeats or, with ``repeat``, ``attempt`` or ``check``, refused.
+    name : str, optional
+        Name of the table in messages, such as the name of its file.
     shared_cases : bool, optional
         Whether cases with the same name under several skills are the same task (column ``task``
         of ``cases`` and ``outcomes``). Default: yes if their prompts are equal, no if they
@@ -217,7 +223,8 @@ def from_frame(
     FrameError
         With one sentence per problem: a missing column (with the most similar name), a missing key,
         an unknown word, a value that differs between the rows of a case or an answer, or two
-        verdicts of a grader on the same check of an answer.
+        verdicts of a grader on the same check of an answer. Where arguments solve a problem, the
+        message ends with the completed call.
 
     Warns
     -----
@@ -244,20 +251,29 @@ def from_frame(
     3     the skill/2/skill/1     skill    True
     """
     arguments = dict(locals())
-    require_frame(frame, WHAT)
+    place = WHAT if name is None else f"{name} ({WHAT})"
+    require_frame(frame, place)
+    _require_names(arguments, place)
     names = {role: arguments[role] for role in _ROLES}
     if labeller is not None and gold is None:
-        raise FrameError(f"{WHAT}: labeller= names who gave the labels, and there is no gold=.")
+        raise FrameError(f"{place}: labeller= names who gave the labels, and there is no gold=.")
     if gold is not None and not isinstance(gold, pd.DataFrame):
         names |= {"gold": gold, "labeller": labeller}
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
-    reader = TableReader(names, dict(conditions or {}))
-    columns = reader.columns(frame, required=("case", "condition", "passed"))
-    rows = reader.keys(columns, len(frame))
+    del arguments["frame"], arguments["name"]
+    reader = TableReader(names, conditions or {}, place=place, arguments=arguments)
+    columns = reader.columns(frame, required=("case",) if score else ("case", "passed"))
+    if keep is not None:
+        columns = reader.last_rows(columns)
+    rows = reader.keys(columns, len(reader.frame))
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)
-    rows["passed"] = reader.as_verdicts(columns["passed"], "passed")
+    rows["passed"] = (
+        reader.as_verdicts(columns["passed"], "passed")
+        if "passed" in columns
+        else pd.Series(pd.NA, index=rows.index, dtype="boolean")
+    )
     rows["status"] = reader.as_statuses(columns, len(rows))
     rows["passed"] = _without_crashes(rows, reader)
     facts = {
@@ -265,7 +281,13 @@ def from_frame(
         for name in (*_OF_CASES, *cluster_names)
         if name in columns
     }
-    amounts = {name: columns[name] for name in _OF_ANSWERS if name in columns}
+    amounts = {
+        name: reader.as_numbers(columns[name], name)
+        if name in _AMOUNTS
+        else reader.as_texts(columns[name], name, needed=False)
+        for name in _OF_ANSWERS
+        if name in columns
+    }
     amounts["status"] = rows.pop("status")
     if asked is not None:
         require_frame(asked, f"{WHAT}: asked")
@@ -295,7 +317,7 @@ def from_frame(
         outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")
     if reader.changes:
         lines = "".join(f"\n- {line}" for line in change_lines(reader.changes))
-        warnings.warn(f"{WHAT} read the table so:{lines}", FrameWarning, stacklevel=2)
+        warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
     return Frames(outcomes=outcomes, **made, problems=changes_frame(reader.changes))
 
 
@@ -306,6 +328,21 @@ def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
         role = "error" if "error" in reader.names else "status"
         reader.add_change(role, "error or paused", "missing, not failed", int(crashed.sum()))
     return rows["passed"].mask(crashed)
+
+
+def _require_names(arguments: Mapping[str, Any], place: str) -> None:
+    """Raise FrameError if an argument that names a column is a list or another container."""
+    for role, value in arguments.items():
+        if role == "conditions" and not isinstance(value, Mapping | None):
+            raise FrameError(f"{place}: conditions=: found {literal(value)}; expected a mapping.")
+        if role == "keep" and value not in (None, "last"):
+            raise FrameError(f"{place}: keep=: found {literal(value)}; allowed: 'last' or None.")
+        if role in (*_ROLES, "gold", "labeller") and not isinstance(value, Hashable | pd.DataFrame):
+            hint = f"assign the values to a column first: table.assign({role}=...)"
+            raise FrameError(
+                f"{place}: {role}=: found a {type(value).__name__}; expected the name of a column. "
+                f"If these are the values, {hint}."
+            )
 
 
 def _cases_frame(
@@ -349,15 +386,15 @@ def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -
     twice = rows.loc[rows.duplicated(place, keep=False), place]
     if len(twice):
         n, first = plural(len(twice), "row"), twice.iloc[0].dropna().to_dict()
-        lacking = [r for r in ("repeat", "check", "grader", "grader_version") if r not in columns]
-        hint = f" Does a column say {', '.join(f'{r}=' for r in lacking)}?" if lacking else ""
-        reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}.{hint}")
+        hint = reader.hint_at_duplicates([rows[name] for name in place])
+        reader.problems.append(f"{n} are verdicts on the same thing; the first: {first}. {hint}")
     if "check_kind" in columns:
         words = {word: word for word in ("positive", "negative")}
         allowed = "'positive', 'negative' or missing"
         rows["check_kind"] = reader.mapped(rows["check_kind"], "check_kind", words, allowed)
     if "check_weight" in columns:
-        rows["check_weight"] = reader.as_weights(rows["check_weight"])
+        rows["check_weight"] = reader.as_numbers(rows["check_weight"], "check_weight")
         _one_each(rows[[*_CHECK, "check_weight"]], _CHECK, ["check_weight"], reader, "check")
     # a missing verdict gets no status, because the reason why it is missing is unknown
-    return rows.assign(status=rows["passed"].notna().map({True: "ok", False: None}))
+    usable = rows["passed"].notna() | (rows["score"].notna() if "score" in rows else False)
+    return rows.assign(status=usable.map({True: "ok", False: None}))

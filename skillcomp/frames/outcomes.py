@@ -93,7 +93,7 @@ def outcomes(
     table = keys.join(facts.take(case).reset_index(drop=True))
     decided = (usable(rows) & rows["passed"].notna()).to_numpy()
     passed = rows["passed"].to_numpy(dtype=bool, na_value=False)
-    scored = decided & rows["score"].notna().to_numpy()
+    scored = (usable(rows) & rows["score"].notna()).to_numpy()
     n_seen = np.bincount(code, weights=decided)
     n_passed = np.bincount(code, weights=decided & passed)
     total = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))

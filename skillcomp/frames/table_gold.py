@@ -51,7 +51,8 @@ def labels_beside(
         )
         return empty("gold")
     names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
-    other = TableReader({**names, "labeller": labeller}, reader.conditions)
+    meanings = {**reader.meanings, **reader.conditions}
+    other = TableReader({**names, "labeller": labeller}, meanings)
     other.from_zero, other.tries = reader.from_zero, reader.tries
     try:
         columns = other.columns(gold, required=())

@@ -13,15 +13,19 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, problem_list, suggest
 from skillcomp.frames.check import ConversionError, check, convert, plain_values, show
+from skillcomp.frames.completed_call import call_text, likely_column, separating_column
 from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import reference_choices
 from skillcomp.frames.words import (
-    CONDITION_OF,
     DISTANCES,
     NO_ERROR,
     STATUSES,
     TRUTHS,
     as_literal,
     as_name,
+    condition_names,
+    distinct_words,
+    is_flag,
     plain_word,
 )
 from skillcomp.records import DIMENSIONS, AttemptStatus
@@ -32,7 +36,7 @@ _SHOWN = 8  # number of changes at one place that a warning lists
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
     ("case", "case_id", None),
-    ("condition", "condition", None),
+    ("condition", "condition", "unnamed condition"),
     ("agent", "agent", None),
     ("check", "check_id", "passed"),
     ("grader", "grader", "unnamed grader"),
@@ -80,7 +84,18 @@ def change_lines(changes: Iterable[Change]) -> Iterator[str]:
 class TableReader:
     """Reader of one table; it collects the problems that it finds and the changes that it makes."""
 
-    def __init__(self, names: Mapping[str, Hashable | None], conditions: dict[Any, str]) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, Hashable | None],
+        conditions: Mapping[Any, str],
+        *,
+        place: str = WHAT,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.place = place
+        self.arguments = dict(arguments or {})
+        self.remedies: dict[str, Any] = {}  # arguments that complete the call
+        self.meanings: dict[Any, str] = {}  # the condition that each word means
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
         self.problems: list[str] = []
@@ -89,12 +104,16 @@ class TableReader:
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
-        self.others: dict[Hashable, pd.Series] = {}  # text columns that no argument names
+        self.frame = pd.DataFrame()
 
     def raise_problems(self) -> None:
         """Raise one error that lists the problems so far."""
         if self.problems:
-            raise FrameError(problem_list(WHAT, self.problems), self.problems)
+            message = problem_list(self.place, self.problems)
+            if self.remedies and self.arguments:
+                call = call_text(self.arguments | self.remedies)
+                message += f"\nThe completed call: {call}"
+            raise FrameError(message, self.problems)
 
     def column_label(self, role: str) -> str:
         """Return a label of a column for messages: its name and the argument that names it."""
@@ -110,9 +129,12 @@ class TableReader:
 
     def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
         """Return a dict from each argument to the column it names; report missing columns."""
+        self.frame = frame
+        self._refuse_flags()
         for role in required:
-            if role not in self.names:
+            if role not in self.names and role not in self.remedies:
                 self.problems.append(f"{role}= is needed: name the column of the table.")
+                self._add_likely_column(role)
         words = [str(label) for label in frame.columns]
         there = f"; there: {', '.join(words) or 'none'}"
         near = {word.casefold(): word for word in reversed(words)}
@@ -122,25 +144,49 @@ class TableReader:
                 hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
                 self.problems.append(f"there is no {self.column_label(role)}{there}.{hint}")
                 there = ""  # list the columns only once
+                self._add_likely_column(role)
         self.raise_problems()
-        source = frame.reset_index(drop=True)
+        self.frame = source = frame.reset_index(drop=True)
         columns = {role: plain_values(source[name]) for role, name in self.names.items()}
-        unnamed = source.drop(columns=list(self.names.values())).select_dtypes(["str", "category"])
-        self.others = dict(unnamed.items())
         for role, values in columns.items():
-            odd = values[[not isinstance(label, Hashable) for label in values]]
+            odd = values[[not _is_hashable(value) for value in values]]
             if len(odd):
                 name = type(odd.iloc[0]).__name__
                 self.add_problem(role, f"found a {name}; expected plain values.")
         self.raise_problems()
         return columns
 
+    def _refuse_flags(self) -> None:
+        """Add a problem if the column of skills says whether a skill was loaded, not which."""
+        name = self.names.get("skill")
+        words = distinct_words(self.frame[name]) if name in self.frame.columns else []
+        if not is_flag(words):
+            return
+        both = " and ".join(sorted(map(as_literal, words)))
+        why = f"found {both}, which tell the conditions apart and name no skill"
+        self.add_problem("skill", f"{why}; use skill=None, condition={as_literal(name)}.")
+        self.remedies |= {"skill": None, "condition": name}
+        if self.names.get("condition") not in self.frame.columns:
+            self.names.pop("condition", None)
+
+    def _add_likely_column(self, role: str) -> None:
+        """Add the likely column of an argument to the completed call."""
+        used = [*self.names.values(), *self.remedies.values()]
+        optional = ["skill"]
+        optional += ["condition"] if self.arguments.get("gold") is not None else []
+        optional += ["passed"] if "score" in self.names else []
+        otherwise = None if role in optional else ...
+        name = likely_column(role, self.frame, used)
+        self.remedies[role] = otherwise if name is None else name
+
     def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
         """Convert names to text; whole numbers of any dtype are names, too."""
         texts = values.map(as_name, na_action="ignore").astype("object")
         odd = values[values.notna() & texts.isna()]
         if len(odd):
-            self.add_problem(role, f"found {show(odd)}; expected text.")
+            encode = ".str.encode('utf-8', 'replace').str.decode('utf-8')"
+            fix = f" that UTF-8 can encode ({encode})" if isinstance(odd.iloc[0], str) else ""
+            self.add_problem(role, f"found {show(odd)}; expected text{fix}.")
         missing = values.isna() | texts.eq("")
         if needed and missing.any():
             n, first = plural(int(missing.sum()), "row"), int(np.flatnonzero(missing)[0])
@@ -155,12 +201,21 @@ class TableReader:
         """Map words to meanings; report unknown words as problems, mapped words as changes."""
         plain = {word: plain_word(word) for word in pd.unique(values[values.notna()])}
         meanings = {word: words.get(key) for word, key in plain.items()}
-        unknown = [word for word, key in plain.items() if key not in words]
+        unknown = dict.fromkeys(word for word, key in plain.items() if key not in words)
         if unknown:
-            odd = values[values.isin(unknown)]
-            hint = suggest(str(unknown[0]).casefold(), [str(word) for word in words if word])
+            odd = values[[value in unknown for value in values]]
+            hint = suggest(
+                str(next(iter(unknown))).casefold(), [str(word) for word in words if word]
+            )
             self.add_problem(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
-        elif any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
+            if role == "passed" and _are_scores(unknown):
+                self.problems[-1] += (
+                    " They look like scores: name the column by score= with passed=None, and read "
+                    "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
+                )
+                self.remedies |= {"score": self.names["passed"], "passed": None}
+            return pd.Series(None, index=values.index, dtype="object")
+        if any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
             self.add_mapping(values, role, meanings)
         return values.map(meanings, na_action="ignore")
 
@@ -226,7 +281,7 @@ class TableReader:
             for role, two in candidates
             if set(two) & set(asked.columns) and (role != "agent" or role in self.names)
         }
-        other = TableReader(names, self.conditions)
+        other = TableReader(names, {**self.meanings, **self.conditions})
         other.from_zero, other.tries = self.from_zero, self.tries
         columns = other.columns(asked, required=())
         rows = other.keys(columns, len(asked))
@@ -238,40 +293,61 @@ class TableReader:
 
     def as_conditions(self, values: pd.Series) -> pd.Series:
         """Convert conditions to text; replace known words by the name of the condition."""
-        meanings: dict[Any, str] = {}
-        meant: dict[str, Any] = {}
-        plainly = True
-        for word in pd.unique(values[values.notna()]):
-            if word in self.conditions:
-                meanings[word] = str(self.conditions[word])
-                continue
-            name = CONDITION_OF.get(plain_word(word)) or as_name(word)
-            if name is None:
-                odd = show(values[values.eq(word)])
-                self.add_problem("condition", f"found {odd}; expected text.")
-                return values.astype("object")
-            meanings[word] = name
-            plainly &= as_literal(word) == as_literal(name)
-        for word, name in meanings.items():
-            if plain_word(meant.setdefault(name, word)) != plain_word(word) and not (
-                word in self.conditions and meant[name] in self.conditions
-            ):
-                both = f"{as_literal(meant[name])} and {as_literal(word)} would both be '{name}'"
-                self.add_problem("condition", f"{both}; say what they mean by conditions={{...}}.")
+        words = distinct_words(values)
+        names = condition_names(word for word in words if word not in self.conditions)
+        if odd_words := [word for word, name in names.items() if name is None]:
+            odd = values[[word in odd_words for word in values]]
+            self.add_problem("condition", f"found {show(odd)}; expected text.")
+            return values.map(as_literal).astype("str")
+        meanings = {word: str(self.conditions.get(word, names.get(word))) for word in words}
+        self._refuse_pooled_words(meanings)
+        self.meanings = meanings
         if values.isna().any():
             self.as_texts(values, "condition")
-        if not plainly:
+        if any(as_literal(word) != as_literal(meanings[word]) for word in names):
             self.add_mapping(values, "condition", meanings)
         if meanings and "baseline" not in meanings.values():
-            self.add_change(
-                "condition",
-                "none is 'baseline', with which analyses compare unless told otherwise",
-                f"there: {', '.join(dict.fromkeys(meanings.values()))}. Say which it is, as "
-                f"conditions={{{as_literal(next(iter(meanings)))}: 'baseline'}}, or name it to "
-                "each analysis by reference=",
-                len(values),
-            )
+            present = list(dict.fromkeys(meanings.values()))
+            none = f"none is 'baseline'; there: {', '.join(present)}"
+            choices = reference_choices(present)
+            self.changes.append(Change("conditions=", none, choices, len(values)))
         return values.map(meanings, na_action="ignore").astype("str")
+
+    def _refuse_pooled_words(self, meanings: Mapping[Any, str]) -> None:
+        """Add a problem if two different words mean one condition, unless `conditions` says so."""
+        first: dict[str, Any] = {}
+        for word, name in meanings.items():
+            other = first.setdefault(name, word)
+            if plain_word(other) != plain_word(word) and not {word, other} <= set(self.conditions):
+                both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
+                apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
+                self.add_problem("condition", f"{both}; {apart}, or name what each means.")
+                plain = {_plain_scalar(w): n for w, n in self.conditions.items()}
+                self.remedies["conditions"] = plain | {_plain_scalar(word): str(word)}
+
+    def last_rows(self, columns: Columns) -> Columns:
+        """Return the columns without the rows that a later row on the same thing replaces."""
+        place = [
+            r
+            for r in (*(role for role, _, _ in _NAMES), "repeat", "attempt", "round")
+            if r in columns
+        ]
+        earlier = pd.DataFrame({role: columns[role] for role in place}).duplicated(keep="last")
+        if earlier.any():
+            alike = f"rows with equal {', '.join(place)}"
+            change = Change("keep=", alike, "only the last row kept", int(earlier.sum()))
+            self.changes.append(change)
+        self.frame = self.frame[~earlier].reset_index(drop=True)
+        return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
+
+    def hint_at_duplicates(self, place: list[pd.Series]) -> str:
+        """Return how to tell apart rows on the same thing, and add it to the completed call."""
+        match = separating_column(self.frame, place, list(self.names.values()))
+        if match is None:
+            self.remedies["keep"] = "last"
+            return "No column tells them apart; after retries, keep='last' keeps the last of each."
+        self.remedies[match[0]] = match[1]
+        return f"Column '{match[1]}' tells them apart: {match[0]}={as_literal(match[1])}."
 
     def repeats(self, columns: dict[str, pd.Series], rows: pd.DataFrame) -> pd.Series:
         """Return each row's repeat, numbered from 1 within its case, condition and agent."""
@@ -297,9 +373,10 @@ class TableReader:
     def _hint_at_differing_columns(self, rows: pd.DataFrame) -> str:
         """Return a hint that names the ignored columns in which supposed repeats differ."""
         place = rows.groupby(CELL, dropna=False).ngroup()
+        unnamed = self.frame.drop(columns=list(self.names.values()))
         names = [
             f"'{name}'"
-            for name, values in self.others.items()
+            for name, values in unnamed.select_dtypes(["str", "category"]).items()
             if 1 < values.nunique() <= _FEW_VALUES and values.groupby(place).nunique().gt(1).any()
         ]
         if not names:
@@ -339,17 +416,17 @@ class TableReader:
             self.add_problem("attempt", f"{several}; an answer has one of each.")
         return ids
 
-    def as_weights(self, values: pd.Series) -> pd.Series:
-        """Convert weights of checks to numbers that are at least 0."""
+    def as_numbers(self, values: pd.Series, role: str) -> pd.Series:
+        """Convert a column to floats; values that are no numbers are a problem."""
         try:
-            weights: pd.Series = convert(values, "float64")
+            numbers: pd.Series = convert(values, "float64")
         except ConversionError as error:
-            self.add_problem("check_weight", str(error))
-            return values
-        odd = values[weights.lt(0) | np.isinf(weights)]
-        if len(odd):
-            self.add_problem("check_weight", f"found {show(odd)}; allowed: at least 0.")
-        return weights
+            self.add_problem(role, str(error))
+            return pd.Series(np.nan, index=values.index)
+        odd = values[numbers.lt(0) | np.isinf(numbers)]
+        if role == "check_weight" and len(odd):
+            self.add_problem(role, f"found {show(odd)}; allowed: at least 0.")
+        return numbers
 
     def case_column(self, values: pd.Series, role: str) -> pd.Series:
         """Convert a column that describes cases; its role decides which values are allowed."""
@@ -394,3 +471,21 @@ def row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
     """Return the columns ``names`` as one tuple per row, with None for a missing value."""
     columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
     return list(zip(*columns, strict=True))
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _are_scores(values: Iterable[Any]) -> bool:
+    """Return whether values are numbers from 0 to 100, other than usual codes for no value."""
+    numbers = pd.to_numeric(pd.Series(list(values), dtype="object"), errors="coerce")
+    return bool((numbers.between(0, 100) & ~numbers.isin([9, 99])).any() and numbers.notna().all())
+
+
+def _plain_scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-# Words that tables use for each condition. Comparison ignores case and reads "_" and "-" as blanks.
+# Words that tables use for each condition, as `plain_word` returns them.
 _CONDITIONS = {
-    "baseline": "baseline|base|control|without|no|off|0|false|no skill|without skill"
+    "baseline": "baseline|base|control|vanilla|without|no|off|0|false|no skill|without skill"
     "|without the skill|without a skill|noskill|unassisted|w/o|w/o skill|w/o skill.md"
     "|without skill.md|no skill.md",
     "skill": "skill|with|treatment|treated|on|yes|1|true|with skill|with the skill|with a skill"
     "|withskill|skilled|w/|w/ skill|w/ skill.md|with skill.md|skill.md",
-    "placebo": "placebo|sham|placebo skill|other skill",
+    "placebo": "placebo|sham|placebo skill|other skill|with placebo|with a placebo",
     "previous": "previous|old|old skill|previous skill|previous version",
 }
 _TRUE = ("true", "t", "yes", "y", "1", "pass", "passed", "ok", "correct", "right", "success")
@@ -36,14 +39,78 @@ STATUSES: dict[str, str | None] = {w: n for n, words in _ENDS.items() for w in w
 STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
 NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "[]", "{}")
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
-CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
+_CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
+_THE = "(?:the |an? |any )?"
+_WITHOUT = re.compile(rf"(?:without|w/o|no|non|not) {_THE}(.+)|(.+) (?:off|disabled)")
+_WITH = re.compile(rf"(?:with|w/) {_THE}(.+)|(.+) (?:on|enabled)")
+_BEFORE = re.compile("(?:before|pre|old|previous)((?: .+)?)")
+_AFTER = re.compile("(?:after|post|new|current|updated)((?: .+)?)")
+_VERSION = re.compile(r"(.*?) ?v(?:ersion)? ?(\d+(?:\.\d+)*)")
+_HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
+    """Return the condition that each word means; an unknown word keeps its name.
+
+    The words are read together, because "v1" is the previous version only beside "v2", and "tools"
+    the skill only beside "no tools". A word that cannot be a name has the value None.
+    """
+    texts = {word: plain_word(word) for word in words}
+    names = {text: _CONDITION_OF[text] for text in texts.values() if text in _CONDITION_OF}
+    unknown = list(dict.fromkeys(text for text in texts.values() if text not in names))
+    for pair in (_with_and_without(unknown), _before_and_after([*unknown, *names])):
+        taken = [name for text, name in names.items() if text not in pair]
+        if not set(pair.values()) & set(taken) and (pair | names).items() >= pair.items():
+            names |= pair
+    return {word: names.get(text) or as_name(word) for word, text in texts.items()}
+
+
+def _with_and_without(texts: list[str]) -> dict[str, str]:
+    """Return the meaning of "with X" or "X", and "without X" or "no X", if there is a single X."""
+    without, loaded = (
+        {text: match[1] or match[2] for text in texts if (match := pattern.fullmatch(text))}
+        for pattern in (_WITHOUT, _WITH)
+    )
+    loaded |= {text: text for text in texts if text in without.values()}
+    things = {thing.removesuffix("s") for thing in (*without.values(), *loaded.values())}
+    if len(things) != 1 or len(without) > 1 or len(loaded) > 1:
+        return {}
+    return dict.fromkeys(without, "baseline") | dict.fromkeys(loaded, "skill")
+
+
+def _before_and_after(texts: list[str]) -> dict[str, str]:
+    """Return the meaning of before and after, old and new, or two versions of one thing."""
+    before = {text: match[1] for text in texts if (match := _BEFORE.fullmatch(text))}
+    after = {text: match[1] for text in texts if (match := _AFTER.fullmatch(text))}
+    versions = {text: match for text in texts if (match := _VERSION.fullmatch(text))}
+    if len(before) == 1 and list(before.values()) == list(after.values()):
+        return {next(iter(after)): "skill", next(iter(before)): "previous"}
+    if len(versions) == 2 and len({match[1] for match in versions.values()}) == 1:
+        numbers = {t: [int(n) for n in match[2].split(".")] for t, match in versions.items()}
+        first, second = sorted(versions, key=lambda text: numbers[text])
+        return {second: "skill", first: "previous"} if numbers[first] != numbers[second] else {}
+    return {}
+
+
+def distinct_words(values: pd.Series) -> list[Any]:
+    """Return the distinct values of a column; none if a value cannot be hashed."""
+    try:
+        return list(pd.unique(values[values.notna()].astype("object")))
+    except TypeError:
+        return []
+
+
+def is_flag(words: Iterable[Any]) -> bool:
+    """Return whether the words tell the skill from the baseline, such as 1 and 0."""
+    return set(condition_names(words).values()) == {"baseline", "skill"}
 
 
 def as_name(value: Any) -> str | None:
     """Return text, or a whole number as text; None for any other value."""
     if isinstance(value, str):
-        return value
-    if isinstance(value, bool | np.bool_):
+        return None if _SURROGATE.search(value) else value
+    if isinstance(value, bool | np.bool_ | complex | np.complexfloating):
         return None
     try:
         return str(int(value)) if value == int(value) else None
@@ -52,13 +119,18 @@ def as_name(value: Any) -> str | None:
 
 
 def plain_word(value: Any) -> str:
-    """Return a word in lower case, with one blank for each run of blanks, ``_`` and ``-``."""
+    """Return a word in lower case; ``_`` and a hyphen between letters count as a blank.
+
+    Signs and negating words keep their meaning: "-1" is not "1", and "-skill" is not "skill".
+    """
     text = str(value) if isinstance(value, bool | np.bool_) else as_name(value)
     if text is None:
         return "\0"  # matches no known word
-    return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
+    return " ".join(_HYPHEN.sub(" ", text.casefold().replace("_", " ")).split())
 
 
 def as_literal(value: Any) -> str:
     """Return a value as Python code."""
+    if value is ...:
+        return "..."
     return repr(value.item() if isinstance(value, np.generic) else value)

@@ -26,7 +26,7 @@ from skillcomp import (
 )
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
-from skillcomp.frames.estimates import group_codes
+from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.io.files import as_path
@@ -181,7 +181,12 @@ def answer(
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     if "baseline" not in set(mine["condition"]):
-        raise StudyError("report: there are no answers under baseline to compare with.")
+        present = ordered(mine["condition"])
+        how_to = reference_choices(present, "from_frame(..., conditions={{'{}': 'baseline'}})")
+        raise StudyError(
+            "report: there are no answers under baseline to compare with; there: "
+            f"{', '.join(present)}. {how_to}."
+        )
     how = {"margin": margin, "assume_missing": assume_missing}
     estimates.add("decided", True, skillverdicts.decide, mine, **how)
     if "decided" not in estimates.frames:

@@ -1,0 +1,70 @@
+"""The completed call of from_frame: likely columns of the table, ready to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.frames.words import as_literal, condition_names, distinct_words
+
+# names that tables use for the column of each argument, likely ones first
+_COLUMN_NAMES = {
+    "skill": "plugin toolkit package",
+    "case": "case_id task task_id item item_id question question_id problem problem_id instance"
+    " instance_id example example_id id",
+    "condition": "arm variant setup group config configuration treatment mode setting",
+    "passed": "pass ok solved success correct result resolved outcome verdict is_correct",
+    "repeat": "trial run seed sample try rep replicate iteration epoch attempt_number",
+    "attempt": "attempt_id answer_id trial_id response_id run_id",
+    "grader": "judge rater evaluator scorer annotator",
+    "check": "check_id assertion criterion rubric expectation",
+    "agent": "model system assistant",
+}
+_DEFAULTS = {name: name for name in ("skill", "case", "condition", "passed")}
+_FEW_WORDS = 12  # a column with more distinct values names no conditions
+
+
+def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hashable | None:
+    """Return the unused column that most likely has a role, by its name or its values."""
+    labels = {str(label).casefold(): label for label in frame.columns if label not in used}
+    for name in (role, *_COLUMN_NAMES.get(role, "").split()):
+        if name in labels:
+            return labels[name]
+    near = get_close_matches(role, list(labels), n=1, cutoff=0.75)
+    if near:
+        return labels[near[0]]
+    for label in labels.values() if role == "condition" else ():
+        words = distinct_words(frame[label])
+        if len(words) <= _FEW_WORDS and "baseline" in condition_names(words).values():
+            return label
+    return None
+
+
+def separating_column(frame: pd.DataFrame, place: list[Any], used: Collection[Any]) -> Any:
+    """Return the argument and the column that tell apart rows with the same place, or None.
+
+    Columns with the usual names come first, then columns of whole numbers. Times do not count,
+    because they also differ between an answer and its retry.
+    """
+    for role in ("repeat", "attempt", "grader", "check"):
+        name = likely_column(role, frame, used)
+        if name is not None and not pd.concat([*place, frame[name]], axis=1).duplicated().any():
+            return role, name
+    for name in frame.columns:
+        is_free = name not in used and frame[name].dtype.kind in "iu"
+        if is_free and not pd.concat([*place, frame[name]], axis=1).duplicated().any():
+            return "repeat", name
+    return None
+
+
+def call_text(arguments: Mapping[str, Any]) -> str:
+    """Return the call of from_frame with these arguments, without those equal to a default."""
+    parts = []
+    for role, value in arguments.items():
+        is_frame = isinstance(value, pd.DataFrame)
+        if is_frame or not (value is _DEFAULTS.get(role) or value == _DEFAULTS.get(role)):
+            parts.append(f"{role}={role if is_frame else as_literal(value)}")
+    return f"sc.from_frame({', '.join(['table', *parts])})"
