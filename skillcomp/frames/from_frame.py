@@ -148,9 +148,9 @@ def from_frame(
         A case is identified by its skill and its name. Common words for the conditions baseline,
         skill, placebo and previous are replaced by these names ("control", "with plugin" beside
         "without plugin", "v2" beside "v1"); other conditions keep their names, and none of them is
-        taken for the baseline. Verdicts with gold labels may have ``condition=None``. ``passed`` holds truth values, 1 and 0, or words such as
-        "yes" and "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. With
-        ``score`` it may be None.
+        taken for the baseline. Verdicts with gold labels may have ``condition=None``. ``passed``
+        holds truth values, 1 and 0, or words such as "yes" and "fail"; an empty value ("n/a", "",
+        NaN) is a missing verdict, never a fail. With ``score`` it may be None.
     repeat : hashable, optional
         Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
         ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
