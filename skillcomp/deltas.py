@@ -41,6 +41,7 @@ from skillcomp.frames.estimates import (
     listed,
     ordered,
     prepared,
+    refuse_different_checks,
     refuse_pooling,
     require_columns,
     require_reference,
@@ -187,7 +188,8 @@ def paired(
     about, sets, _ = paired_cases(outcomes, by=names, **how)
     estimated = delta_rows(sets, value, cluster, ci_level)
     rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
-    result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING])
+    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+    result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)
     if weight is not None:
         result["method"] += f"; cases weighted by {weight}"
     return result
@@ -202,6 +204,7 @@ def paired_cases(
     """
     checked = _checked_outcomes(outcomes, by, value, "deltas.paired")
     require_reference(checked["condition"], reference)
+    refuse_different_checks(checked, "deltas.paired", value)
     table = with_weights(case_table(checked, by=by), checked, weight)
     cases = Pairing(table, by, reference, value)
     compared = [
@@ -231,7 +234,9 @@ def _paired_amounts(
     checked = prepared(attempts, kind, names, "deltas.paired", compared=["condition"], agents=True)
     require_reference(checked["condition"], reference)
     amount = checked[value].astype("float64")
-    if value != "score":
+    if value == "score":
+        refuse_different_checks(checked, "deltas.paired")
+    else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     table, code = attempt_cells(checked, names)
     sums, n = (
@@ -376,7 +381,7 @@ def rates(
     for (about, note, warning), interval in zip(parts, intervals, strict=True):
         claim_interval = claimed(interval, note, "no attempt has an outcome", warning)
         rows.append(row(f"rate_{value}", claim_interval, **about))
-    return estimates(rows, by=[*names, "condition"], extra=_MISSING_OF_RATE)
+    return estimates(rows, by=[*names, "condition"], extra=_MISSING_OF_RATE, outcomes=checked)
 
 
 def _missing_of_rate(part: pd.DataFrame, value: str) -> tuple[dict[str, Any], str]:
@@ -630,7 +635,7 @@ def _pass_k(outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: st
         result = replace(result, note=join_notes(result.note, *notes))
         rows.append(row(measure, result, **about, k=k, n_short=len(group) - len(part)))
     extra = ["k", "n_short", *_MISSING_OF_RATE]
-    return estimates(rows, by=[*names, "condition"], extra=extra)
+    return estimates(rows, by=[*names, "condition"], extra=extra, outcomes=checked)
 
 
 def _short_cases(group: pd.DataFrame, k: int) -> str:

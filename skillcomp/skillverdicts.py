@@ -26,6 +26,7 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     prepared,
+    refuse_different_checks,
     refuse_pooling,
     require_columns,
     require_reference,
@@ -272,6 +273,7 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
     checked = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
     require_reference(checked["condition"], reference)
+    refuse_different_checks(checked, "skillverdicts.cases")
     scored = checked.assign(passed=checked["passed"].astype("float64"))
     attempts = grouped(scored, [*names, "condition"])["passed"]
     table: pd.DataFrame = attempts.agg(n="count", rate="mean").reset_index()

@@ -115,7 +115,8 @@ def gap(
             complete = complete[complete["transfer"].notna()]
             rows += _within_dimensions(complete, ci_level, about)
             rows += _pooled_rows(complete, ci_level, about)
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+    how: dict[str, Any] = {"outcomes": checked, "reference": reference}
+    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
 
 
 def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:
@@ -253,7 +254,7 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
             why = "twins that name each other have no original and are left out"
             interval = replace(interval, note=join_notes(interval.note, why))
         rows.append(row("only_original_right", interval, **values))
-    return estimates(rows, by=[*names, "condition"])
+    return estimates(rows, by=[*names, "condition"], outcomes=checked)
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
@@ -356,4 +357,4 @@ def hedging(
             gaps = standardised_gap(*columns, quantity=RATES, ci_level=ci_level)
             three = [gaps.first, gaps.second, gaps.gap]
         rows += [row(m, interval, **values) for m, interval in zip(measures, three, strict=True)]
-    return estimates(rows, by=[*names, "condition"])
+    return estimates(rows, by=[*names, "condition"], outcomes=checked)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -42,6 +42,8 @@ app = typer.Typer(
 # models do not know this invented topic, so its skill can improve their answers
 SLUG = "tidemark-reconciliation"
 _GRADER = "g2"
+_Checks = Literal["all", "shared"]
+_CHECKS_HELP = "all checks, or those shared: that every condition of a case was asked."
 _STUDY = f"""\
 # A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
 # For a study of your own, add your skill and suite to these folders and name a model:
@@ -201,6 +203,7 @@ def report(
     ] = None,
     assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
     order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
+    checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
         list[str] | None,
@@ -221,6 +224,7 @@ def report(
         parameters=_parse_parameters([*(settings or []), *rounds]),
         order=order,
         assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
+        checks=checks,
         progress=not quiet,
     )
     say(f"report: {page}")
@@ -297,6 +301,7 @@ def deltas(
     margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
     round: Annotated[int, Option(min=1, help="Grading round; 2 and up grade again.")] = 1,
     by: Annotated[str, Option(help="skill, or dimension for the scorecard.")] = "skill",
+    checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     weigh: Annotated[
         str | None,
         Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
@@ -314,7 +319,8 @@ def deltas(
     store = RunStore(_study_folder(data, "deltas", "a study"))
     cases = frames.cases(store)
     attempts = with_planned(frames.attempts(store), store)
-    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases, attempts=attempts)
+    how: dict[str, Any] = {"attempts": attempts, "checks": checks}
+    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases, **how)
     graders = sorted(outcomes["grader"].unique())
     if not graders:
         if rounds := sorted(set(frames.verdicts(store, round="all")["round"])):

@@ -24,6 +24,7 @@ from skillcomp.correction.estimators import (
 )
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import Value
+from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -63,6 +64,7 @@ def rate(
     estimator: Estimator = "auto",
     gold_drawn: Drawn = "random",
     cases: pd.DataFrame | None = None,
+    checks: Checks = "all",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the true pass rate of each condition, corrected for the grader's errors.
@@ -72,7 +74,7 @@ def rate(
 
     Parameters
     ----------
-    verdicts, gold, by, value, estimator, gold_drawn, cases, ci_level
+    verdicts, gold, by, value, estimator, gold_drawn, cases, checks, ci_level
         As in :func:`delta`.
 
     Returns
@@ -102,7 +104,16 @@ def rate(
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
     requested = estimators_of(estimator, gold_drawn)
-    made = tables(verdicts, gold, by=names, value=value, cases=cases, what="correction.rate")
+    made = tables(
+        verdicts,
+        gold,
+        by=names,
+        value=value,
+        cases=cases,
+        checks=checks,
+        what="correction.rate",
+        compares=False,
+    )
     sides = [
         (values, group, condition)
         for values, group in labelled_groups(made, ci_level)
@@ -118,7 +129,7 @@ def rate(
         about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
         rows += rows_of(f"rate_{value}", intervals, requested, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
-    return estimates(rows, by=[*names, "condition"], extra=extra)
+    return estimates(rows, by=[*names, "condition"], extra=extra, outcomes=made.outcomes)
 
 
 def delta(
@@ -131,6 +142,7 @@ def delta(
     reference: str = "baseline",
     gold_drawn: Drawn = "random",
     cases: pd.DataFrame | None = None,
+    checks: Checks = "all",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the true paired change in pass rate, corrected for the grader's errors.
@@ -168,6 +180,8 @@ def delta(
         and ``rogan_gladen_by_arm`` is recommended.
     cases : pandas.DataFrame, optional
         A cases frame. If given, the members of a contrast pair form one cluster.
+    checks : {"all", "shared"}, default "all"
+        ``"shared"``: count only checks that every condition of the case was asked.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -249,7 +263,9 @@ def delta(
         )
     check_settings("correction.delta", ci_level)
     requested = estimators_of(estimator, gold_drawn)
-    made = tables(verdicts, gold, by=names, value=value, cases=cases, what="correction.delta")
+    made = tables(
+        verdicts, gold, by=names, value=value, cases=cases, checks=checks, what="correction.delta"
+    )
     require_reference(made.cases["condition"], reference)
     comparisons = [
         (values, group, condition)
@@ -277,7 +293,8 @@ def delta(
         rows += rows_of(f"delta_{value}", intervals, requested, chosen, key | about)
     error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
-    return estimates(rows, by=[*names, "condition"], extra=extra)
+    noted: dict[str, Any] = {"outcomes": made.outcomes, "reference": reference}
+    return estimates(rows, by=[*names, "condition"], extra=extra, **noted)
 
 
 def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
@@ -444,6 +461,7 @@ def differential(
     value: Value = "share_passed",
     reference: str = "baseline",
     cases: pd.DataFrame | None = None,
+    checks: Checks = "all",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate and test whether the grader's error rates differ between conditions.
@@ -460,6 +478,8 @@ def differential(
         Condition with which every other condition is compared.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster.
+    checks : {"all", "shared"}, default "all"
+        As in :func:`skillcomp.correction.delta`.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -500,7 +520,7 @@ def differential(
     names = [name for name in listed(by) if name != "condition"]
     what = "correction.differential"
     check_settings(what, ci_level)
-    made = tables(verdicts, gold, by=names, value=value, cases=cases, what=what)
+    made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
     require_reference(made.cases["condition"], reference)
     rows: list[dict[str, Any]] = []
     for values, group in labelled_groups(made, ci_level):
@@ -512,7 +532,7 @@ def differential(
             if condition != reference and reference in errors:
                 tests = differential_tests(units[condition], units[reference])
                 rows += [change | key for change in _difference_rows(own, errors[reference], tests)]
-    return estimates(rows, by=[*names, "condition"])
+    return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
 
 
 def _difference_rows(

@@ -13,10 +13,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from skillcomp.errors import plural, require_known
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import Value, clusters_of
+from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import groups, ordered, prepared
+from skillcomp.frames.estimates import (
+    GRADER,
+    SOME_STOPPED,
+    group_codes,
+    grouped,
+    groups,
+    ordered,
+    prepared,
+    refuse_different_checks,
+)
 from skillcomp.frames.reference_labels import (
     attempt_passed,
     join_gold,
@@ -60,7 +70,8 @@ class Tables:
     checks that it is not used (n_sparse), and with gold but no chance (n_unknown). chance is the
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
-    ``strays`` is a note on gold labels that match no verdict.
+    ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
+    that attempts lack.
     """
 
     items: pd.DataFrame
@@ -69,6 +80,7 @@ class Tables:
     by: list[str]
     value: Value
     strays: str = ""
+    outcomes: pd.DataFrame | None = None
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
         """Return notes on how gold labels were settled, and on gold labels without a verdict."""
@@ -105,25 +117,81 @@ def tables(
     by: Sequence[str],
     value: Value,
     cases: pd.DataFrame | None,
+    checks: Checks = "all",
     what: str,
+    compares: bool = True,
 ) -> Tables:
     """Join verdicts with gold and average by attempt and by case.
 
-    ``by`` has the columns to group by, ``cases`` defines contrast pairs, and ``what`` is the name
-    of the analysis in messages. Raises FrameError if a frame breaks its contract, graders, agents
-    or labellers would be pooled, or ``value`` is unknown.
+    ``by`` has the columns to group by, ``cases`` defines contrast pairs, ``checks`` chooses the
+    checks that count, and ``what`` is the name of the analysis in messages. Raises FrameError if a
+    frame breaks its contract, graders, agents or labellers would be pooled, ``value`` is unknown,
+    the grader stopped at the first fail, or the analysis ``compares`` conditions that were asked
+    different checks.
     """
     require_known("value: found", value, get_args(Value))
+    require_known("checks: found", checks, get_args(Checks))
     checked = prepared(verdicts, "verdicts", by, what, agents=True)
     labels = reference_labels(gold, what)
     joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
     joined["cluster"] = clusters_of(joined, cases)
-    keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
+    joined, notes = _with_check_sets(joined, by, checks, what, compares)
+    keys = [
+        *by,
+        *_PLACE,
+        "cluster",
+        "check_id",
+        "verdict",
+        "gold",
+        "chance",
+        "settled_by",
+        "n_checks",
+    ]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
     strays = strays_of(checked, labels)
-    return Tables(items, attempts, _condition_means(attempts, list(by)), list(by), value, strays)
+    return Tables(
+        items, attempts, _condition_means(attempts, list(by)), list(by), value, strays, notes
+    )
+
+
+def _with_check_sets(
+    rows: pd.DataFrame, by: Sequence[str], checks: Checks, what: str, compares: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Keep the rows whose checks count, and add the number of checks of their attempt.
+
+    The second frame has the notes of the attempts, for :func:`skillcomp.frames.estimates`.
+    """
+    inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
+    graded = list(dict.fromkeys([*GRADER, *inside]))
+    code, first = group_codes(rows, list(dict.fromkeys([*_PLACE, *graded])))
+    keys = rows.take(first).reset_index(drop=True)
+    checks_of_case = grouped(rows, [*CASE, *graded])["check_id"]
+    rows = rows.assign(n_checks=checks_of_case.transform("nunique"))
+    if np.array_equal(rows["n_checks"], np.bincount(code)[code]):
+        return rows, keys.assign(note="")  # no attempt lacks a check
+    sets = check_sets(
+        rows,
+        code,
+        keys,
+        group_codes(keys, graded)[0],
+        failed=rows["verdict"].eq(0).to_numpy(),
+        n_listed=np.zeros(len(keys)),
+        checks=checks,
+        what=what,
+    )
+    outcomes = keys.assign(checks_differ=sets.differ, note=sets.note)
+    if compares:
+        refuse_different_checks(outcomes, what)
+    if sets.stopped.mean() > SOME_STOPPED:
+        raise FrameError(
+            f"{what}: the grader stopped at the first fail in "
+            f"{plural(int(sets.stopped.sum()), 'attempt')}, so that gold on their other checks is "
+            "unknown and a correction would rest on a selection. Grade every check."
+        )
+    rows = rows.assign(n_checks=sets.n_checks[code])
+    return (rows if sets.counted.all() else rows[sets.counted].reset_index(drop=True)), outcomes
 
 
 def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
@@ -132,11 +200,8 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
     counted |= {"_both": has & seen, "_both_met": has & met}
     grouped = items.assign(**counted).groupby(keys, sort=False, dropna=False, observed=True)
-    frame = grouped[list(counted)].sum().join(grouped[["cluster", "chance"]].first())
+    frame = grouped[list(counted)].sum().join(grouped[["cluster", "chance", "n_checks"]].first())
     frame = frame.reset_index()
-    of_case = list(dict.fromkeys([*by, *CASE]))
-    size = items.groupby(of_case, sort=False, dropna=False, observed=True)["check_id"].nunique()
-    frame = frame.merge(size.rename("n_checks").reset_index(), on=of_case, how="left")
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["gold_share"] = share_of_checks(frame["_gold_met"], frame["_gold"], frame["n_checks"])

@@ -22,6 +22,7 @@ from skillcomp.frames.estimates import (
     grouped,
     listed,
     prepared,
+    refuse_different_checks,
     require_columns,
     require_reference,
     row,
@@ -141,6 +142,8 @@ def compared_outcomes(
     require_known("value: found", value, get_args(Value))
     checked = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
     require_reference(checked["condition"], reference)
+    if reference is not None:
+        refuse_different_checks(checked, what, value)
     return checked
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, instead
+from skillcomp.errors import FrameError, instead, plural
 from skillcomp.frames.check import as_list, check, require_frame
-from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.records import CONDITIONS
-from skillcomp.stats.results import Interval, check_level
+from skillcomp.stats.results import Interval, check_level, join_notes
 
 Ints = NDArray[np.int64]
 
@@ -22,6 +22,14 @@ RESERVED = frozenset(
     (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
 )
 GRADER = ("grader", "grader_version", "round")
+SOME_STOPPED = 0.05  # largest share of stopped attempts for a comparison of shares of checks
+DIFFERENT_CHECKS = "conditions were asked different checks"  # the start of the note on them
+_SHARED_REMEDY = (
+    "Compare only the checks that every condition was asked: checks='shared' in "
+    "sc.frames.outcomes(verdicts, cases, checks='shared'), sc.from_frame, sc.report.answer, "
+    "sc.report.build or sc.correction; --checks shared in commands."
+)
+_MOST_NOTES = 5  # notes of outcomes that a row of estimates repeats
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
 # points are such a difference multiplied by 100.
@@ -344,7 +352,12 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
 
 
 def estimates(
-    rows: Sequence[Mapping[str, Any]], *, by: By, extra: Sequence[str] = ()
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    by: By,
+    extra: Sequence[str] = (),
+    outcomes: pd.DataFrame | None = None,
+    reference: str | None = None,
 ) -> pd.DataFrame:
     """Make an estimates frame from rows of :func:`row`.
 
@@ -356,6 +369,11 @@ def estimates(
         Names of the first columns.
     extra : sequence of str, optional
         Names of the last columns; further keys of the rows are left out.
+    outcomes : pandas.DataFrame, optional
+        The outcomes behind the rows. Each row gets the notes of those with its values in the
+        columns that both frames have. ``condition`` may also be ``reference``.
+    reference : str, optional
+        The condition that others are compared with.
 
     Returns
     -------
@@ -367,4 +385,58 @@ def estimates(
     frame = pd.DataFrame([dict(fields) for fields in rows], columns=pd.Index(names))
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
+    if outcomes is not None:
+        checked = _with_notes_of(checked, outcomes, listed(by), reference)
     return checked[names]
+
+
+def _with_notes_of(
+    frame: pd.DataFrame, outcomes: pd.DataFrame, by: Sequence[str], reference: str | None
+) -> pd.DataFrame:
+    """Append the notes of the outcomes behind each row of an estimates frame, each once."""
+    if "note" not in outcomes.columns:
+        return frame
+    keys = [name for name in by if name in outcomes.columns and name != "condition"]
+    noted = outcomes.loc[outcomes["note"].fillna("").ne(""), [*keys, "condition", "note"]]
+    if noted.empty:
+        return frame
+    texts = []
+    distinct = noted.drop_duplicates()
+    for position, note in enumerate(frame["note"]):
+        values = frame.iloc[position]
+        rows = rows_of_group(distinct, {name: values[name] for name in keys})
+        if "condition" in by:
+            rows = rows[rows["condition"].isin([values["condition"], reference])]
+        new = dict.fromkeys("; ".join(rows["note"]).split("; "))
+        parts = [part for part in new if part not in note]
+        more = len(parts) - _MOST_NOTES
+        rest = f"{more} more notes in the outcomes" if more > 0 else ""
+        texts.append(join_notes(note, *parts[:_MOST_NOTES], rest))
+    return frame.assign(note=pd.array(texts, dtype="str"))
+
+
+def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "passed") -> None:
+    """Raise FrameError if the checks of several conditions cannot be compared.
+
+    Conditions were asked different checks, or ``value`` is the share of checks passed and the
+    grader often stopped at the first fail, so that the share depends on the order of the checks.
+    """
+    if outcomes["condition"].nunique() < 2:
+        return
+    differ = outcomes["checks_differ"].fillna(False).to_numpy(dtype=bool)
+    if differ.any():
+        parts = [
+            part for note in outcomes["note"][differ].dropna().unique() for part in note.split("; ")
+        ]
+        reasons = [part for part in dict.fromkeys(parts) if part.startswith(DIFFERENT_CHECKS)]
+        cases = plural(len(outcomes.loc[differ, CASE].drop_duplicates()), "case")
+        reason = "; ".join(reasons) or f"{DIFFERENT_CHECKS} in {cases}"
+        raise FrameError(f"{what}: {reason}. {_SHARED_REMEDY}")
+    if value == "share_passed":
+        stopped = (outcomes["passed"].eq(False) & outcomes["n_missing"].gt(0)).fillna(False)
+        if stopped.mean() > SOME_STOPPED:
+            n = plural(int(stopped.sum()), "attempt")
+            raise FrameError(
+                f"{what}: the grader stopped at the first fail in {n}, so that share_passed "
+                "depends on the order of the checks. Use value='passed'."
+            )

@@ -14,6 +14,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.case_table import attempt_cells, tasks_of
 from skillcomp.frames.check import as_list, empty, require_frame
+from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.missing_attempts import (
     UNANSWERED,
@@ -132,6 +133,7 @@ def from_frame(
     keep: Literal["last"] | None = None,
     name: str | None = None,
     shared_cases: bool | None = None,
+    checks: Checks = "all",
 ) -> Frames:
     """Convert a researcher's own table, one row per verdict or per answer, to checked frames.
 
@@ -212,6 +214,9 @@ def from_frame(
         Whether cases with the same name under several skills are the same task (column ``task``
         of ``cases`` and ``outcomes``). Default: yes if their prompts are equal, no if they
         differ, unknown without ``prompt``; an estimate over skills then covers both readings.
+    checks : {"all", "shared"}, default "all"
+        ``"shared"``: the outcomes count only checks that every condition of the case was asked, as
+        in :func:`skillcomp.frames.outcomes`.
 
     Returns
     -------
@@ -311,7 +316,8 @@ def from_frame(
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
-    outcomes = outcomes_of(made["verdicts"], made["cases"], attempts=made["attempts"])
+    how: dict[str, Any] = {"attempts": made["attempts"], "checks": checks}
+    outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
     if made["cases"]["dimension"].notna().any():
         extra = made["cases"][[*CASE, "dimension"]]
         outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")
@@ -360,7 +366,9 @@ def _cases_frame(
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
-    counted = rows.groupby(CASE)["check_id"].nunique().rename("n_checks").reset_index()
+    # graders may be asked different checks: no attempt can lack more than the shortest list
+    by_grader = rows.groupby([*CASE, "grader", "grader_version"], dropna=False)["check_id"]
+    counted = by_grader.nunique().groupby(CASE).min().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")
 
 

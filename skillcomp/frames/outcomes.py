@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, suggest
-from skillcomp.frames.check import as_list, check, empty
+from skillcomp.frames.check import as_list, check, empty, settle, show
+from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS
 from skillcomp.frames.estimates import group_codes
 from skillcomp.frames.missing_attempts import unanswered_outcomes
@@ -24,6 +25,7 @@ def outcomes(
     *,
     grader: str | Sequence[str] | None = None,
     attempts: pd.DataFrame | None = None,
+    checks: Checks = "all",
 ) -> pd.DataFrame:
     """Aggregate verdicts into one outcome per attempt, grader version and round.
 
@@ -34,11 +36,13 @@ def outcomes(
     cases : pandas.DataFrame, optional
         A cases frame. It adds the dimension, the transfer distance, the task and your own columns
         about the case, and its ``n_checks`` is the number of checks that an attempt should have.
-        Without ``cases`` an attempt should have as many checks as there are distinct checks among
-        all verdicts on its case.
+        Without ``cases`` an attempt should have all checks that its grader version was asked about
+        the case.
     grader : str or sequence of str, optional
         Keep the outcomes of this grader, or of several. Default: all graders.
-
+    checks : {"all", "shared"}, default "all"
+        ``"shared"``: count only the checks that every condition of the case was asked. Cases
+        without such a check are dropped, and ``note`` gives their number.
     attempts : pandas.DataFrame, optional
         An attempts frame. It adds the attempts without a verdict that ended in an error or a pause
         (``passed`` is NA), at a time limit, cut off or in a refusal (``passed`` is False).
@@ -47,25 +51,42 @@ def outcomes(
     -------
     pandas.DataFrame
         One row per attempt, grader version and round. ``passed`` is True if every check of the
-        attempt passed, False if one failed, and NA if none failed but one has no verdict.
-        ``share_passed`` is the share of passes among the checks with a verdict; it is NA if fewer
-        than half of the checks have a verdict. ``score`` is the mean of the scores given, on the
-        grader's own scale, or NaN if there is none. ``n_checks``, ``n_passed`` and ``n_missing``
-        count checks. ``checks_differ`` is True if conditions of the case were asked different
-        checks, and ``note`` gives the counts. An altered copy of an answer has its own outcome, and
-        ``perturbation`` names the change. Analyses refuse to count copies as repeats
-        unless ``by`` contains this column.
+        attempt passed, False if all have a verdict and one failed, and NA if one has no verdict
+        (see Notes for checks without a row). ``share_passed`` is the share of passes among the
+        checks with a verdict; it is NA if fewer than half of the checks have a verdict. If verdicts
+        have a column ``check_weight``, checks count by it. ``score`` is the mean of the scores
+        given, on the grader's own scale, or NaN if there is none. ``n_checks``, ``n_passed`` and
+        ``n_missing`` count checks. ``checks_differ`` is True if conditions of the case were asked
+        different checks, and ``note`` gives the counts of attempts that lack checks. An altered
+        copy of an answer has its own outcome, and ``perturbation`` names the change. Analyses
+        refuse to count copies as repeats unless ``by`` contains this column.
 
     Raises
     ------
     FrameError
         If a frame breaks its contract, the case of a verdict is missing from ``cases``, or a name
-        in ``grader`` has no verdict (the message then lists the graders in the frame).
+        in ``grader`` has no verdict (the message then lists the graders in the frame); or if
+        ``checks="shared"`` would select attempts by their result, because the grader stops at the
+        first fail.
 
     Notes
     -----
-    If all verdicts on an attempt are errors, ``passed`` is NA; ``groupby.all()`` of pandas, which
-    skips missing values, would return True.
+    A check without a usable verdict makes ``passed`` NA even if another check failed. Otherwise
+    exactly the passes of a grader that sometimes breaks would be lost.
+
+    A check that has no row for an attempt was not asked of it. Rules for each grader version decide
+    what this means, in this order. A check id of three or more cases that has no row under a
+    condition was never asked there, if an attempt there lacks it and has no failed check. A grader
+    stops at the first fail if at least nine in ten attempts with a failed check that lack one have
+    exactly one failed check, and attempts with a failed check lack one at least three times as
+    often as the others of their condition. Such attempts are False. ``checks_differ`` is True if a
+    check was never asked under a condition, or if more than a tenth of the checks of the cases, and
+    at least three, have rows under one condition and none under another. ``passed`` then rests on
+    the checks that the condition was asked, and comparisons of conditions raise. All other attempts
+    that lack a check are NA.
+
+    With ``checks="shared"``, a check counts for a case if each of its conditions has a row of it or
+    an attempt that stopped before it. An attempt that stopped at another check is NA.
 
     Examples
     --------
@@ -88,37 +109,66 @@ def outcomes(
     code, first = group_codes(rows, ["attempt_id", "grader", "grader_version", "round"])
     keys = rows[[*ATTEMPT_KEYS, *GRADER_KEYS]].take(first).reset_index(drop=True)
     case, first_of_case = group_codes(keys, CASE)
-    seen = pd.DataFrame({"case": case[code], "check_id": rows["check_id"]}).drop_duplicates()
-    facts = _case_facts(keys.take(first_of_case)[CASE], cases, np.bincount(seen["case"]))
+    facts = _case_facts(keys.take(first_of_case)[CASE], cases)
     table = keys.join(facts.take(case).reset_index(drop=True))
     decided = (usable(rows) & rows["passed"].notna()).to_numpy()
     passed = rows["passed"].to_numpy(dtype=bool, na_value=False)
-    scored = (usable(rows) & rows["score"].notna()).to_numpy()
-    n_seen = np.bincount(code, weights=decided)
-    n_passed = np.bincount(code, weights=decided & passed)
-    total = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))
-    n_scores = np.bincount(code, weights=scored)
-    # a check may have been removed from the suite after grading: count at least the graded ones
-    n_checks = np.maximum(table["n_checks"].to_numpy(dtype=float), np.bincount(code))
+    sets = check_sets(
+        rows,
+        code,
+        keys,
+        group_codes(keys, ["grader", "grader_version", "round"])[0],
+        failed=decided & ~passed,
+        n_listed=table["n_checks"].to_numpy(dtype=float),
+        checks=checks,
+        what="outcomes",
+    )
+    if not sets.n_checks.any():
+        raise FrameError(
+            "outcomes: checks='shared': no case has a check that all its conditions share."
+        )
+    decided = decided & sets.counted
+    scored = (usable(rows) & rows["score"].notna()).to_numpy() & sets.counted
+    n_rows, n_seen, n_passed, n_scores = (
+        np.bincount(code, weights=which, minlength=len(keys))
+        for which in (sets.counted, decided, decided & passed, scored)
+    )
+    share = share_of_checks(n_passed, n_seen, sets.n_checks)
+    weights = _check_weights(rows)
+    total, met = (np.bincount(code, weights * which) for which in (decided, decided & passed))
+    scores = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))
     table = table.assign(
-        n_checks=n_checks,
+        n_checks=sets.n_checks,
         n_passed=n_passed,
-        n_missing=n_checks - n_seen,
-        share_passed=share_of_checks(n_passed, n_seen, n_checks),
-        score=np.divide(total, n_scores, out=np.full(len(first), np.nan), where=n_scores > 0),
-        passed=attempt_passed(n_passed, n_seen, n_checks),
-        checks_differ=False,
-        note="",
+        n_missing=sets.n_checks - n_seen,
+        share_passed=np.where(np.isnan(share), np.nan, met / np.where(total > 0, total, np.nan)),
+        score=np.divide(scores, n_scores, out=np.full(len(first), np.nan), where=n_scores > 0),
+        passed=attempt_passed(n_passed, n_seen, np.where(sets.stopped, n_rows, sets.n_checks)),
+        checks_differ=sets.differ,
+        note=sets.note,
     )
     columns = CONTRACTS["outcomes"].columns
     own = [name for name in facts.columns if name not in columns]
     table = table[[*columns, *own]].astype(dict(columns))
+    table = table[table["n_checks"].gt(0)].reset_index(drop=True)
     if attempts is not None:
         more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
         table = pd.concat([table, more], ignore_index=True) if len(more) else table
     if graders is None:
         return table
     return table[table["grader"].isin(graders)].reset_index(drop=True)
+
+
+def _check_weights(rows: pd.DataFrame) -> NDArray[np.float64]:
+    """Return the weight of each row's check: 1 if verdicts have no column ``check_weight``."""
+    if "check_weight" not in rows.columns:
+        return np.ones(len(rows))
+    weights = settle(rows[["check_weight"]], {"check_weight": "float64"}, "outcomes")
+    wrong = rows["check_weight"][~(weights["check_weight"] >= 0).fillna(False).astype(bool)]
+    if len(wrong):
+        allowed = "a number of at least 0 in every row"
+        raise FrameError(f"outcomes: check_weight: found {show(wrong)}; allowed: {allowed}.")
+    return weights["check_weight"].to_numpy(dtype=np.float64)
 
 
 def _graders_present(
@@ -136,12 +186,10 @@ def _graders_present(
     return names
 
 
-def _case_facts(
-    names: pd.DataFrame, cases: pd.DataFrame | None, n_checks_seen: NDArray[np.int64]
-) -> pd.DataFrame:
+def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame:
     """Return n_checks and the facts about each case in ``names``, in the order of ``names``."""
     if cases is None:
-        return pd.DataFrame({"n_checks": n_checks_seen}).assign(**dict.fromkeys(_CASE_FACTS))
+        return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)
     facts = check(cases, "cases")
     own = facts.columns.difference([*CONTRACTS["cases"].columns, *CONTRACTS["outcomes"].columns])

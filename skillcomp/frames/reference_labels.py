@@ -112,9 +112,9 @@ def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
 
 
 def attempt_passed(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:
-    """Return 1 if every check passed, 0 if one failed, NaN if none failed but one is missing."""
-    decided = (n_passed < n_seen) | (n_seen == n_checks)
-    return np.where(decided & (n_seen > 0), n_passed == n_seen, np.nan)
+    """Return 1 if every check passed, 0 if one failed, NaN if one has no verdict."""
+    decided = (n_seen == n_checks) & (n_seen > 0)
+    return np.where(decided, n_passed == n_seen, np.nan)
 
 
 def share_of_checks(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:

@@ -122,7 +122,8 @@ def variance_components(
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
                 intervals = components(pairs, ci_level)
                 rows += [row(m, intervals[m], **about) | sizes | {"n": float(n)} for m in MEASURES]
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
+    how: dict[str, Any] = {"outcomes": prepared, "reference": reference}
+    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from skillcomp import (
 )
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
+from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS
@@ -112,6 +113,7 @@ def answer(
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
+    checks: Checks = "all",
 ) -> Answer:
     """Compute the results of a study for its skills and graders.
 
@@ -137,6 +139,9 @@ def answer(
     asked : pandas.DataFrame, optional
         The attempts that were asked for, as in :func:`skillcomp.from_frame`. Default: the plan of
         the store, if there is one.
+    checks : {"all", "shared"}, default "all"
+        ``"shared"``: count only checks that every condition of the case was asked, as in
+        :func:`skillcomp.frames.outcomes`.
 
     Returns
     -------
@@ -174,7 +179,8 @@ def answer(
         return Answer(findings(None, **estimates.frames), estimates.frames, {}, "", facts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
-    outcomes = _skill_per_agent(frames.outcomes(verdicts, cases, attempts=attempts))
+    filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
+    outcomes = _skill_per_agent(frames.outcomes(verdicts, cases, **filled))
     how: dict[str, Any] = {"by": ["grader"], "cases": cases}
     estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     graders = list(dict.fromkeys(verdicts["grader"]))
@@ -199,7 +205,7 @@ def answer(
         estimates.add("explained", True, explain, mine, study.skills, attempts=attempts)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
         estimates.frames["unanswered"] = unanswered
-    _add_graders(estimates, verdicts, gold, cases, chosen)
+    _add_graders(estimates, verdicts, gold, cases, chosen, checks)
     _add_cases_needed(estimates, mine, margin)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
@@ -233,7 +239,12 @@ def _add_triggers(
 
 
 def _add_graders(
-    into: _Estimates, verdicts: pd.DataFrame, gold: pd.DataFrame, cases: pd.DataFrame, chosen: str
+    into: _Estimates,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    cases: pd.DataFrame,
+    chosen: str,
+    checks: Checks,
 ) -> None:
     unusable = _unusable_verdicts(verdicts)
     if len(unusable):
@@ -243,7 +254,7 @@ def _add_graders(
     against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
     into.add("drift", several, reliability.drift, verdicts, labels, **against)
     compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases}
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "checks": checks}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
 

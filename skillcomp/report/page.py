@@ -23,6 +23,7 @@ import skillcomp
 from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
+from skillcomp.frames.check_sets import Checks
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
@@ -54,6 +55,7 @@ def build(
     order: str = "effect",
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
+    checks: Checks = "all",
     progress: bool = True,
 ) -> Path:
     """Write ``index.html``: the answer of a study and, if it is recorded, the executed notebooks.
@@ -73,7 +75,7 @@ def build(
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
-    groups, margin, order, assume_missing, asked
+    groups, margin, order, assume_missing, asked, checks
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -109,7 +111,7 @@ def build(
     out.mkdir(parents=True, exist_ok=True)
     grader = str(values["GRADER"]) if "GRADER" in values else None
     how: dict[str, Any] = {"groups": groups, "order": order}
-    how |= {"assume_missing": assume_missing, "asked": asked}
+    how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
     how |= {"margin": _margin_of(values.get("MARGIN", margin))}
     how |= {"round": _round_of(values.get("ROUND", 1), study)}
     result, problem = _answer_or_reason(study, grader, how)

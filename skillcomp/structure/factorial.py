@@ -27,6 +27,7 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     prepared,
+    refuse_different_checks,
     require_reference,
     row,
 )
@@ -136,7 +137,9 @@ def factorial(
     if reference in crossed.conditions:
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
     in_design = outcomes["condition"].isin([*crossed.conditions, reference])
-    table = case_table(outcomes[in_design], by=names)
+    outcomes = outcomes[in_design]
+    refuse_different_checks(outcomes, what, value)
+    table = case_table(outcomes, by=names)
     table["level"] = level_of(table, value)
     table["missing"] = table["size"] - (table["n"] if value == "passed" else table["n_shares"])
     effects = crossed.effects(reference)
@@ -144,7 +147,7 @@ def factorial(
     for values, part in groups(table, names):
         rows += _effect_rows(part, effects, value, values, cluster, ci_level)
     extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
-    return estimates(rows, by=[*names, "effect", "at"], extra=extra)
+    return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
 
 
 @dataclass(frozen=True)

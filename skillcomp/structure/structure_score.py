@@ -23,6 +23,7 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    refuse_different_checks,
     require_columns,
     row,
 )
@@ -295,6 +296,7 @@ def score_by_document(
     keys = [*names, "skill"]
     options: dict[str, Any] = {"by": keys, "value": value, "ci_level": ci_level}
     if outcome == "rate":
+        refuse_different_checks(outcomes, "structure", value)
         rates = deltas.rates(outcomes, **options)
     else:
         rates = deltas.paired(outcomes, reference=reference, **options)

@@ -1,0 +1,318 @@
+"""Checks that an attempt lacks: never asked, not reached or lost; and checks that conditions share.
+
+A check without a row was not asked of the attempt. The reason follows from the other attempts of
+the same grader version. The code works with arrays of integers that have one entry per row,
+outcome, cell, slot or pair. A cell is a case under one condition, graded by one grader version. A
+pair is a check of such a case. A slot is a pair under one condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import DIFFERENT_CHECKS, group_codes
+from skillcomp.stats.results import join_notes
+
+Checks = Literal["all", "shared"]  # the checks that an analysis counts
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_FEW_CASES = 3  # a check id of fewer cases belongs to its case, not to the grader
+_ONE_FAIL = 0.9  # under a grader that stops, so many failed attempts have exactly one fail
+_STOP_RATIO = 3.0  # and they lack checks so many times as often as the other attempts
+_MIN_STOPPED = 3  # fewer stopped attempts of one condition prove nothing about the grader
+_FEW_LOST = 0.1  # a larger share of pairs without rows under one condition is no loss
+_MIN_DIFFERENT = 3  # nor are so many pairs
+_MIXED = 0.01  # largest share of attempts that stopped between two shared checks
+_SHOWN = 3  # checks named in a note
+
+
+@dataclass(frozen=True)
+class CheckSets:
+    """The checks that count for each outcome.
+
+    ``counted`` has one entry per row: whether its check counts. The other arrays have one entry per
+    outcome: ``n_checks``, the number of checks that count; ``stopped``, whether the grader stopped
+    at the first fail; ``differ``, whether conditions were asked different checks; ``note``.
+    """
+
+    counted: Bools
+    n_checks: Ints
+    stopped: Bools
+    differ: Bools
+    note: Any
+
+
+class _Cells:
+    """The cells of a study, their slots, and which of the slots have rows."""
+
+    def __init__(
+        self, check: Ints, outcome: Ints, group: Ints, case: Ints, condition: Ints
+    ) -> None:
+        self.cell, first = dense_codes(group, case, condition)
+        self.group, self.condition = group[first], condition[first]
+        self.side = dense_codes(self.group, self.condition)[0]
+        graded, first_graded = dense_codes(group, case)
+        self.graded = graded[first]
+        pair, row = dense_codes(graded[outcome], check)
+        self.pair_check, self.pair_group = check[row], group[outcome][row]
+        self.pair_graded = graded[outcome][row]
+        # number the pairs within their case, to find the slot of a cell and a pair
+        self.n_pairs = np.bincount(self.pair_graded, minlength=len(first_graded))
+        order = np.argsort(self.pair_graded, kind="stable")
+        start = np.cumsum(self.n_pairs) - self.n_pairs
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order)) - start[self.pair_graded[order]]
+        n_slots = self.n_pairs[self.graded]
+        offset = np.cumsum(n_slots) - n_slots
+        self.slot_cell = np.repeat(np.arange(len(first)), n_slots)
+        place = np.arange(len(self.slot_cell)) - offset[self.slot_cell]
+        self.slot_pair = order[start[self.graded][self.slot_cell] + place]
+        self.row_slot = offset[self.cell[outcome]] + rank[pair]
+        self.has_rows = np.bincount(self.row_slot, minlength=len(self.slot_cell)) > 0
+
+    def slots_with(self, outcomes: Bools) -> Bools:
+        """Return for each slot whether its cell has one of these outcomes."""
+        cells = np.bincount(self.cell[outcomes], minlength=len(self.group)) > 0
+        return np.asarray(cells[self.slot_cell])
+
+    def count_by_pair(self, slots: Bools) -> Ints:
+        """Count the slots of each pair for which ``slots`` is True."""
+        return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
+
+    def count_by_outcome(self, slots: Bools) -> Ints:
+        """Count the slots of the cell of each outcome for which ``slots`` is True."""
+        return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
+
+
+def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
+    """Return a code per combination of codes, and the position of the first entry of each code."""
+    key = codes[0].astype(np.int64)
+    for code in codes[1:]:
+        key = key * (int(code.max(initial=-1)) + 1) + code
+    dense, values = pd.factorize(key)
+    first = np.empty(len(values), dtype=np.int64)
+    first[dense[::-1]] = np.arange(len(dense))[::-1]
+    return dense, first
+
+
+@dataclass(frozen=True)
+class _Absences:
+    """The reasons why slots have no rows.
+
+    ``never`` (by slot): the condition was asked this check in no case. ``stopped`` (by outcome):
+    the grader stopped at the first fail. ``asked`` (by slot): there are rows, or the grader stopped
+    before the check. ``designed`` and ``differ`` (by pair): conditions of the case were asked
+    different checks, apart from ``never`` and in all. ``stops`` (by group): the grader version
+    stops at the first fail, at least under one condition.
+    """
+
+    never: Bools
+    stopped: Bools
+    asked: Bools
+    designed: Bools
+    differ: Bools
+    stops: Bools
+
+
+def check_sets(
+    rows: pd.DataFrame,
+    outcome: Ints,
+    keys: pd.DataFrame,
+    group: Ints,
+    *,
+    failed: Bools,
+    n_listed: Any,
+    checks: Checks,
+    what: str,
+) -> CheckSets:
+    """Decide which checks count for each outcome.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        Checked verdicts.
+    outcome : array of int
+        The outcome of each row.
+    keys : pandas.DataFrame
+        One row per outcome: skill, case_id, condition.
+    group : array of int
+        The grader version and round of each outcome.
+    failed : array of bool
+        Whether the verdict of a row is a fail.
+    n_listed : array of float
+        The number of checks that the suite lists for the case of each outcome; 0 if unknown.
+    checks : {"all", "shared"}
+        Whether to count all checks or only those that every condition of the case was asked.
+    what : str
+        Name of the analysis, the first words of every error message.
+    """
+    require_known(f"{what}: checks: found", checks, get_args(Checks))
+    shared = checks == "shared"
+    check, names = pd.factorize(rows["check_id"])
+    condition, conditions = pd.factorize(keys["condition"])
+    cells = _Cells(check, outcome, group, group_codes(keys, CASE)[0], condition)
+    n_rows, n_failed = _count_by_outcome(outcome, failed, len(keys))
+    # checks of the suite that have no row for the case under any condition
+    n_unlisted = np.maximum(n_listed - cells.n_pairs[cells.graded][cells.cell], 0).astype(np.int64)
+    absences = _explain_absences(cells, n_unlisted, n_rows, n_failed)
+    counts = ~absences.never & (absences.asked | ~absences.designed[cells.slot_pair])
+    if shared:
+        _refuse_stopping(cells, absences, what)
+        counts, n_unlisted = (cells.count_by_pair(~absences.asked) == 0)[cells.slot_pair], 0
+    counted = counts[cells.row_slot]
+    n_checks = cells.count_by_outcome(counts) + n_unlisted
+    n_rows, n_failed = _count_by_outcome(outcome[counted], failed[counted], len(keys))
+    stopped = absences.stopped & (n_failed > 0)
+    lacking = (n_rows < n_checks) & ~stopped
+    if shared:
+        _refuse_mixed(absences.stopped & lacking & (n_rows > 0), group, what)
+    differ = np.bincount(cells.pair_graded, absences.differ, len(cells.n_pairs)) > 0
+    differ = differ[cells.graded][cells.cell] & (not shared)
+    place = keys["condition"].to_numpy(dtype=object)
+    note = np.full(len(keys), "", dtype=object)
+    texts = {
+        "the grader stopped at the first fail in {}, which count as failed": stopped,
+        "a check has no row in {}, which have no outcome": lacking & (n_checks > 0),
+    }
+    for text, which in texts.items():
+        _add_note(note, group, which, partial(_with_counts, text, place))
+    slots = ~absences.asked & (shared | absences.differ[cells.slot_pair])
+
+    def in_words(at: Bools) -> str:
+        n_dropped = len(np.unique(cells.graded[cells.cell[at & (n_checks == 0)]]))
+        text = _checks_in_words(cells, slots & cells.slots_with(at), names, conditions)
+        if not shared:
+            return f"{DIFFERENT_CHECKS}: {text}"
+        dropped = f", and {plural(n_dropped, 'case')} without a shared check" if n_dropped else ""
+        return f"left out: {text}{dropped}"
+
+    which = np.isin(group, cells.group[cells.slot_cell[slots]]) if shared else differ
+    _add_note(note, group, which, in_words)
+    return CheckSets(counted, n_checks, stopped, differ, pd.array(note, dtype="str"))
+
+
+def _count_by_outcome(outcome: Ints, failed: Bools, n: int) -> tuple[Ints, Ints]:
+    """Count the rows and the failed rows of each outcome."""
+    return np.bincount(outcome, minlength=n), np.bincount(outcome[failed], minlength=n)
+
+
+def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: Ints) -> _Absences:
+    """Explain why slots have no rows."""
+    group, side = cells.group[cells.cell], cells.side[cells.cell]
+    never = _never_asked(cells, n_failed == 0)
+    lacking = cells.count_by_outcome(~never) + n_unlisted > n_rows
+    stops, n_stopped = _stops_at_fail(group, side, lacking, n_failed)
+    stops_there, n_there = _stops_at_fail(side, side, lacking, n_failed)
+    stopped = stops[group] & lacking & (n_failed > 0)
+    asked = cells.has_rows | (cells.slots_with(stopped) & ~never)
+    has_never = cells.count_by_pair(never) > 0
+    partly = (cells.count_by_pair(~asked) > 0) & ~has_never
+    n_partly = np.bincount(cells.pair_group, partly)
+    n_pairs = np.bincount(cells.pair_group, cells.count_by_pair(asked | True) > 1)
+    design = (n_partly >= _MIN_DIFFERENT) & (n_partly > _FEW_LOST * n_pairs)
+    designed = partly & design[cells.pair_group]
+    sure = (stops & (n_stopped >= _MIN_STOPPED))[group]
+    sure |= (stops_there & (n_there >= _MIN_STOPPED))[side]
+    stops = np.bincount(group, sure) > 0
+    return _Absences(never, stopped, asked, designed, designed | has_never, stops)
+
+
+def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
+    """Return the slots of checks that their condition was asked in no case."""
+    check, cell = cells.pair_check[cells.slot_pair], cells.slot_cell
+    place, first = dense_codes(cells.side[cell], check)
+    n_rows = np.bincount(place, cells.has_rows)
+    n_unfailed = np.bincount(place, cells.slots_with(unfailed))
+    pairs = dense_codes(cells.pair_group, cells.pair_check)[0]
+    n_cases = np.bincount(pairs)[pairs]
+    common = np.zeros(len(first), dtype=bool)
+    common[place] = (n_cases >= _FEW_CASES)[cells.slot_pair]
+    return np.asarray(((n_rows == 0) & (n_unfailed > 0) & common)[place])
+
+
+def _stops_at_fail(by: Ints, side: Ints, lacking: Bools, n_failed: Ints) -> tuple[Bools, Ints]:
+    """Return whether the grader stops at the first fail, and its failed attempts without a check.
+
+    Both have one entry per code of ``by``. ``side`` is the code of grader version and condition.
+    """
+    failed, n = n_failed > 0, int(side.max()) + 1
+    group = np.zeros(n, dtype=np.int64)
+    group[side] = by
+
+    def total(outcomes: Bools) -> Any:
+        return np.bincount(side[outcomes], minlength=n)
+
+    observed = total(lacking & failed)
+    expected = total(failed) * total(lacking & ~failed) / np.maximum(total(~failed), 1)
+    single = total(lacking & (n_failed == 1))
+    n_observed, n_expected, n_single = (np.bincount(group, x) for x in (observed, expected, single))
+    stops = (n_single >= _ONE_FAIL * n_observed) & (n_observed >= _STOP_RATIO * n_expected)
+    return stops & (n_observed > 0), n_observed
+
+
+def _refuse_stopping(cells: _Cells, absences: _Absences, what: str) -> None:
+    """Raise FrameError if a grader stops before checks that only one condition may have been asked.
+
+    If such checks belong to single cases, nothing shows which of them a failed attempt lacks
+    because it failed.
+    """
+    stops = absences.stops[cells.pair_group] & absences.designed
+    if stops.any():
+        raise FrameError(
+            f"{what}: checks='shared': the grader stops at the first fail, and in "
+            f"{plural(len(np.unique(cells.pair_graded[stops])), 'case')} the conditions were asked "
+            "different checks of the case alone, so that it is unknown which checks they share. "
+            "Grade every check of every attempt, or leave these cases out."
+        )
+
+
+def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
+    """Raise FrameError if the grader often stopped at an unshared check between shared checks."""
+    if np.any(np.bincount(group, mixed) > _MIXED * np.bincount(group)):
+        raise FrameError(
+            f"{what}: checks='shared': in {plural(int(mixed.sum()), 'attempt')} the grader stopped "
+            "at a check that not every condition was asked, after some of the shared checks and "
+            "before others. The attempts left would be a selection. Grade every check of every "
+            "attempt."
+        )
+
+
+def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
+    """Append to the notes of the outcomes in ``which`` one sentence for each grader version."""
+    for number in np.unique(group[which]):
+        chosen = which & (group == number)
+        text = sentence(chosen)
+        note[chosen] = [join_notes(before, text) for before in note[chosen]]
+
+
+def _with_counts(text: str, conditions: Any, which: Bools) -> str:
+    """Put the number of outcomes into a text, with the number of each condition in brackets."""
+    counts = pd.Series(conditions[which]).value_counts(sort=False)
+    parts = ", ".join(f"{name} {n}" for name, n in counts.items())
+    return text.format(f"{plural(int(which.sum()), 'attempt')} ({parts})")
+
+
+def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
+    """Name the checks of the slots, the conditions that were not asked them, and their cases."""
+    pair, cell = cells.slot_pair[slots], cells.slot_cell[slots]
+    missing = pd.DataFrame({"check": cells.pair_check[pair], "condition": cells.condition[cell]})
+    missing["pair"] = pair
+    by_check = missing.groupby("check", sort=False)
+    n_cases = by_check["pair"].nunique().sort_values(ascending=False, kind="stable")
+    texts = []
+    for check, n in n_cases.head(_SHOWN).items():
+        absent = by_check.get_group(check)["condition"].unique()
+        under = " and ".join(str(conditions[code]) for code in absent)
+        texts.append(f"'{names[check]}' not under {under} ({plural(int(n), 'case')})")
+    more = len(n_cases) - _SHOWN
+    return ", ".join(texts) + (f" and {plural(more, 'more check')}" if more > 0 else "")
