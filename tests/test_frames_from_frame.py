@@ -594,6 +594,8 @@ def test_every_other_column_reaches_its_frame() -> None:
         frames = [frame for frame in made if name in frame and frame[name].notna().any()]
         assert frames and all(frame[name].eq(value).all() for frame in frames), name
     assert made.outcomes["round"].tolist() == [1, 2] * 8
+    answer = sc.report.answer(made, round=2)
+    assert answer.facts["verdicts"] == 8
     bad = own.assign(check_weight=-1.0)
     with pytest.raises(FrameError, match=r"\(check_weight=\): found -1.0 \(16 rows\); allowed: at"):
         quiet(bad, repeat="repeat", check_weight="check_weight")

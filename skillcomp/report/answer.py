@@ -133,7 +133,7 @@ def answer(
     order : {"effect", "name"}, default "effect"
         Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
-        The grading round to use; 2 and higher are repeated gradings. Ignored for frames.
+        The grading round to use; 2 and higher are repeated gradings.
     assume_missing : {"at random"}, optional
         As in :func:`skillcomp.skillverdicts.decide`.
     asked : pandas.DataFrame, optional
@@ -160,6 +160,8 @@ def answer(
     study = opened(study)
     if isinstance(study, Frames):
         cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
+        if verdicts["round"].nunique() > 1:
+            verdicts = verdicts[verdicts["round"].eq(round)]
     else:
         cases, attempts = frames.cases(study), frames.attempts(study)
         verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)

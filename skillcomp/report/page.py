@@ -200,9 +200,12 @@ def _margin_of(value: object) -> float:
 
 def _round_of(value: object, study: RunStore | Frames) -> int:
     """Return the grading round to use; raise StudyError if the study does not have it."""
-    if isinstance(study, Frames) or value == 1:
+    if value == 1:
         return 1
-    rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
+    if isinstance(study, Frames):
+        rounds = sorted(study.verdicts["round"].dropna().unique().tolist())
+    else:
+        rounds = sorted(set(study.table("verdicts").column("round").to_pylist()) - {None})
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
