@@ -50,9 +50,9 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.records import dimension_family
 from skillcomp.stats import passk
-from skillcomp.stats.bounded import RATES, SHARES, bounded_means
+from skillcomp.stats.bounded import DELTAS, RATES, SHARES, bounded_mean, bounded_means
 from skillcomp.stats.clusters import cr2_mean, log_ratio
-from skillcomp.stats.results import join_notes, undefined
+from skillcomp.stats.results import Interval, is_number, join_notes, undefined
 from skillcomp.stats.significance import holm
 
 Amount = Literal[
@@ -82,6 +82,7 @@ def paired(
     reference: str = "baseline",
     cluster: Cluster = "case",
     weight: str | None = None,
+    limit: float | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the paired change in pass rate (or cost) between a condition and the reference.
@@ -112,6 +113,10 @@ def paired(
         A column of the outcomes with the weight of each case, such as its criticality. A weight is
         a number above 0 and the same in all rows of a case. Choose the weights before you see the
         data. Default: equal weights. Amounts cannot be weighted.
+    limit : float, optional
+        The largest amount that an attempt can have, in the unit of the amount, such as the time
+        limit of the agent in seconds. Only for amounts. ``delta_<amount>`` then has the interval of
+        a bounded mean, which is valid even if few attempts hold most of the amount.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -160,13 +165,17 @@ def paired(
     error. The note counts the missing attempts, and warns if their shares under the two conditions
     differ by five points or more.
 
-    Amounts have no bound and therefore another interval. They have two rows. ``delta_<amount>`` is
-    the mean difference of the case means, with a t interval
-    (:func:`skillcomp.stats.clusters.cr2_mean`). ``ratio_<amount>`` is the geometric mean of the
-    case ratios (:func:`skillcomp.stats.clusters.log_ratio`). It leaves out cases with an amount of
-    0. A ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
-    the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low`` and
-    ``worst_high``.
+    Amounts without a ``limit`` have no bound and therefore another interval. They have two
+    rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval
+    (:func:`skillcomp.stats.clusters.cr2_mean`). A t interval covers the truth too seldom if a
+    few cases hold most of the amount. In a simulation in which the agent loops in 5 % of the
+    cases, at 20 times the cost, it covered 51 % with 14 cases and 85 % with 84. A sample
+    without such a case cannot reveal them. ``note`` warns if a tenth of the cases or fewer hold
+    a third of the amount. ``ratio_<amount>`` is the geometric mean of the case ratios
+    (:func:`skillcomp.stats.clusters.log_ratio`). It leaves out cases with an amount of 0. A
+    ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
+    the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
+    and ``worst_high``.
 
     Examples
     --------
@@ -183,7 +192,9 @@ def paired(
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
-        return _paired_amounts(outcomes, names, value, reference, cluster, ci_level)
+        return _paired_amounts(outcomes, names, value, reference, cluster, limit, ci_level)
+    if limit is not None:
+        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     how: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
     about, sets, _ = paired_cases(outcomes, by=names, **how)
     estimated = delta_rows(sets, value, cluster, ci_level)
@@ -226,6 +237,7 @@ def _paired_amounts(
     value: str,
     reference: str,
     cluster: Cluster,
+    limit: float | None,
     ci_level: float,
 ) -> pd.DataFrame:
     """Return the rows of an amount: its mean difference from the reference and its ratio to it."""
@@ -238,6 +250,7 @@ def _paired_amounts(
         refuse_different_checks(checked, "deltas.paired")
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
+    _check_limit(amount, value, limit)
     table, code = attempt_cells(checked, names)
     sums, n = (
         np.bincount(code, weights=weights, minlength=len(table))
@@ -254,12 +267,29 @@ def _paired_amounts(
             if group[f"size of {condition}"].isna().all():
                 continue
             about = values | {"condition": condition, "reference": reference}
-            rows += _amount_rows(group, value, about, cluster, ci_level)
+            rows += _amount_rows(group, value, about, cluster, limit, ci_level)
     return estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
 
 
+def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
+    if limit is None:
+        return
+    if not is_number(limit) or not 0.0 < limit < np.inf:
+        raise FrameError(f"limit: found {limit!r}; allowed: a number above 0.")
+    if amount.min() < 0 or amount.max() > limit:
+        raise FrameError(
+            f"limit: found {limit:g}, but {value} runs from {amount.min():g} to {amount.max():g}; "
+            "allowed: amounts from 0 to the limit. Name the limit that each attempt had."
+        )
+
+
 def _amount_rows(
-    group: pd.DataFrame, value: str, about: dict[str, Any], cluster: Cluster, ci_level: float
+    group: pd.DataFrame,
+    value: str,
+    about: dict[str, Any],
+    cluster: Cluster,
+    limit: float | None,
+    ci_level: float,
 ) -> list[dict[str, Any]]:
     """Return a row with the difference and one with the ratio; NaN with a note if undefined."""
     amounts, base = (group[f"amount of {about[name]}"] for name in ("condition", "reference"))
@@ -268,8 +298,8 @@ def _amount_rows(
     lost = _missing_amounts(group, about)
     about, warning = about | lost, _amount_warning(value, lost)
     label, note = claim(pairs["skill"], pairs["cluster"], cluster)
-    scale = max(amounts.abs().max(), base.abs().max()) if len(pairs) else None
-    difference = cr2_mean(amounts - base, label, ci_level=ci_level, scale=scale)
+    heavy = _heavy_cases(amounts, base)
+    difference = _mean_difference(amounts - base, label, limit, ci_level, (amounts, base))
     ratio = log_ratio(amounts, base, label, ci_level=ci_level)
     both = (amounts > 0) & (base > 0)
     rows = []
@@ -282,11 +312,48 @@ def _amount_rows(
         elif note == ONE_SKILL:
             interval = undefined(interval.method, note, ci_level=ci_level, n=interval.n)
         else:
-            interval = replace(interval, note=join_notes(interval.note, note, warning))
+            few = "" if measure == "delta" and limit is not None else heavy
+            interval = replace(interval, note=join_notes(interval.note, note, warning, few))
         about |= {"rate": amounts[used].mean(), "reference_rate": base[used].mean()}
         about["n_dropped"] = len(group) - len(pairs)
         rows.append(row(f"{measure}_{value}", interval, **about))
     return rows
+
+
+def _mean_difference(
+    difference: pd.Series,
+    label: Any,
+    limit: float | None,
+    ci_level: float,
+    sides: tuple[pd.Series, pd.Series],
+) -> Interval:
+    """Estimate the mean difference, as a bounded mean if there is a limit, else by a t interval."""
+    if limit is None or difference.empty:
+        scale = max(side.abs().max() for side in sides) if len(difference) else None
+        return cr2_mean(difference, label, ci_level=ci_level, scale=scale)
+    share = bounded_mean(difference / limit, label, quantity=DELTAS, null=0.0, ci_level=ci_level)
+    scaled = {name: getattr(share, name) * limit for name in ("estimate", "low", "high", "se")}
+    return replace(share, **scaled, method=f"{share.method}; amounts from 0 to {limit:g}")
+
+
+def _heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
+    """Return a warning if few cases hold much of the amount of a condition.
+
+    They are at most a tenth of the cases, and hold a third of the amount and three times the
+    amount of as many average cases.
+    """
+    for side in (amounts.abs(), base.abs()):
+        share = side.sort_values(ascending=False).cumsum().to_numpy() / (side.sum() or 1.0)
+        share = share[: max(1, len(side) // 10)]
+        part = np.arange(1, len(share) + 1) / max(len(side), 1)
+        heavy = np.flatnonzero(share >= np.maximum(1 / 3, 3 * part))
+        if len(heavy):
+            holds = "hold" if heavy[0] else "holds"
+            return (
+                f"{heavy[0] + 1} of {len(side)} cases {holds} {100 * share[heavy[0]]:.0f} % of the "
+                "amount: a t interval covers too seldom; name the limit of an attempt by limit="
+            )
+    return ""
 
 
 def _missing_amounts(group: pd.DataFrame, about: dict[str, Any]) -> dict[str, int]:

@@ -514,3 +514,20 @@ def test_attempts_that_ended_in_a_time_limit_have_their_cost() -> None:
             frame.assign(status=np.where(late, status, "ok")), value="cost_usd"
         ).set_index("measure")
         assert rows.loc["delta_cost_usd", "rate"] == pytest.approx(mean)
+
+
+def test_a_few_dear_cases_are_noted_and_a_limit_gives_the_interval_of_a_bounded_mean():
+    base = pd.DataFrame({"case_id": [f"s/{i}" for i in range(14)], "cost_usd": 1.0})
+    skill = base.assign(cost_usd=[20.0] + [1.0 + i / 50 for i in range(13)])
+    sides = {"baseline": base, "skill": skill}
+    frame = pd.concat([side.assign(condition=name) for name, side in sides.items()])
+    frame = frame.assign(skill="s", status="ok", attempt_id=[str(i) for i in range(28)])
+    free = sc.deltas.paired(frame, value="cost_usd")
+    assert free["note"].str.contains("1 of 14 cases holds 58 % of the amount").all()
+    bound = sc.deltas.paired(frame, value="cost_usd", limit=30).iloc[0]
+    assert bound["estimate"] == pytest.approx(free["estimate"].iloc[0])
+    assert bound["ci_high"] > free["ci_high"].iloc[0] and "hold" not in bound["note"]
+    with pytest.raises(FrameError, match="limit: found 3, but cost_usd runs from 1 to 20"):
+        sc.deltas.paired(frame, value="cost_usd", limit=3)
+    with pytest.raises(FrameError, match="limit=: only amounts have a limit"):
+        sc.deltas.paired(outcomes([[True]], [[True]]), limit=3)
