@@ -319,8 +319,8 @@ def deltas(
     store = RunStore(_study_folder(data, "deltas", "a study"))
     cases = frames.cases(store)
     attempts = with_planned(frames.attempts(store), store)
-    how: dict[str, Any] = {"attempts": attempts, "checks": checks}
-    outcomes = frames.outcomes(frames.verdicts(store, round=round), cases, **how)
+    verdicts = frames.verdicts(store, round=round)
+    outcomes = frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
     graders = sorted(outcomes["grader"].unique())
     if not graders:
         if rounds := sorted(set(frames.verdicts(store, round="all")["round"])):
