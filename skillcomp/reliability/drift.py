@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.estimates import (
     GRADER,
@@ -416,9 +416,10 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None
     if not matches and reference_grader in labels:
         matches = [versions[labels.index(str(reference_grader))]]
     if not matches:
-        asked_name = name if number is None else f"{name} {number}"
-        require_known(
-            "reference_grader: there is no grader", asked_name, labels, FrameError, label="there"
+        hint = suggest(str(name), list(dict.fromkeys(grader for grader, _ in versions)))
+        raise FrameError(
+            f"reference_grader: there is no grader {reference_grader!r}; "
+            f"there: {', '.join(labels)}.{hint}"
         )
     if len(matches) > 1:
         raise FrameError(
