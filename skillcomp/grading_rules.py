@@ -1,10 +1,12 @@
-"""Rules of grading that a program can check: quotes, hedges, forbidden copying and overlap.
+"""Rules of grading that a program can check, such as quotes, hedges and forbidden copying.
 
 They are applied to the replies of graders, to recorded verdicts and, by the lint, to suites.
 """
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -31,6 +33,57 @@ _UNDECIDED = re.compile(
     rf"|(?:^|[.;:]\s*|\b(?:i am|i'm|we are|the grader is)\s+)unable to {_JUDGE}"
     r"|^undecid(?:ed|able)\b",
 )
+# Statements about a verdict or a requirement, in lower case. A rationale that makes one of them
+# contradicts the verdict PASS (key True) or FAIL (key False).
+_REQUIREMENT = r"(?:the|this|its) (?:behaviou?r|criterion|requirement|check|condition)"
+_NOT = r"(?:does not|doesn't|did not|didn't)"
+_CONTRADICTIONS = {
+    passed: re.compile(
+        r"(?:^|[.;:,!]\s*|\b(?:so|thus|hence|therefore|and) )"
+        r"(?:(?:it|this|(?:the|this) (?:answer|response|behaviou?r|check|verdict)) )?"
+        rf"(?:(?:is|must be|should be) )?(?:a )?{verb}(?=$|[.;:,!]| [-–—])"
+        rf"|\bverdict(?: is| must be| should be|:) {verb}\b|(?P<requirement>\b{met})"
+    )
+    for passed, verb, met in (
+        (
+            True,
+            "fail(?:s|ed)?",
+            rf"(?:fails|violates|{_NOT} (?:meet|satisfy|fulfil|pass)) {_REQUIREMENT}\b"
+            rf"|{_REQUIREMENT} is (?:not (?:met|satisfied|fulfilled)|unmet|violated)\b",
+        ),
+        (
+            False,
+            "pass(?:es|ed)?",
+            rf"(?:meets|satisfies|fulfils|passes) {_REQUIREMENT}\b"
+            rf"|{_REQUIREMENT} is (?:fully |clearly )?(?:met|satisfied|fulfilled)\b",
+        ),
+    )
+}
+# Words before a statement about a requirement that limit or negate it.
+_QUALIFIER = re.compile(
+    r"\b(?:no|not|nothing|none|never|neither|nor|without|cannot|if|unless|whether|would|part\w*"
+    r"|barely|nearly|almost|hardly|only)\b|n't\b"
+)
+# Phrases by which an answer addresses its grader, and the tags and keys of graders' prompts.
+_TO_GRADER = re.compile(
+    r"\b(?:ignore|disregard|forget|override) (?:(?:all|any|of|the|your|these|those|previous|prior"
+    r"|above|earlier|other) ){0,4}(?:rubric|rules?|criteria|grading|instructions?|behaviou?rs"
+    r"|checks)\b"
+    r"|\b(?:dear|attention|note (?:to|for)|message (?:to|for)|instructions? (?:to|for)) (?:the )?"
+    r"(?:grader|judge|evaluator|examiner)s?\b"
+    r"|\b(?:you|grader|judge|evaluator)(?: must| should|,? please) (?:mark|grade|score|pass|rate)\b"
+    r"|\b(?:mark|grade|score|rate) (?:this|my|the) (?:answer|response|reply)\b"
+    r"|\bverdicts?\b[\"'*_`]*(?: (?:is|must be|should be))?\s?[:=]?\s?[\"'*_`]*pass\b"
+    r"|</?(?:agent-answer|skill-body|behaviou?rs?|(?:precomputed-)?overlap-check|shared-run"
+    r"|concept-field|expected-reasoning|verdicts?|rubric)\b"
+    r"|</(?:answer|question|system|instructions?)>\s*(?:<|#)"
+    r"|\b(?:behavior_verdicts|dimension_verdict|verbatim_overlap_check)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?…؟।])[*_\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])")
+_LIST_MARK = re.compile(r"^\s*(?:(?:[-+*•>#]+|\d+[.)])\s+)+")
+_WORD = re.compile(r"\w+")
+_LEAST_WORDS = 3  # in a quote that is not a whole sentence, line or answer
 # A word in _COPYING always means copying. A word in _TAKING means copying if it is in the name of a
 # check; in the description of a check, it does so only near a word in _SOURCE.
 _COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
@@ -54,6 +107,31 @@ def quote_occurs(quote: str, answer: str) -> bool:
     return bool(normalised) and normalised in normalise_quote(answer)
 
 
+def is_valid_quote(quote: str, answer: str) -> bool:
+    """Check whether a quote is long enough to be evidence.
+
+    A valid quote has at least three words, or is a whole sentence, line or answer. White space,
+    punctuation, list marks and emphasis do not count.
+    """
+    words = _WORD.findall(quote)
+    if len(words) >= _LEAST_WORDS:
+        return True
+    if not words:
+        return normalise_quote(quote) == normalise_quote(answer)
+    lines = [_LIST_MARK.sub("", line) for line in answer.splitlines()]
+    parts = (part for line in lines for part in (line, *_SENTENCE_END.split(line)))
+    return any(_WORD.findall(part) == words for part in parts)
+
+
+def needs_evidence(check_kind: str | None, *, passed: bool) -> bool:
+    """Check whether a verdict claims that something is in the answer, so that it can be quoted.
+
+    A failed positive behaviour or a passed negative one cannot be quoted. The quote is then the
+    place of the answer that comes closest.
+    """
+    return passed != (check_kind == "negative")
+
+
 def own_words(rationale: str) -> str:
     """Return a rationale in lower case without its quotations."""
     return " ".join(_QUOTED.sub(" ", rationale).lower().replace("’", "'").split())
@@ -73,6 +151,35 @@ def _any_word_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
 def undecided(rationale: str) -> bool:
     """Check whether a rationale says that the grader could not decide."""
     return _UNDECIDED.search(own_words(rationale)) is not None
+
+
+def contradicts_verdict(rationale: str, passed: bool) -> bool:
+    """Check whether a rationale states the opposite of its verdict.
+
+    Only English statements about the verdict or the requirement are found, such as "so it fails",
+    "does not meet this requirement" or "the criterion is met".
+    """
+    text = own_words(rationale)
+    for match in _CONTRADICTIONS[passed].finditer(text):
+        clause = re.split(r"[.;:,]", text[: match.start()])[-1]
+        if match["requirement"] is None or not _QUALIFIER.search(clause):
+            return True
+    return False
+
+
+def addresses_grader(answer: str) -> str | None:
+    """Return the words by which an answer addresses its grader, or None.
+
+    Such words are English phrases ("ignore the rubric", "verdict: PASS") and tags or keys of a
+    grader's prompt. They may be harmless, so a person should read the answer.
+    """
+    match = _TO_GRADER.search(html.unescape(answer))
+    return match.group(0) if match else None
+
+
+def overlap_record(shared: Sequence[str], *, n: int) -> str:
+    """Return the result of an overlap check as JSON, as a verdict stores it."""
+    return json.dumps({"rule": OVERLAP_RULE, "n": n, "shared": list(shared)}, ensure_ascii=False)
 
 
 def forbids_copying(check: Check) -> bool:

@@ -398,7 +398,11 @@ class Verdict(Record):
 
 
 class GoldLabel(Record):
-    """A reference label for one check of one attempt."""
+    """A reference label for one check of one attempt.
+
+    ``replaces`` is True if the label replaces earlier labels of the same labeller on the same
+    check. Without it, two labels that contradict each other are an error.
+    """
 
     attempt_id: str
     check_id: str
@@ -407,6 +411,7 @@ class GoldLabel(Record):
     borderline: bool | None = None
     inclusion_probability: float | None = None
     note: str | None = None
+    replaces: bool | None = None
 
 
 class PairwiseJudgement(Record):

@@ -1,5 +1,6 @@
 """The store: what is written comes back, one writes, damage is found and never hidden."""
 
+import json
 import os
 import pickle
 import signal
@@ -320,6 +321,17 @@ def test_a_whole_last_record_without_line_feed_is_kept(store):
     assert again.problems == ()
 
 
+@pytest.mark.parametrize("unknown", [{}, {"colour": "red"}])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_byte_order_mark_is_read_over(store, unknown, end):
+    row = {"attempt_id": "a", "skill": "s", "case_id": "s/1", "condition": "skill", **unknown}
+    store.append("gold", [LABEL])
+    (store.path / "attempts.jsonl").write_text("\ufeff" + json.dumps(row) + end)
+    again = RunStore(store.path)
+    assert again.table("attempts").num_rows == 1
+    assert [record.attempt_id for record in again.records("attempts")] == ["a"]
+
+
 def test_a_broken_line_in_the_middle_is_an_error_that_names_file_and_line(store):
     store.append("attempts", [attempt(1), attempt(2), attempt(3)])
     file = store.path / "attempts.jsonl"
@@ -597,6 +609,7 @@ def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):
         pytest.param(b'{"attempt_id": "a"}{"attempt_id": "b"}', id="no line feed"),
         pytest.param(b'{"attempt_id": "a"}\r{"attempt_id": "b"}\r', id="carriage returns"),
         pytest.param(b"attempt_id,skill\na,b", id="csv"),
+        pytest.param(b'{"attempt_id": "a"} {"attempt_id": "b', id="blanks for line feeds"),
     ],
 )
 def test_a_file_that_is_no_json_lines_is_refused_and_left_as_it_is(store, data):
@@ -652,6 +665,8 @@ def test_odd_values_in_the_manifest_are_told_with_their_key(store, key, value):
     ("text", "message"),
     [
         ('{"format": "skillcomp-store", "version": 2}', "version 2; this skillcomp reads up to 1"),
+        ('{"format": "skillcomp-store", "version": 0}', "version 0; .* Restore the manifest"),
+        ('{"format": "skillcomp-store", "version": -1}', "version -1; .* Restore the manifest"),
         ('{\n"format": ', r"manifest\.json, line 2: not JSON"),
         ("{}", "not the manifest of a store"),
     ],

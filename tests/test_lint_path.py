@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import skillcomp as sc
-from skillcomp.cli import app
+from skillcomp.cli import app, deltas
 from skillcomp.cli.terminal import github, sarif
 from skillcomp.errors import StudyError
 from skillcomp.lint import lint_path
@@ -118,6 +118,7 @@ ATTEMPT = {"attempt_id": "tea/1/skill/1", "skill": "tea", "case_id": "tea/1", "c
 ATTEMPT |= {"answer": "Hot.", "loaded_skill": "tea"}
 OTHER = ATTEMPT | {"attempt_id": "tea/1/baseline/1", "condition": "baseline"}
 VERDICT = {"attempt_id": ATTEMPT["attempt_id"], "check_id": "c", "grader": "g", "passed": True}
+BASELINE_VERDICT = VERDICT | {"attempt_id": OTHER["attempt_id"], "passed": False}
 GOLD = {"attempt_id": ATTEMPT["attempt_id"], "check_id": "c", "labeller": "me", "passed": True}
 PAIR = {"skill": "tea", "case_id": "tea/1", "grader": "g", "order": 1}
 PAIR |= {"first": ATTEMPT["attempt_id"], "second": OTHER["attempt_id"]}
@@ -160,11 +161,48 @@ def test_a_sound_store_has_no_problem(tmp_path: Path, pilot: sc.RunStore) -> Non
         ("pairwise", [PAIR | {"first": "x"}], "compare an attempt that is not there"),
         ("pairwise", [PAIR | {"winner": "x"}], "a winner that is neither of the two compared"),
         ("pairwise", [PAIR | {"winner_position": 3}], "winner_position"),
+        ("pairwise", [PAIR | {"winner_position": 2}], "contradicts 'winner' in 1 row"),
+        (
+            "pairwise",
+            [PAIR | {"winner": PAIR["first"], "winner_position": 2}],
+            "contradicts 'winner' in 1 row",
+        ),
+        ("gold", [GOLD, GOLD | {"passed": False}], "2 rows of labellers who contradict themselves"),
+        ("verdicts", [], "verdicts.jsonl has no rows"),
+        (
+            "verdicts",
+            [VERDICT | {"grader_version": "1"}, BASELINE_VERDICT],
+            "rows without the grader_version that other rows of the grader have: 1",
+        ),
     ],
 )
-def test_a_row_that_no_analysis_accepts_is_an_error_of_the_check(tmp_path, table, rows, problem):
-    status, output = check(a_store(tmp_path, **{table: rows}).path)
+def test_a_row_that_no_analysis_accepts_is_an_error_of_check_and_deltas(
+    tmp_path, table, rows, problem
+):
+    store = a_store(tmp_path, **{table: rows})
+    status, output = check(store.path)
     assert status == 1 and problem in output
+    with pytest.raises(StudyError) as refused:
+        deltas(store.path)
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize("change", [lambda text: "\ufeff" + text, lambda text: text[:-1]])
+def test_check_and_deltas_accept_the_same_stores(tmp_path, change, capsys):
+    store = a_store(tmp_path, verdicts=[VERDICT, BASELINE_VERDICT])  # without grader_version
+    for file in store.path.glob("*.jsonl"):
+        file.write_text(change(file.read_text()))
+    before = {file: file.read_bytes() for file in store.path.rglob("*.jsonl")}
+    assert not {"store", "reading"} & set(lint_path(store.path)["rule"])
+    deltas(store.path)
+    assert "undetermined" in capsys.readouterr().out
+    assert {file: file.read_bytes() for file in store.path.rglob("*.jsonl")} == before
+
+
+def test_a_gold_label_replaces_another_only_where_it_says_so(tmp_path):
+    again = GOLD | {"passed": False, "replaces": True}
+    gold = sc.frames.gold(a_store(tmp_path, gold=[GOLD, again, again]), labeller="all")
+    assert gold["passed"].tolist() == [False]
 
 
 # -- a folder of skills and their trigger prompts

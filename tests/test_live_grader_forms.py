@@ -15,6 +15,7 @@ from fake_anthropic import FakeAnthropic
 from test_live_graders import (  # noqa: F401 - `environment` is a fixture
     ANSWER,
     CASE,
+    RUN,
     SKILL,
     attempt,
     environment,
@@ -58,7 +59,7 @@ def a1(*, case_id="i1", dimension="C1", marks=None, overall="PASS", shared=(), *
             "id": check.check_id,
             "kind": check.check_kind,
             "verdict": marks.get(check.check_id, "PASS"),
-            "evidence_quote": "a practice",
+            "evidence_quote": "It is a practice",
             "rationale": "The span shows it.",
         }
         for check in CASE.checks
@@ -103,7 +104,7 @@ def test_a_live_grader_answers_in_the_reports_json_and_is_held_to_it():
         (a1(verbatim_overlap_check={"passed": False, "overlap_ngrams": []}), "passed is true"),
         (a1(verbatim_overlap_check={"passed": True, "overlap_ngrams": ["a b"]}), "passed is true"),
         (a1().replace('"negative"', '"positive"'), "kind must be 'negative'"),
-        (a1().replace("a practice", "a habit"), "does not stand in the answer"),
+        (a1().replace("is a practice", "is a habit"), "does not stand in the answer"),
         (a1().replace('"says_who"', '"says"'), "RULE-9"),
         ("{}", "does not fit the schema"),
         ("<verdict>PASS</verdict>", "one JSON object"),
@@ -124,7 +125,7 @@ def test_a_recorded_reply_becomes_verdict_records(tmp_path, case_id):
     assert [v.check_id for v in found.verdicts] == [c.check_id for c in CASE.checks]
     assert [v.passed for v in found.verdicts] == [True, False, True]
     assert {v.dimension_passed for v in found.verdicts} == {False}
-    assert found.verdicts[0].evidence_quote == "a practice"
+    assert found.verdicts[0].evidence_quote == "It is a practice"
     store = RunStore(tmp_path / "study")
     with store.writer():
         store.append("attempts", [attempt()])
@@ -132,11 +133,41 @@ def test_a_recorded_reply_becomes_verdict_records(tmp_path, case_id):
     assert store.table("verdicts").column("grader_version").to_pylist() == ["v1"] * 3
 
 
-def test_a_recorded_reply_that_breaks_a_rule_is_malformed_and_kept(tmp_path):
-    text = a1(case_id=9)
-    found = read_reply(text, attempt(), CASE, SKILL, grader="report")
-    assert {(v.status, v.passed, v.raw) for v in found.verdicts} == {("malformed", None, text)}
-    assert found.problems == ("case_id must be 'tides/1'.",)
+COPY = attempt(f"It is a practice: {RUN}.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "edit", "problem"),
+    [
+        (None, {"case_id": 9}, "case_id must be 'tides/1'."),
+        (None, {"case_id": 1, "dimension": "C2"}, "dimension must be 'C1'."),
+        (None, {"case_id": "1", "overall": "FAIL"}, "dimension_verdict must be PASS"),
+        (None, {"shared": ["tidemark practice drawing"]}, "passed must be true"),
+        (
+            COPY,
+            {"shared": ["a b"]},
+            "no_verbatim_span: the overlap check is final, so this must be",
+        ),
+        (COPY, {}, "verbatim_overlap_check: passed must be false: the answer shares '"),
+        (None, {"marks": {"says_who": "FAIL"}, "overall": "FAIL", "hedge": 1}, "RULE-6: says_who"),
+    ],
+)
+def test_a_recorded_reply_is_held_to_the_rules_of_a_live_grading(answer, edit, problem):
+    edit = {"case_id": "tides/1", **edit}
+    hedge = edit.pop("hedge", None)
+    text = a1(**edit)
+    text = text.replace("The span shows it.", "It could be improved.") if hedge else text
+    grading = read_reply(text, answer or attempt(), CASE, SKILL, grader="report")
+    assert {(v.status, v.passed, v.raw) for v in grading.verdicts} == {("malformed", None, text)}
+    assert any(problem in line for line in grading.problems), grading.problems
+    assert not (edit["case_id"] == 1 and "case_id" in " ".join(grading.problems))
+
+
+def test_a_recorded_reply_is_bound_to_its_item_and_overlap_as_a_live_grading(tmp_path):
+    text = a1(case_id=1)
+    first, *_ = read_reply(text, attempt(), CASE, SKILL, grader="report").verdicts
+    assert first.item == "1"
+    assert json.loads(first.overlap) == {"rule": "SKILL.md less prompt", "n": 6, "shared": []}
     with pytest.raises(GraderError, match=r"nothing\.json: cannot be read"):
         read_reply(tmp_path / "nothing.json", attempt(), CASE, SKILL, grader="report")
     with pytest.raises(GraderError, match="nothing to grade"):

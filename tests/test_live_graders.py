@@ -78,7 +78,7 @@ def judged(text, answer=ANSWER, **more):
     return judge(text, **options | more)
 
 
-def verdict(name, mark="PASS", quote="a practice", why="The span shows it."):
+def verdict(name, mark="PASS", quote="It is a practice", why="The span shows it."):
     return {"id": name, "evidence_quote": quote, "rationale": why, "verdict": mark}
 
 
@@ -194,6 +194,11 @@ def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt()
         (reply(*GOOD, GOOD[0]), "RULE-1: more than one verdict for names_practice"),
         (reply(*GOOD, verdict("own_idea")), "RULE-1: 1 verdict with an id that is not"),
         (reply(*GOOD[1:], verdict("names_practice", quote="")), "evidence_quote is empty"),
+        (reply(*GOOD[1:], verdict("names_practice", quote="a")), "evidence_quote is too short"),
+        (
+            reply(*GOOD[:2], verdict("no_verbatim_span", "FAIL", quote="a")),
+            "no_verbatim_span: evidence_quote is too short",
+        ),
         (
             reply(*GOOD[1:], verdict("names_practice", quote="a craft")),
             "does not stand in the answer",
@@ -256,7 +261,7 @@ def test_a_failed_grader_is_never_a_failed_agent(faults, status, raw):
         ({"quote": '"the team" draws a mark'}, ANSWER),
         ({"quote": "“the team” draws\na mark"}, ANSWER),
         ({"quote": "x &lt; y &amp; z"}, ANSWER),
-        ({"quote": "x < y"}, ANSWER),
+        ({"quote": "and x < y"}, ANSWER),
         ({"mark": "FAIL", "why": 'It only says "perhaps" and names no practice.'}, ANSWER),
         ({"why": "It could be more explicit."}, ANSWER),
         ({"quote": ""}, " "),

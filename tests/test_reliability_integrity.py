@@ -50,6 +50,7 @@ def marks(rows: pd.DataFrame, answer: str | None = ANSWER, **settings: object) -
 RULES = [
     *("count_differs", "ids_differ", "quote_empty", "quote_not_found", "hedged_fail"),
     *("softened_pass", "overlap_contradicted", "dimension_inconsistent", "undecided_fail"),
+    *("quote_short", "rationale_contradicted"),
 ]
 
 
@@ -80,6 +81,21 @@ def test_a_quote_is_found_across_white_space_and_kinds_of_quotation_marks() -> N
     assert not marks(verdicts(quote='It\'s a "sieve". The rate'))["quote_not_found"].any()
     assert marks(verdicts(quote="The rate is 4.4%"))["quote_not_found"].all()
     assert marks(verdicts(quote="the rate is 4.3%"))["quote_not_found"].all()  # letter by letter
+
+
+def test_a_short_quote_is_marked_where_it_must_show_something() -> None:
+    short = marks(verdicts(passed=(True, False, False), quote="is"))["quote_short"]
+    assert short.tolist() == [True, pd.NA, True]
+    assert not marks(verdicts(quote="It's a 'sieve'."))["quote_short"].any()
+    assert marks(verdicts(quote="no such words"))["quote_short"].isna().all()
+
+
+def test_a_rationale_that_contradicts_its_verdict_is_counted() -> None:
+    rows = verdicts(passed=(True, False, None), rationale="The rate is missing, so it fails.")
+    found = integrity(rows, attempts(), CHECKS)
+    assert found["rationale_contradicted"].tolist() == [True, False, pd.NA]
+    rates = integrity_rates(found).set_index("measure")
+    assert rates.loc["rationale_contradicted", ["estimate", "n"]].tolist() == [0.5, 2]
 
 
 def test_an_empty_quote_breaks_rule_2_unless_there_was_nothing_to_quote() -> None:

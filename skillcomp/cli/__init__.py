@@ -25,6 +25,7 @@ from skillcomp.errors import (
     StoreError,
     StudyError,
     instead,
+    problem_list,
     require_known,
 )
 
@@ -314,31 +315,39 @@ def deltas(
     from skillcomp import frames, skillverdicts
     from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
+    from skillcomp.lint.lint_path import store_problems
+    from skillcomp.reliability.consistency import round_flips
 
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     store = RunStore(_study_folder(data, "deltas", "a study"))
+    if problems := store_problems(store):
+        raise StudyError(problem_list(f"deltas: {data}", problems))
     cases = frames.cases(store)
     attempts = with_planned(frames.attempts(store), store)
-    verdicts = frames.verdicts(store, round=round)
-    outcomes = frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
+    how: dict[str, Any] = {"attempts": attempts, "checks": checks}
+    every = frames.verdicts(store, round="all")
+    verdicts = every[every["round"].fillna(1).eq(round)].reset_index(drop=True)
+    outcomes = frames.outcomes(verdicts, cases, **how)
     graders = sorted(outcomes["grader"].unique())
     if not graders:
-        if rounds := sorted(set(frames.verdicts(store, round="all")["round"])):
-            raise StudyError(f"deltas: there is no round {round}{instead(round, rounds)}")
+        if there := sorted(set(every["round"])):
+            raise StudyError(f"deltas: there is no round {round}{instead(round, there)}")
         raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
     if grader is None and len(graders) > 1:
         raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
     chosen = graders[0] if grader is None else grader
     require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
     graded = outcomes[outcomes["grader"].eq(chosen)]
+    rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
     weight = None if weigh is None else "criticality_weight"
     if weigh is not None:
         graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
     marks = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
     if by == "skill":
-        how: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
+        how = {"margin": margin, "assume_missing": assume_missing}
         table = skillverdicts.decide(graded, reference=reference, weight=weight, **how)
-        _print_tables({"deltas": (table, ["skill", "condition", *marks, "verdict"])}, as_json)
+        tables = {"deltas": (table, ["skill", "condition", *marks, "verdict"])}
+        _print_tables(tables, rounds, as_json)
         return
     table = of.by_dimension(graded, by=["skill"], reference=reference, weight=weight)
     card = skillverdicts.dimensions(graded)
@@ -350,12 +359,17 @@ def deltas(
         "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
         "verdicts": (overall, ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]),
     }
-    _print_tables(tables, as_json)
+    _print_tables(tables, rounds, as_json)
 
 
-def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bool) -> None:
+def _print_tables(
+    tables: dict[str, tuple[pd.DataFrame, list[str]]], rounds: pd.DataFrame, as_json: bool
+) -> None:
     """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
+    from skillcomp.report.findings import round_sentences
+
     if as_json:
+        tables |= {"rounds": (rounds, [])} if len(rounds) else {}
         parts = [
             f'"{name}": {table.to_json(orient="records", double_precision=15)}'
             for name, (table, _) in tables.items()
@@ -373,6 +387,8 @@ def _print_tables(tables: dict[str, tuple[pd.DataFrame, list[str]]], as_json: bo
             say("note: scores are from 1 (no check passes) to 5 (every check does)")
         for note in filter(None, dict.fromkeys(table["note"])):
             say(f"note: {note}")
+    for sentence in round_sentences(rounds):
+        say(f"note: {sentence.text}")
 
 
 def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:

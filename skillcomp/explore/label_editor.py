@@ -123,6 +123,7 @@ class LabelEditor(ui.Explorer):
             borderline=self.borderline,
             inclusion_probability=None if ui.absent(chance) else float(chance),
             note=" ".join(self.note.split()) or None,
+            replaces=True if self._item_name in self._labels else None,
         )
         try:
             self._store.append("gold", [label])

@@ -290,14 +290,18 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
         inclusion_probability (chance that the attempt was drawn for labelling), note. With one
         label per item, labeller shows how it was settled: ``adjudicated``, ``agreed``,
         ``disputed`` (not adjudicated: passed is NA), or the name of the only labeller with a
-        label. A labeller's later label on an item replaces the earlier one.
+        label. A later label that ``replaces`` earlier ones of the labeller on the item takes their
+        place, as does one that does not contradict them.
 
     Raises
     ------
     FrameError
-        If ``labeller`` is not in the store.
+        If ``labeller`` is not in the store, or a labeller contradicts an earlier label of their own
+        without replacing it.
     """
-    written = _stored_frame(require_store(store).table("gold"), "gold")
+    table = require_store(store).table("gold")
+    written = _stored_frame(table, "gold")
+    _refuse_contradictions(written, table.column("replaces").to_pandas())
     frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
     if labeller == "all":
         return frame
@@ -306,6 +310,24 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
         return one_label(frame, "frames.gold") if adjudicated else frame
     names = _stored_names(labeller, frame["labeller"].dropna().unique(), "labeller")
     return frame[frame["labeller"].isin(names)].reset_index(drop=True)
+
+
+def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:
+    """Raise FrameError if a labeller gave an item two labels and the later replaces no other."""
+    keys = [*ITEM, "labeller"]
+    again = gold.duplicated(keys, keep=False)
+    if not again.any():
+        return
+    version = replaces.eq(True).groupby([gold[name] for name in keys], dropna=False).cumsum()
+    labels = gold.assign(version=version)[again & gold["passed"].notna()]
+    several = labels.groupby([*keys, "version"], dropna=False)["passed"].transform("nunique").gt(1)
+    if several.any():
+        first = labels[several].iloc[0]
+        raise FrameError(
+            f"gold: {plural(int(several.sum()), 'row')} of labellers who contradict themselves; "
+            f"the first: {', '.join(f'{name} {first[name]!r}' for name in keys)}. Remove the wrong "
+            'line from gold.jsonl, or add "replaces": true to the later one.'
+        )
 
 
 def pairwise(store: RunStore) -> pd.DataFrame:

@@ -20,13 +20,14 @@ from skillcomp.errors import StoreError, literal
 from skillcomp.io.files import json_or_none, read_bytes, replace_file, write_json
 
 MANIFEST = "manifest.json"
+BOM = b"\xef\xbb\xbf"  # the byte-order mark that some editors write before UTF-8
 _FORMAT, _VERSION = "skillcomp-store", 1
 _REPAIR = {"table", "line", "n_bytes", "at"}
 # maximum size in bytes; a manifest has a few lines for each skill and suite
 _MAX_MANIFEST = 1 << 26
 LOCK = ".writer.lock"
 WHO = ".writer.json"
-PATIENCE = 0.5  # seconds to wait for the lock; a reader that repairs a torn line needs less time
+PATIENCE = 0.5  # seconds to wait for the lock
 _CHUNK = 1 << 16
 
 
@@ -76,9 +77,10 @@ def whole_size(path: Path) -> tuple[int, bytes]:
     except FileNotFoundError:
         return 0, b""
     rest = tail[tail.rfind(b"\n") + 1 :]
-    if not rest or _is_object(rest):
+    line = rest.removeprefix(BOM) if len(rest) == end else rest
+    if not rest or _is_object(line):
         return end, b""
-    if not rest.startswith((b"{", b"\0")) or b"\r" in rest or _begins_with_object(rest):
+    if not line.startswith((b"{", b"\0")) or b"\r" in line or _begins_with_object(line):
         start_of_line = rest[:40].decode(errors="replace") + ("..." if len(rest) > 40 else "")
         raise StoreError(
             f"{path}: the last line ({start_of_line!r}) is no JSON object and no beginning of one; "
@@ -157,15 +159,17 @@ def read_manifest(root: Path) -> dict[str, Any]:
         return {"format": _FORMAT, "version": _VERSION, "skills": {}, "suites": {}}
     data = read_bytes(file, root=root, max_bytes=_MAX_MANIFEST, what="manifest", error=StoreError)
     try:
-        manifest = orjson.loads(data)
+        manifest = orjson.loads(data.removeprefix(BOM))
     except orjson.JSONDecodeError as cause:
         raise StoreError(f"{file}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
     version = manifest.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version > _VERSION:
-        why = f"this skillcomp reads up to {_VERSION}. A newer skillcomp wrote it."
-        raise StoreError(f"{file}: format version {version!r}; {why}")
+    if type(version) is not int or not 1 <= version <= _VERSION:  # True is no version either
+        newer = isinstance(version, int) and version > _VERSION
+        hint = "A newer skillcomp wrote it." if newer else "Restore the manifest from a copy."
+        why = f"this skillcomp reads up to {_VERSION}, from 1. {hint}"
+        raise StoreError(f"{file}: format version {literal(version)}; {why}")
     manifest = {"skills": {}, "suites": {}, **manifest}
     for key in ("skills", "suites"):
         if not _is_of_objects(manifest[key], dict):
@@ -189,14 +193,14 @@ def write_manifest(root: Path, **changes: Any) -> None:
 
 
 @contextmanager
-def locked(folder: Path, *, patience: float = PATIENCE) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
     """Lock the store for writing, or raise an error that names the process holding the lock.
 
     On a shared file system, the lock protects the store only if locks there work across machines.
     """
     lock = FileLock(folder / LOCK, thread_local=False)
     try:
-        lock.acquire(timeout=patience)
+        lock.acquire(timeout=PATIENCE)
     except Timeout as cause:
         raise StoreError(f"{folder} is being written by {_holder_text(folder)}; {_WAIT}") from cause
     except OSError as cause:

@@ -26,6 +26,7 @@ import pyarrow.json as pj
 from pydantic import BaseModel, ValidationError
 
 from skillcomp.errors import StoreError, literal, suggest
+from skillcomp.io.journal import BOM
 from skillcomp.records import Attempt, GoldLabel, PairwiseJudgement, Passage, Record, Verdict
 
 RECORDS: Mapping[str, type[Record]] = {
@@ -252,7 +253,7 @@ def record_of(row: Mapping[str, Any], name: str, place: str) -> Record:
 def parse_line(line: bytes, path: Path, number: int) -> dict[str, Any]:
     """Parse the JSON object of a line; an error names file and line."""
     try:
-        row = orjson.loads(line)
+        row = orjson.loads(line.removeprefix(BOM) if number == 1 else line)
     except orjson.JSONDecodeError as cause:
         raise StoreError(
             f"{path}, line {number}: not a JSON object ({cause.msg} at character {cause.pos + 1}). "

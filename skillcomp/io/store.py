@@ -276,18 +276,18 @@ class RunStore:
             If another writer holds the lock (the message names its process, host, start and
             command), or the folder is not a store and not empty.
         """
-        self._take_lock(journal.PATIENCE, sync=sync)
+        self._take_lock(sync=sync)
         try:
             yield self
         finally:
             self._release_lock()
 
-    def _take_lock(self, patience: float, *, sync: bool = True) -> None:
+    def _take_lock(self, *, sync: bool) -> None:
         with self._mutex:
             if not self._n_writers:
                 _make_store_folder(self.path)
                 with ExitStack() as stack:
-                    stack.enter_context(journal.locked(self.path, patience=patience))
+                    stack.enter_context(journal.locked(self.path))
                     if not journal.has_manifest(self.path):
                         journal.write_manifest(self.path, created=journal.time_now())
                     for table in self.tables:

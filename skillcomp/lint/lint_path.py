@@ -398,6 +398,8 @@ def store_problems(store: RunStore) -> list[str]:
             message = str(error)
             # If the attempts are invalid, the verdicts fail with the same message; list it once.
             problems += [message] if message not in problems else []
+    if "verdicts" in store.tables and not store.table("verdicts").num_rows:
+        problems.append("verdicts: verdicts.jsonl has no rows; grade the study or remove the file.")
     for find in (_attempt_problems, _verdict_problems, _gold_problems, _pairwise_problems):
         problems += find(tables)
     return problems
@@ -439,6 +441,11 @@ def _verdict_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
     judged = verdicts[status.notna() & status.ne("ok") & verdicts["passed"].notna()]
     what = "verdicts: rows that judge an attempt whose status is not ok"
     yield from _problem_if_any(judged, what, "attempt_id", "check_id")
+    keys = [verdicts["grader"], verdicts["round"].fillna(1)]
+    unversioned = verdicts["grader_version"].isna()
+    mixed = verdicts[unversioned & ~unversioned.groupby(keys).transform("all")]
+    what = "verdicts: rows without the grader_version that other rows of the grader have"
+    yield from _problem_if_any(mixed, what, "attempt_id", "check_id", "grader")
     if "checks" in tables:
         has_check = _has_key_in(verdicts, tables["checks"], ["skill", "case_id", "check_id"])
         what = "verdicts: rows that judge a check that their case does not have"

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import StudyError, require_known
+from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Agent, Reply, whole_hash
 from skillcomp.live.batches import BatchLimits
@@ -141,6 +142,7 @@ class Comparisons(Judging[OrderedPair]):
         "failed",
         "in {n} comparisons an answer tells its condition (it says that it does not know the "
         "skill, or cites it), so it was not blind to it.",
+        "in {n} comparisons an answer addresses the grader (such as 'ignore the rubric').",
     )
 
     def __init__(
@@ -192,6 +194,8 @@ class Comparisons(Judging[OrderedPair]):
         if comparison.problems:
             self.malformed.add(job.key)
         self.n_given_away += ok and comparison.gives_away is not None
+        answers = (job.first.answer, job.second.answer)
+        self.n_addressing += ok and any(addresses_grader(answer or "") for answer in answers)
         return self.is_over(job.key, last, comparison.problems, ok=ok)
 
 

@@ -366,8 +366,9 @@ class Judging(Engine[J]):
     # the name of the table with the results, followed by the columns to read from it
     result_columns: tuple[str, ...]
     units: str  # plural of the attribute `unit`
-    # parts of warnings: about open jobs, about failures, about names of conditions
-    warning_parts: tuple[str, str, str]
+    # parts of warnings: about open jobs, failures, names of conditions, and answers that address
+    # the grader
+    warning_parts: tuple[str, str, str, str]
 
     def __init__(
         self, store: RunStore, grader: Any, n_wanted: int, study: dict[str, Any], options: Options
@@ -377,7 +378,7 @@ class Judging(Engine[J]):
         self.agent = agent_of(grader)
         # replies that are stored but not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
-        self.n_open, self.n_given_away = n_wanted, 0
+        self.n_open, self.n_given_away, self.n_addressing = n_wanted, 0, 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
         self.failed: set[str] = set()  # keys of the jobs that failed in this run
         self.malformed: set[str] = set()  # keys of the jobs with unreadable replies in this run
@@ -503,9 +504,9 @@ class Judging(Engine[J]):
         return self.n_unreadable >= 5
 
     def warn(self) -> None:
-        """Warn about open jobs, and about answers that reveal their condition."""
+        """Warn about open jobs, and about answers that a grader cannot judge blindly."""
         name, n = self.who(self.grader), self.n_wanted
-        open_, failed, given_away = self.warning_parts
+        open_, failed, given_away, addressing = self.warning_parts
         if self.n_open:
             reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
             reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
@@ -515,9 +516,10 @@ class Judging(Engine[J]):
             goes_on = "the same call goes on with them."
             text = f"{name}: {self.n_open} of {n} {open_} yet ({why}); {goes_on}"
             warnings.warn(text, GraderWarning, stacklevel=4)
-        if self.n_given_away:
-            text = f"{name}: {given_away.format(n=f'{self.n_given_away} of {n}')}"
-            warnings.warn(text, GraderWarning, stacklevel=4)
+        for count, part in ((self.n_given_away, given_away), (self.n_addressing, addressing)):
+            if count:
+                text = f"{name}: {part.format(n=f'{count} of {n}')}"
+                warnings.warn(text, GraderWarning, stacklevel=4)
 
 
 def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str) -> None:

@@ -16,6 +16,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError
+from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Reply
 from skillcomp.live.batches import BatchLimits
@@ -115,8 +116,8 @@ def grade(
     Warns
     -----
     GraderWarning
-        If a grader and an agent share a model family, answers reveal their condition, or gradings
-        are left open.
+        If a grader and an agent share a model family, answers reveal their condition or address the
+        grader, or gradings are left open.
 
     Notes
     -----
@@ -207,6 +208,7 @@ class Gradings(Judging[Item]):
         "gradings failed",
         "{n} answers tell their condition (they say that they do not know the skill, or cite it), "
         "so it was not blind to it.",
+        "{n} answers address the grader (such as 'ignore the rubric'): read their verdicts.",
     )
 
     def __init__(
@@ -323,6 +325,7 @@ class Gradings(Judging[Item]):
         if self.table == "verdicts":
             self.malformed |= {job.key} if problems else set()
             self.n_given_away += ok and grading.gives_away is not None
+            self.n_addressing += ok and addresses_grader(job.attempt.answer or "") is not None
         last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]

@@ -13,6 +13,7 @@ import pandas as pd
 
 from skillcomp.errors import plural, without_control
 from skillcomp.frames.estimates import ordered
+from skillcomp.grading_rules import addresses_grader
 from skillcomp.io import journal
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
@@ -46,8 +47,7 @@ def status(store: RunStore) -> pd.DataFrame:
     Parameters
     ----------
     store : RunStore
-        The study, which is only read. Opening a `RunStore`, however, repairs a line that a crash
-        left incomplete.
+        The study, which is only read.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def status(store: RunStore) -> pd.DataFrame:
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
           answers.
-        - note: text about batches under way and empty answers.
+        - note: text about batches under way, empty answers and answers that address the grader.
 
     Examples
     --------
@@ -128,12 +128,15 @@ def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
         cells[key.agent, key.condition].append(tried)
     seen: defaultdict[tuple[str, str], _RowTotals] = defaultdict(_RowTotals)
     empty: Counter[tuple[str, str]] = Counter()
+    addressing: Counter[tuple[str, str]] = Counter()
     columns = ["agent", "condition", "status", "answer", "cost_usd", "agent_model", "perturbation"]
     for row in store.table("attempts").select(columns).to_pylist():
         pair = (row["agent"] or "", row["condition"])
         is_own = row["perturbation"] is None
         seen[pair].add(row["cost_usd"] if is_own else None, row["agent_model"])
-        empty[pair] += is_own and row["status"] == "ok" and not (row["answer"] or "").strip()
+        answer = row["answer"] or ""
+        empty[pair] += is_own and row["status"] == "ok" and not answer.strip()
+        addressing[pair] += is_own and addresses_grader(answer) is not None
     for row in store.records("surplus"):
         seen[row["agent"], row["condition"]].add(row.get("cost_usd") or 0.0, None)
     batches = under_way(store, "run")
@@ -143,6 +146,8 @@ def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
         n_ok = sum("ok" in tried.paid for tried in tries_of_pair)
         n_paid = sum(bool(tried.paid) for tried in tries_of_pair)
         blank = f"{plural(empty[pair], 'empty answer')}, graded" if empty[pair] else None
+        n = addressing[pair]
+        to_grader = f"{plural(n, 'answer')} with words to the grader" if n else None
         yield seen[pair].row(
             "run",
             pair[0],
@@ -152,7 +157,7 @@ def _run_rows(store: RunStore) -> Iterable[dict[str, Any]]:
             n_not_ok=n_paid - n_ok,
             n_failed=sum(bool(tried.n_errors and not tried.paid) for tried in tries_of_pair),
             n_open=planned[pair] - n_paid if planned[pair] else 0,
-            note="; ".join(filter(None, (batches.get(pair[0]), blank))) or None,
+            note="; ".join(filter(None, (batches.get(pair[0]), blank, to_grader))) or None,
         )
 
 

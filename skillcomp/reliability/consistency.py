@@ -155,6 +155,20 @@ def _last_less_first(wide: pd.DataFrame, cluster: pd.Series, level: float) -> In
     return bounded_mean(last - first, cluster.to_numpy(), quantity=DELTAS, null=0.0, ci_level=level)
 
 
+def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return how often the rounds of each grader disagree, for graders with several rounds.
+
+    The rows are those of :func:`consistency` by grader and version, for the measures ``flip_rate``
+    and ``attempt_flip_rate``.
+    """
+    version = [verdicts["grader"], verdicts["grader_version"]]
+    n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
+    # no resampling, because the coefficients are left out
+    how: dict[str, Any] = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
+    rows = consistency(verdicts[n_rounds.gt(1)], **how)
+    return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)
+
+
 def flip_rates(
     verdicts: pd.DataFrame, *, by: By = ("grader",), ci_level: float = 0.95
 ) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -26,7 +26,9 @@ from skillcomp.frames.reference_labels import usable
 from skillcomp.grading_rules import (
     HEDGES_ON_FAIL,
     HEDGES_ON_PASS,
+    contradicts_verdict,
     hedges,
+    is_valid_quote,
     normalise_quote,
     undecided,
 )
@@ -39,11 +41,13 @@ RULES: Mapping[str, str] = {
     "ids_differ": "attempts",
     "quote_empty": "verdicts",
     "quote_not_found": "quotes",
+    "quote_short": "quotes that show a behaviour",
     "hedged_fail": "FAILs with a rationale",
     "softened_pass": "PASSes with a rationale",
     "overlap_contradicted": "verdicts on verbatim checks",
     "dimension_inconsistent": "attempts",
     "undecided_fail": "FAILs with a rationale",
+    "rationale_contradicted": "verdicts with a rationale",
 }
 _NO_USE = "this rule does not apply here, or what it needs was not recorded"
 _WHY_NOT = {
@@ -104,6 +108,8 @@ def integrity(
         - ``quote_empty`` (RULE-2): no evidence quote;
         - ``quote_not_found``: the quote is not part of the answer, with white space and quotation
           marks normalised;
+        - ``quote_short``: the quote of a passed positive or failed negative behaviour has fewer
+          than three words and is no whole sentence, line or answer;
         - ``hedged_fail`` (RULE-6): a FAIL with a hedge in its rationale;
         - ``softened_pass``: a PASS with a hedge in its rationale; it may be a softened FAIL, so
           read the rationale;
@@ -113,7 +119,9 @@ def integrity(
           together, contradicts the single verdicts. NA if it was not recorded, or if no behaviour
           failed and one has no verdict. No analysis uses ``dimension_passed``;
         - ``undecided_fail``: a FAIL because the grader could not decide. RULE-9 asks for a FAIL
-          then, so the rate is information, not an error.
+          then, so the rate is information, not an error;
+        - ``rationale_contradicted``: the rationale states the opposite of the verdict, such as
+          "does not meet this requirement" for a PASS.
 
         ``count_differs``, ``ids_differ`` and ``dimension_inconsistent`` have the same value in all
         rows of a reply. A value is NA if the rule does not apply: the grader was not asked for
@@ -145,14 +153,15 @@ def integrity(
     replies = _with_absent_behaviours(verdicts, checks)
     marks = replies[[*KEYS, "passed"]].copy()
     marks[["count_differs", "ids_differ"]] = _behaviours_differ(replies)
-    marks[["quote_empty", "quote_not_found"]] = _quote_marks(replies, attempts, asks_evidence or {})
-    for name, words, on in (
-        ("hedged_fail", HEDGES_ON_FAIL, False),
-        ("softened_pass", HEDGES_ON_PASS, True),
-        ("undecided_fail", None, False),
+    quotes = ["quote_empty", "quote_not_found", "quote_short"]
+    marks[quotes] = _quote_marks(replies, attempts, asks_evidence or {})
+    for name, verdicts_of_rule, breaks in (
+        ("hedged_fail", [False], lambda text, _: hedges(text, HEDGES_ON_FAIL) is not None),
+        ("softened_pass", [True], lambda text, _: hedges(text, HEDGES_ON_PASS) is not None),
+        ("undecided_fail", [False], lambda text, _: undecided(text)),
+        ("rationale_contradicted", [True, False], contradicts_verdict),
     ):
-        applies = replies["passed"].eq(on) & _has_text(replies["rationale"])
-        marks[name] = _wording_marks(replies["rationale"], applies, words)
+        marks[name] = _wording_marks(replies, verdicts_of_rule, breaks)
     marks["overlap_contradicted"] = _contradicts_overlap(replies, shared, ngram, verbatim)
     marks["dimension_inconsistent"] = _dimension_differs(replies)
     close = replies["passed"].eq(False) | replies["check_kind"].eq("negative")
@@ -219,7 +228,7 @@ def _has_text(values: pd.Series) -> pd.Series:
 def _quote_marks(
     replies: pd.DataFrame, attempts: pd.DataFrame, asks_evidence: Mapping[str, bool]
 ) -> pd.DataFrame:
-    """Return two columns: whether the quote is empty, and whether the answer lacks it."""
+    """Return three columns: whether the quote is empty, the answer lacks it, or it is short."""
     has_quote = _has_text(replies["evidence_quote"])
     gives_evidence = has_quote | _has_text(replies["rationale"])
     version = [replies["grader"], replies["grader_version"]]
@@ -237,19 +246,23 @@ def _quote_marks(
         normalise_quote(quote) not in plain[text]
         for quote, text in zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
     ]
-    return pd.DataFrame({"empty": empty, "not_found": not_found})
+    short = pd.Series(pd.NA, index=replies.index, dtype="boolean")
+    shows = replies["passed"].ne(replies["check_kind"].eq("negative")).fillna(False)
+    rows &= (shows & ~not_found.fillna(True)).to_numpy(dtype=bool)
+    quotes = zip(replies.loc[rows, "evidence_quote"], answer[rows], strict=True)
+    short[rows] = [not is_valid_quote(quote, text) for quote, text in quotes]
+    return pd.DataFrame({"empty": empty, "not_found": not_found, "short": short})
 
 
 def _wording_marks(
-    rationale: pd.Series, applies: pd.Series, words: Sequence[str] | None
+    replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool], bool]
 ) -> pd.Series:
-    """Return whether a rationale has one of the words or, without ``words``, is undecided."""
-    rows = applies.fillna(False).to_numpy(dtype=bool)
-    marks = pd.Series(pd.NA, index=rationale.index, dtype="boolean")
-    marks[rows] = [
-        undecided(text) if words is None else hedges(text, words) is not None
-        for text in rationale[rows]
-    ]
+    """Return whether the rationale of each of these verdicts breaks a rule about wording."""
+    applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
+    rows = replies[applies.fillna(False).to_numpy(dtype=bool)]
+    marks = pd.Series(pd.NA, index=replies.index, dtype="boolean")
+    pairs = zip(rows["rationale"], rows["passed"], strict=True)
+    marks[rows.index] = [breaks(text, bool(passed)) for text, passed in pairs]
     return marks
 
 

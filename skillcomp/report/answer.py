@@ -30,8 +30,10 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS
+from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
+from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.findings import findings
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
@@ -48,8 +50,8 @@ class Answer:
         The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, gap, effects,
-        explained, triggers, goals, agreement, unusable, unanswered, drift, corrected,
-        needed. A name is absent if the study does not allow the estimate.
+        explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds, drift,
+        corrected, needed. A name is absent if the study does not allow the estimate.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -133,7 +135,8 @@ def answer(
     order : {"effect", "name"}, default "effect"
         Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
-        The grading round to use; 2 and higher are repeated gradings.
+        The grading round to use; 2 and higher are repeated gradings. Ignored for frames with one
+        round.
     assume_missing : {"at random"}, optional
         As in :func:`skillcomp.skillverdicts.decide`.
     asked : pandas.DataFrame, optional
@@ -159,13 +162,12 @@ def answer(
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study = opened(study)
     if isinstance(study, Frames):
-        cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
-        if verdicts["round"].nunique() > 1:
-            verdicts = verdicts[verdicts["round"].eq(round)]
+        cases, attempts, every, gold = study.cases, study.attempts, study.verdicts, study.gold
     else:
         cases, attempts = frames.cases(study), frames.attempts(study)
-        verdicts, gold = frames.verdicts(study, round=round), frames.gold(study)
-    recorded, verdicts = attempts, _with_style_and_version(verdicts)
+        every, gold = frames.verdicts(study, round="all"), frames.gold(study)
+    recorded, every = attempts, _with_style_and_version(every)
+    verdicts = _of_round(every, round, whole=isinstance(study, Frames))
     if asked is not None or isinstance(study, Frames):
         attempts = with_asked(attempts, asked, "report")
     else:
@@ -208,6 +210,7 @@ def answer(
     if len(unanswered := _unanswered_attempts(mine, attempts)):
         estimates.frames["unanswered"] = unanswered
     _add_graders(estimates, verdicts, gold, cases, chosen, checks)
+    _add_rounds(estimates, every, recorded, cases, round)
     _add_cases_needed(estimates, mine, margin)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
@@ -258,6 +261,31 @@ def _add_graders(
     compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
     how: dict[str, Any] = {"by": ["grader"], "cases": cases, "checks": checks}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
+
+
+def _of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.DataFrame:
+    """Return the verdicts of a round; all of them if there is one round and `whole` is true."""
+    rounds = every["round"].fillna(1)
+    if whole and rounds.nunique() == 1:
+        return every
+    return every[rounds.eq(round)].reset_index(drop=True)
+
+
+def _add_rounds(
+    into: _Estimates,
+    every: pd.DataFrame,
+    attempts: pd.DataFrame,
+    cases: pd.DataFrame,
+    round: int,
+) -> None:
+    """Add how often the rounds of a grader disagree, and how many answers address the grader."""
+    if len(flips := round_flips(every, cases=cases)):
+        into.frames["rounds"] = flips.assign(round=round)
+    answers = attempts[attempts["answer"].notna()]
+    addresses = answers["answer"].map(addresses_grader).notna()
+    counts = addresses.groupby(answers["condition"], sort=False).agg(n="sum", of_n="size")
+    if addresses.any():
+        into.frames["addressing"] = counts[counts["n"].gt(0)].reset_index()
 
 
 def _add_skills(into: _Estimates, mine: pd.DataFrame) -> None:

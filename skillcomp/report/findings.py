@@ -63,6 +63,8 @@ def findings(
     goals: pd.DataFrame | None = None,
     unusable: pd.DataFrame | None = None,
     unanswered: pd.DataFrame | None = None,
+    addressing: pd.DataFrame | None = None,
+    rounds: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Summarise the estimates of a study in sentences.
 
@@ -101,6 +103,12 @@ def findings(
     unanswered : pandas.DataFrame, optional
         Attempts that ended without an answer, one row per condition and status: condition, status,
         n, of_n (attempts of the condition).
+    addressing : pandas.DataFrame, optional
+        Answers that address their grader, one row per condition: condition, n (such answers), of_n
+        (answers under the condition).
+    rounds : pandas.DataFrame, optional
+        Flip rates of graders with several rounds from :func:`skillcomp.reliability.consistency`,
+        and ``round``, the round of the results.
 
     Returns
     -------
@@ -161,6 +169,8 @@ def findings(
             *topics,
             ("grader", _grader_sentences(agreement)),
             ("grader", _sentences_if_present(unusable, _unusable_sentences)),
+            ("grader", _sentences_if_present(addressing, _addressing_sentences)),
+            ("grader", _sentences_if_present(rounds, round_sentences)),
             ("drift", _drift_sentences(drift)),
             ("correction", _sentences_if_present(corrected, _correction_sentences)),
             ("limits", _limit_sentences(main, control, agreement, needed)),
@@ -470,6 +480,29 @@ def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
             f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
         )
         yield Sentence(text, name)
+
+
+def _addressing_sentences(addressing: pd.DataFrame) -> Sentences:
+    """Describe how many answers address their grader."""
+    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
+    n = addressing["n"].sum()
+    yield Sentence(
+        f"{n:,} answer{say.plural(n)} {'addresses' if n == 1 else 'address'} the grader, such as "
+        f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
+    )
+
+
+def round_sentences(rounds: pd.DataFrame) -> Sentences:
+    """Describe how often the rounds of each grader disagree, and which round is reported."""
+    for name, part in _by_grader(rounds):
+        row = _by_measure(part)
+        checks, attempts = row["flip_rate"], row["attempt_flip_rate"]
+        text = f"{name} graded in {checks['n_rounds']:.0f} rounds; the results are those of round "
+        text += f"{checks['round']}. The rounds disagree on "
+        shares = [f"{say.share(checks)} of the {checks['n']:,.0f} checks graded again"]
+        if _has_estimate(attempts):
+            shares.append(f"on {say.share(attempts)} of the attempts")
+        yield Sentence(f"{text}{say.listing(shares)}.", name)
 
 
 def _error_share(row: Row | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
-from skillcomp.grading_rules import OVERLAP_RULE, shared_with_skill
+from skillcomp.grading_rules import overlap_record, shared_with_skill
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
     BaseGrader,
@@ -90,6 +89,9 @@ class ComprehensionGrader(BaseGrader):
     The overlap check compares the answer with the whole SKILL.md of the case's skill, in every
     condition, and ignores n-grams that also occur in the prompt. `skillcomp.overlap.score` with the
     tokenizer of that report (A.3) does the same. Each verdict stores the result of the check.
+
+    A quote is valid if it has at least three words or is a whole sentence, line or answer. For a
+    FAIL of a positive behaviour or a PASS of a negative one, any place of the answer is valid.
 
     After a reply that breaks a rule, the model is shown the problems and asked again, at most
     twice. If the last reply still breaks a rule, the verdicts are ``malformed`` and keep its raw
@@ -180,8 +182,7 @@ class ComprehensionGrader(BaseGrader):
         judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
-            overlap_record = {"rule": OVERLAP_RULE, "n": self._ngram, "shared": shared}
-            about["overlap"] = json.dumps(overlap_record, ensure_ascii=False)
+            about["overlap"] = overlap_record(shared, n=self._ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 

@@ -7,7 +7,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +18,11 @@ from skillcomp.grading_rules import (
     HEDGES_ON_PASS,
     forbids_copying,
     hedges,
+    is_valid_quote,
+    needs_evidence,
     normalise_quote,
+    overlap_record,
+    shared_with_skill,
 )
 from skillcomp.live.agents.agent import Reply, whole_text
 from skillcomp.live.graders.grader import BaseGrader, Grading, Judged, answer_of, verdicts_of
@@ -72,14 +75,15 @@ def judge(
 ) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id (none if the reply is unusable), and its problems.
 
-    A reply in the JSON form of the comprehension report must also give the `dimension` of the case
-    and the kind of each check. If its overlap check failed, it must list the shared n-grams.
+    A reply in the JSON form of the comprehension report must also give the `dimension` of the case,
+    the kind of each check and the result of the overlap check. If that check failed, the reply must
+    list the shared n-grams.
     """
     parsed, problem = read_json(text, reply_schema(style, reply))
     if parsed is None:
         return {}, [problem]
     if isinstance(parsed, ReportReply):
-        problems = _report_problems(parsed, item, dimension, checks)
+        problems = _report_problems(parsed, item, dimension, checks, overlap)
     else:
         problems = [] if parsed.item == item else [f"item must be '{item}'."]
     problems += _id_problems([row.id for row in parsed.behavior_verdicts], checks)
@@ -108,7 +112,7 @@ def judge(
 
 
 def _report_problems(
-    reply: ReportReply, item: str, dimension: str, checks: Sequence[Check]
+    reply: ReportReply, item: str, dimension: str, checks: Sequence[Check], overlap: Sequence[str]
 ) -> list[str]:
     kinds = {check.check_id: check.check_kind for check in checks}
     check = reply.verbatim_overlap_check
@@ -122,6 +126,9 @@ def _report_problems(
     ]
     if check.passed == bool(check.overlap_ngrams):
         problems += ["verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."]
+    if check.passed == bool(overlap):
+        must = f"false: the answer shares '{overlap[0]}' with the skill" if overlap else "true"
+        problems += [f"verbatim_overlap_check: passed must be {must}."]
     return problems
 
 
@@ -201,6 +208,11 @@ def _broken_rules(
         problems.append(f"{name}: evidence_quote is empty; quote the closest place.")
     elif quote not in normalise_quote(answer):
         problems.append(f"{name}: evidence_quote does not stand in the answer letter by letter.")
+    elif needs_evidence(check.check_kind, passed=verdict.passed) and not is_valid_quote(
+        quote, answer
+    ):
+        least = "three words or more, or a whole sentence, line or answer"
+        problems.append(f"{name}: evidence_quote is too short; quote {least}.")
     if not (verdict.rationale or "").strip():
         problems.append(f"{name}: the rationale is empty.")
     if style != "forced":
@@ -244,8 +256,11 @@ def read_reply(
     family: str | None = None,
     version: str | None = None,
     round: int = 1,
+    ngram: int = 6,
 ) -> Grading:
     """Read verdicts from a grader's reply in the JSON form of the comprehension report (A.1).
+
+    The reply must follow the rules that `ComprehensionGrader` applies with style ``forced``.
 
     Parameters
     ----------
@@ -254,21 +269,24 @@ def read_reply(
         around the JSON are allowed.
     attempt, case, skill : Attempt, Case, Skill
         The graded attempt with its case and skill. The reply must give the ``case_id`` of the case,
-        with or without the suite's name in front.
+        with or without the suite's name in front; it may be a number.
     grader : str
         Name of the grader in the frames.
     model, family, version : str, optional
         Model, model family and version of the grader.
     round : int, default 1
         Number of the grading round; 2 or more for a repeated grading.
+    ngram : int, default 6
+        Number of consecutive content tokens that count as copying, as in `ComprehensionGrader`.
 
     Returns
     -------
     Grading
         One verdict for each check; ``store.append("verdicts", grading.verdicts)`` records them. The
-        reply breaks a rule if, for example, a verdict is missing, a quote is not in the answer, or
-        the verdict on the dimension contradicts those on its behaviours. Then all verdicts have
-        status ``malformed`` and keep the reply in ``raw``, and ``problems`` lists the reasons.
+        reply breaks a rule if, for example, a verdict is missing, a quote is not in the answer, a
+        FAIL is hedged, or the reply contradicts the overlap of answer and skill, which this
+        function computes. Then all verdicts have status ``malformed`` and keep the reply in
+        ``raw``, and ``problems`` lists the reasons.
 
     Raises
     ------
@@ -281,13 +299,26 @@ def read_reply(
     except (OSError, UnicodeDecodeError) as cause:
         raise GraderError(f"{reply}: cannot be read as UTF-8 ({cause}).") from None
     answer = answer_of(attempt, case, skill)
-    read = partial(judge, text, style="evidence", reply="report", dimension=dimension_of(case))
-    for name in (case.case_id.partition("/")[2], case.case_id):
-        judged, problems = read(item=name, checks=case.checks, answer=answer)
-        if judged:
-            break
+    if not case.checks:
+        return Grading(())
+    parsed, _ = read_json(text, ReportReply)
+    number = case.case_id.partition("/")[2]
+    item = number if parsed and str(parsed.case_id) == number else case.case_id
+    shared = shared_with_skill(answer, skill, case, n=ngram)
+    judged, problems = judge(
+        text,
+        style="forced",
+        item=item,
+        checks=case.checks,
+        answer=answer,
+        overlap=shared,
+        reply="report",
+        dimension=dimension_of(case),
+    )
     who = BaseGrader()
     who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
-    verdicts = verdicts_of(case, replies, judged, who.about(attempt, {"round": round}))
+    about = who.about(attempt, {"round": round, "item": item})
+    about["overlap"] = overlap_record(shared, n=ngram)
+    verdicts = verdicts_of(case, replies, judged, about)
     return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))
