@@ -442,6 +442,6 @@ def test_rounds_of_a_grader_and_answers_that_address_it_are_told(small: sc.repor
     assert "graded in 2 rounds; the results are those of round 2. The rounds disagree on" in text
     assert f"of the {len(again)} checks graded again and on" in text
     assert "1 answer addresses the grader" in text
-    ends = [of_round[n].frames["decided"]["reference_rate"].iloc[0] for n in (1, 2)]
+    ends = [of_round[n].frames["decided"]["rate"].iloc[0] for n in (1, 2)]
     assert ends[0] != ends[1]
     assert not {"rounds", "addressing"} & set(small.frames)
