@@ -222,7 +222,7 @@ def test_report_builds_the_page_from_the_study_that_was_named(run, monkeypatch, 
 
     called = []
 
-    def build(data, out, *, notebooks, parameters, order, assume_missing, progress):
+    def build(data, out, *, notebooks, parameters, progress, **_):
         numbers = None if notebooks is None else [path.stem[:2] for path in notebooks]
         called.append((data, out, numbers, parameters, progress))
         return out / "index.html"
