@@ -205,6 +205,7 @@ def report(
     assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
     order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
+    reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
     answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
         list[str] | None,
@@ -224,6 +225,7 @@ def report(
         notebooks=[] if answer_only else paths,
         parameters=_parse_parameters([*(settings or []), *rounds]),
         order=order,
+        reference=reference,
         assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
         checks=checks,
         progress=not quiet,

@@ -24,7 +24,7 @@ from skillcomp import (
     transfer,
     triggers,
 )
-from skillcomp.errors import SkillcompError, StudyError, instead
+from skillcomp.errors import SkillcompError, StudyError, instead, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
@@ -34,7 +34,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
-from skillcomp.report.findings import findings
+from skillcomp.report.findings import findings, main_rows
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
 GROUPS_FILE = "groups.json"
@@ -49,9 +49,9 @@ class Answer:
     findings : pandas.DataFrame
         The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
-        The estimates that the sentences report, by name: decided, overall, placebo, gap, effects,
-        explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds, drift,
-        corrected, needed. A name is absent if the study does not allow the estimate.
+        The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
+        effects, explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds,
+        drift, corrected, needed. A name is absent if the study does not allow the estimate.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -116,6 +116,7 @@ def answer(
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
     checks: Checks = "all",
+    reference: str | None = None,
 ) -> Answer:
     """Compute the results of a study for its skills and graders.
 
@@ -145,6 +146,9 @@ def answer(
     checks : {"all", "shared"}, default "all"
         ``"shared"``: count only checks that every condition of the case was asked, as in
         :func:`skillcomp.frames.outcomes`.
+    reference : str, optional
+        The condition that the others are compared with. By default "baseline" or, in a study
+        without one, "previous".
 
     Returns
     -------
@@ -154,9 +158,9 @@ def answer(
     Raises
     ------
     StudyError
-        If the path holds no study, or the study has no verdicts, no answers under baseline or no
-        such grader. A study without baseline that records which skills fired raises no error: its
-        answer is about triggers only.
+        If the path holds no study, or the study has no verdicts, no answers under the reference or
+        no such grader. A study without baseline that records which skills fired raises no error:
+        its answer is about triggers only.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
@@ -190,28 +194,24 @@ def answer(
     graders = list(dict.fromkeys(verdicts["grader"]))
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
-    if "baseline" not in set(mine["condition"]):
-        present = ordered(mine["condition"])
-        how_to = reference_choices(present, "from_frame(..., conditions={{'{}': 'baseline'}})")
-        raise StudyError(
-            "report: there are no answers under baseline to compare with; there: "
-            f"{', '.join(present)}. {how_to}."
-        )
-    how = {"margin": margin, "assume_missing": assume_missing}
+    reference = _reference_of(mine, reference)
+    how = {"margin": margin, "reference": reference, "assume_missing": assume_missing}
     estimates.add("decided", True, skillverdicts.decide, mine, **how)
     if "decided" not in estimates.frames:
         raise StudyError(f"report: {estimates.missing['decided']}")
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
-    _add_skills(estimates, mine)
+    _add_skills(estimates, mine, reference)
     if isinstance(study, RunStore) and (design := study.manifest.get("design")):
         estimates.add("effects", True, structure.factorial, mine, design)
         explain = structure.score_association
         estimates.add("explained", True, explain, mine, study.skills, attempts=attempts)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
         estimates.frames["unanswered"] = unanswered
-    _add_graders(estimates, verdicts, gold, cases, chosen, checks)
+    main = main_rows(estimates.frames["decided"])
+    compared = [reference, *main["condition"].unique()]
+    _add_graders(estimates, verdicts, gold, cases, chosen, compared, checks)
     _add_rounds(estimates, every, recorded, cases, round)
-    _add_cases_needed(estimates, mine, margin)
+    _add_cases_needed(estimates, mine, margin, compared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
@@ -243,12 +243,28 @@ def _add_triggers(
     into.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
 
 
+def _reference_of(outcomes: pd.DataFrame, wish: str | None) -> str:
+    """Return the condition that the others are compared with; raise StudyError without any."""
+    present = ordered(outcomes["condition"])
+    names = [name for name in ("baseline", "previous") if name in present]
+    if wish is None and names:
+        return names[0]
+    if wish is None:
+        raise StudyError(
+            "report: there are no answers under baseline to compare with; there: "
+            f"{', '.join(present)}. {reference_choices(present)}."
+        )
+    require_known("report: there are no answers under", wish, present, StudyError, label="there")
+    return wish
+
+
 def _add_graders(
     into: _Estimates,
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     cases: pd.DataFrame,
     chosen: str,
+    conditions: list[str],
     checks: Checks,
 ) -> None:
     unusable = _unusable_verdicts(verdicts)
@@ -258,8 +274,9 @@ def _add_graders(
     several = verdicts["grader"].nunique() > 1
     against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
     into.add("drift", several, reliability.drift, verdicts, labels, **against)
-    compared = verdicts[verdicts["condition"].isin(["baseline", "skill"])]
+    compared = verdicts[verdicts["condition"].isin(conditions)]
     how: dict[str, Any] = {"by": ["grader"], "cases": cases, "checks": checks}
+    how["reference"] = conditions[0]
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
 
@@ -288,26 +305,28 @@ def _add_rounds(
         into.frames["addressing"] = counts[counts["n"].gt(0)].reset_index()
 
 
-def _add_skills(into: _Estimates, mine: pd.DataFrame) -> None:
-    conditions = set(mine["condition"])
-    into.add("overall", mine["skill"].nunique() > 1, deltas.paired, mine)
-    others = mine[mine["condition"].ne("baseline")]
-    against: dict[str, Any] = {"by": ["skill"], "reference": "placebo"}
-    with_placebo = "placebo" in conditions and len(conditions) > 2
-    into.add("placebo", with_placebo, deltas.paired, others, **against)
-    into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine)
+def _add_skills(into: _Estimates, mine: pd.DataFrame, reference: str) -> None:
+    how: dict[str, Any] = {"reference": reference}
+    into.add("overall", mine["skill"].nunique() > 1, deltas.paired, mine, **how)
+    others = mine[mine["condition"].ne(reference)]
+    for name in ("placebo", "previous"):
+        possible = name in set(others["condition"]) and others["condition"].nunique() > 1
+        into.add(name, possible, deltas.paired, others, by=["skill"], reference=name)
+    into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
 
 
-def _add_cases_needed(into: _Estimates, mine: pd.DataFrame, margin: float) -> None:
+def _add_cases_needed(
+    into: _Estimates, mine: pd.DataFrame, margin: float, conditions: list[str]
+) -> None:
     """Add the number of cases that each undetermined skill needs for a verdict."""
     decided = into.frames["decided"]
     undecided = decided["verdict"].eq("undetermined") & ~decided["overturned"]
     skills = decided.loc[undecided, "skill"].unique()
-    outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(["baseline", "skill"])]
+    outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     repeats = outcomes.groupby(["skill", "case_id", "condition"], observed=True).size()
 
     def needed() -> pd.DataFrame:
-        pilot = planning.variance_components(outcomes, by=["skill"])
+        pilot = planning.variance_components(outcomes, by=["skill"], reference=conditions[0])
         each: dict[str, Any] = {"n_skills": 1, "n_repeats": max(int(repeats.median()), 1)}
         return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
 

@@ -52,6 +52,7 @@ def findings(
     *,
     overall: pd.DataFrame | None = None,
     placebo: pd.DataFrame | None = None,
+    previous: pd.DataFrame | None = None,
     gap: pd.DataFrame | None = None,
     agreement: pd.DataFrame | None = None,
     drift: pd.DataFrame | None = None,
@@ -77,6 +78,8 @@ def findings(
         Result of :func:`skillcomp.deltas.paired` over all skills.
     placebo : pandas.DataFrame, optional
         Result of :func:`skillcomp.deltas.paired` by skill with ``reference="placebo"``.
+    previous : pandas.DataFrame, optional
+        Result of :func:`skillcomp.deltas.paired` by skill with ``reference="previous"``.
     gap : pandas.DataFrame, optional
         Result of :func:`skillcomp.transfer.gap` over all skills.
     agreement : pandas.DataFrame, optional
@@ -113,9 +116,10 @@ def findings(
     Returns
     -------
     pandas.DataFrame
-        One row per sentence: topic (summary, skill, transfer, structure, trigger, grader, drift,
-        correction or limits), about (skill, grader or condition; NaN if the sentence is not about
-        a single one), verdict (of the skill; NaN if the sentence gives none), sentence.
+        One row per sentence: topic (summary, skill, condition, placebo, transfer, structure,
+        trigger, grader, drift, correction or limits), about (skill, grader or condition; NaN if the
+        sentence is not about a single one), verdict (of the skill; NaN if the sentence gives none),
+        sentence. The topics condition and placebo are the other conditions of each skill.
 
     Raises
     ------
@@ -157,15 +161,25 @@ def findings(
         ("trigger", _sentences_if_present(goals, _goal_sentences)),
     ]
     if decided is not None:
-        main = _main_rows(decided)
-        skills = (_skill_sentence(row, _matching_row(placebo, row)) for _, row in main.iterrows())
+        main = main_rows(decided)
+        others = decided.drop(main.index)
+        arms = others[others["condition"].ne("placebo")]
+
+        def verdict_sentences(rows: pd.DataFrame) -> Sentences:
+            for _, row in rows.iterrows():
+                yield _skill_sentence(
+                    row, _matching_row(placebo, row), _matching_row(previous, row)
+                )
+
         # in a factorial study, the document without the content serves as placebo
         control = effects if placebo is None else placebo
         topics = [
             ("summary", _summary_sentences(main, overall)),
-            ("skill", skills),
+            ("skill", verdict_sentences(main)),
             ("skill", _sentences_if_present(unanswered, _unanswered_sentences)),
-            ("transfer", _transfer_sentences(gap, set(main["condition"]))),
+            ("condition", verdict_sentences(arms)),
+            ("placebo", _placebo_sentences(others.drop(arms.index))),
+            ("transfer", _transfer_sentences(gap, main)),
             *topics,
             ("grader", _grader_sentences(agreement)),
             ("grader", _sentences_if_present(unusable, _unusable_sentences)),
@@ -176,14 +190,19 @@ def findings(
             ("limits", _limit_sentences(main, control, agreement, needed)),
         ]
     rows = [(topic, s.about, s.verdict, s.text) for topic, sentences in topics for s in sentences]
-    return pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"]).astype("str")
+    return (
+        pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"])
+        .astype("str")
+        .drop_duplicates()
+    )
 
 
-def _main_rows(decided: pd.DataFrame) -> pd.DataFrame:
+def main_rows(decided: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the condition ``skill`` or, without any, of all but the placebo."""
-    conditions = list(decided["condition"].unique())
-    chosen = [c for c in conditions if c == "skill"] or [c for c in conditions if c != "placebo"]
-    return decided[decided["condition"].isin(chosen)]
+    for chosen in (decided["condition"].eq("skill"), decided["condition"].ne("placebo")):
+        if chosen.any():
+            return decided[chosen]
+    return decided
 
 
 def _sentences_if_present(
@@ -232,33 +251,40 @@ def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sent
     elif parts:
         yield Sentence(f"Of {n} {rows} {say.listing(parts)}.")
     for _, row in overall.iterrows() if overall is not None else ():
-        what = {"skill": "their skill loaded", "placebo": "a placebo loaded instead"}
-        how = what.get(str(row["condition"]), f"the condition {row['condition']}")
+        reference = row.get("reference", "baseline")
+        how = say.treatment(row["condition"], reference)
+        what = {"the skill": "their skill loaded", "a placebo": "a placebo loaded instead"}
+        how = what.get(how, how)
         if pd.isna(row["estimate"]):
             yield Sentence(f"With {how}: not known, {say.reason(row)}.", row["condition"])
             continue
-        without = say.rate(row["reference_rate"])
-        rates = f"{say.rate(row['rate'])} of the answers pass and without {without}"
+        without = f"{say.without(reference, '')} {say.rate(row['reference_rate'])}"
+        rates = f"{say.rate(row['rate'])} of the answers pass and {without}"
         text = f"Over all skills, with {how} {rates}: {say.change(row)}{say.on_cases(row)}."
         yield Sentence(text, row["condition"])
 
 
-def _skill_sentence(row: Row, against_placebo: Row | None) -> Sentence:
+def _skill_sentence(
+    row: Row, against_placebo: Row | None, against_previous: Row | None = None
+) -> Sentence:
     name, verdict = called(row["skill"]), row["verdict"]
     if row["condition"] != "skill":
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
         return Sentence(f"{name} cannot be judged: {say.reason(row)}.", row["skill"], verdict)
-    without, margin = say.rate(row["reference_rate"]), say.points(row["margin"])
-    rates = f"with the skill {say.rate(row['rate'])} of the answers pass and without it {without}"
+    margin, rates = say.points(row["margin"]), _rates_of_conditions(row)
     evidence = f"{rates}, {say.change(row)}"
     if verdict == "redundant":
-        evidence = f"{without} of the answers pass without it; with it {say.change(row)}"
+        without = say.without(row.get("reference", "baseline"))
+        evidence = f"{say.rate(row['reference_rate'])} of the answers pass {without}; "
+        evidence += f"with it {say.change(row)}"
     elif verdict == "ineffective":
         evidence = f"{rates}; the whole interval [{say.span(row)}] is within {margin} points"
     word = verdict if verdict in _VERDICTS else "undetermined"
-    text = f"{name} {_VERDICTS[word][0]}: {evidence}{say.on_cases(row)}."
-    if row.get("overturned", False):
+    overturned = row.get("overturned", False)
+    counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
+    text = f"{name} {_VERDICTS[word][0]}: {evidence}{say.on_cases(counts)}."
+    if overturned:
         text += _missing_answers(row)
         if verdict == "undetermined" and not row["assume_missing"]:
             return Sentence(text, row["skill"], verdict)
@@ -266,7 +292,26 @@ def _skill_sentence(row: Row, against_placebo: Row | None) -> Sentence:
         text += f" A gain within the margin of {margin} points is not excluded."
     elif word == "undetermined":
         text += _what_is_ruled_out(row, margin)
-    return Sentence(text + _placebo_comparison(verdict, against_placebo), row["skill"], verdict)
+    text += _comparison(verdict, against_placebo, "its placebo")
+    text += _comparison("", against_previous, "the previous version")
+    return Sentence(text, row["skill"], verdict)
+
+
+def _rates_of_conditions(row: Row) -> str:
+    reference = row.get("reference", "baseline")
+    text = f"with {say.treatment(row['condition'], reference)} {say.rate(row['rate'])} of the "
+    return f"{text}answers pass and {say.without(reference)} {say.rate(row['reference_rate'])}"
+
+
+def _placebo_sentences(rows: pd.DataFrame) -> Sentences:
+    """Describe the placebo of each skill, without a verdict."""
+    for _, row in rows.iterrows():
+        text = f"{called(row['skill'])} ({row['condition']})"
+        if pd.isna(row["estimate"]):
+            yield Sentence(f"{text} cannot be judged: {say.reason(row)}.", row["skill"])
+            continue
+        text += f": {_rates_of_conditions(row)}, {say.change(row)}{say.on_cases(row)}."
+        yield Sentence(text, row["skill"])
 
 
 def _missing_answers(row: Row) -> str:
@@ -317,23 +362,32 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
     return " Neither a gain nor a loss is ruled out."
 
 
-def _placebo_comparison(verdict: str, row: Row | None) -> str:
+def _comparison(verdict: str, row: Row | None, other: str) -> str:
     if row is None:
         return ""
     if row["ci_low"] > 0:
-        return f" Against its placebo: {say.change(row)}."
+        return f" Against {other}: {say.change(row)}."
     if row["ci_high"] < 0:
-        return f" It does worse than its placebo: {say.change(row)}."
+        return f" It does worse than {other}: {say.change(row)}."
     if verdict == "teaching":
-        return f" But it is not shown to beat its placebo: {say.change(row)}."
-    return f" Against its placebo: {say.change(row)}, which may be chance."
+        return f" But it is not shown to beat {other}: {say.change(row)}."
+    return f" Against {other}: {say.change(row)}, which may be chance."
 
 
-def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sentences:
+def _transfer_sentences(gap: pd.DataFrame | None, main: pd.DataFrame) -> Sentences:
     if gap is None:
         yield Sentence("The cases are not marked as near or far: transfer is not known.")
         return
-    rows = gap[gap["condition"].isin(conditions)] if "condition" in gap.columns else gap
+    if "condition" not in gap.columns:
+        yield _gap_sentence(gap, "the skill")
+        return
+    for _, row in main.drop_duplicates("condition").iterrows():
+        rows = gap[gap["condition"].eq(row["condition"])]
+        yield _gap_sentence(rows, say.treatment(row["condition"], row.get("reference")))
+
+
+def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
+    """Compare the change on near and far cases, within dimensions if possible."""
     within, pooled = (
         _by_measure(rows[rows["scope"].eq(scope)]) for scope in ("within_dimensions", "pooled")
     )
@@ -342,23 +396,21 @@ def _transfer_sentences(gap: pd.DataFrame | None, conditions: set[Any]) -> Sente
     if not _has_estimate(row):
         row = within.get("gap")
         why = "" if row is None else f": {say.reason(row)}"
-        yield Sentence(f"Near and far cases cannot be compared{why}.")
-        return
+        return Sentence(f"Near and far cases cannot be compared{why}.")
     near, far = by_measure["near_delta"], by_measure["far_delta"]
-    text = (
-        f"On near cases the skill changes the pass rate by {say.difference(near, ' points')}, on "
-    )
-    text += f"far cases by {say.difference(far)}"
+    text = f"On near cases {treatment} changes the pass rate by {say.difference(near, ' points')}"
+    text += f", on far cases by {say.difference(far)}"
     end = f"no difference is shown: far minus near {say.difference(row)}"
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
         end = f"far cases change {word}, by {say.points(row['estimate'])} points {say.limits(row)}"
     about = f" Compared within {row['dimensions']}" if row.get("dimensions") else ""
-    cases = f" on {row['n_near']:.0f} near and {row['n_far']:.0f} far cases." if about else ""
+    counts = f"{row['n_near']:.0f} near and {row['n_far']:.0f} far cases{say.lost(row)}"
+    cases = f" on {counts}." if about else ""
     if by_measure is pooled:
         cases = f" Within dimensions: {say.reason(within['gap'])}." if "gap" in within else ""
         cases += f" Here {row['note']}."
-    yield Sentence(f"{text}; {end}.{about}{cases}")
+    return Sentence(f"{text}; {end}.{about}{cases}")
 
 
 def _factor_sentences(effects: pd.DataFrame) -> Sentences:
@@ -544,24 +596,29 @@ def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
 
 
 def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
-    estimates: list[float] = []
-    for name, part in _by_grader(corrected):
-        row = _by_measure(part, "estimator")
+    by_condition: dict[Any, list[float]] = {}
+    by = [name for name in ("grader", "condition") if name in corrected.columns]
+    for _, part in corrected.groupby(by, sort=False) if by else [((), corrected)]:
+        row, name = _by_measure(part, "estimator"), part.get("grader", pd.Series(["The grader"]))
+        name, about = name.iloc[0], part.iloc[0]
+        treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
         chosen = part[part["recommended"].fillna(False).astype(bool)]
         if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
             why = say.reason(part.iloc[0], "reason") if len(part) else "no estimate"
             yield Sentence(f"{name}: no correction is recommended ({why}).", name)
             continue
         raw, best = row["naive"], chosen.iloc[0]
-        estimates.append(float(best["estimate"]))
+        by_condition.setdefault(treatment, []).append(float(best["estimate"]))
         estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
-        text = f"By {name} the skill changes the share of checks met by "
+        text = f"By {name} {treatment} changes the share of checks met by "
         text += f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
         yield Sentence(f"{text}by {say.difference(best)}.", name)
-    if len(estimates) > 1:
-        spread = say.points(max(estimates) - min(estimates))
-        points = f"{spread} point{say.plural(float(spread))}"
-        yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart.")
+    for treatment, estimates in by_condition.items():
+        if len(estimates) > 1:
+            spread = say.points(max(estimates) - min(estimates))
+            points = f"{spread} point{say.plural(float(spread))}"
+            about = f" on {treatment}" if len(by_condition) > 1 else ""
+            yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{about}.")
 
 
 def _limit_sentences(

@@ -29,6 +29,8 @@ from skillcomp.io.store import RunStore
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
+from skillcomp.report.notes import notes_of
+from skillcomp.report.phrases import treatment
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
@@ -39,7 +41,7 @@ _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
 # For each chapter number: the topics of sentences that are shown at the start of the chapter if its
 # text is about another study.
-_TOPICS = {"02": ("summary", "skill"), "03": ("transfer",), "04": ("limits",)}
+_TOPICS = {"02": ("summary", "skill", "condition"), "03": ("transfer",), "04": ("limits",)}
 _TOPICS |= {"09": ("structure",)}
 _TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
 
@@ -56,6 +58,7 @@ def build(
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
     checks: Checks = "all",
+    reference: str | None = None,
     progress: bool = True,
 ) -> Path:
     """Write ``index.html``: the answer of a study and, if it is recorded, the executed notebooks.
@@ -75,7 +78,7 @@ def build(
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
-    groups, margin, order, assume_missing, asked, checks
+    groups, margin, order, assume_missing, asked, checks, reference
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -110,7 +113,7 @@ def build(
     _require_named(values, defaults.values())
     out.mkdir(parents=True, exist_ok=True)
     grader = str(values["GRADER"]) if "GRADER" in values else None
-    how: dict[str, Any] = {"groups": groups, "order": order}
+    how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
     how |= {"margin": _margin_of(values.get("MARGIN", margin))}
     how |= {"round": _round_of(values.get("ROUND", 1), study)}
@@ -270,7 +273,9 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     """Save and return the headline figure, divided into several if there are many skills."""
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
-    lead = "Change in the share of answers that pass, against no skill, on the same cases."
+    reference = rows["reference"].iloc[0] if len(rows) else "baseline"
+    against = "no skill" if reference == "baseline" else treatment(reference)
+    lead = f"Change in the share of answers that pass, against {against}, on the same cases."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
@@ -326,6 +331,23 @@ def _page_template() -> Template:
     return environment.get_template("report.html")
 
 
+def _about_skill(
+    name: str,
+    group_of: Mapping[str, str],
+    topics: Mapping[str, list[dict[str, Any]]],
+    notes: pd.DataFrame,
+) -> dict[str, Any]:
+    """Return the sentences on a skill; those on its placebo and its notes are shown on request."""
+    sentences = {
+        topic: [row for row in topics.get(topic, []) if row["about"] == name]
+        for topic in ("skill", "condition", "placebo")
+    }
+    of_skill = notes["topic"].eq("skill") & notes["about"].eq(name)
+    folded = [row["sentence"] for row in sentences["placebo"]] + list(notes.loc[of_skill, "text"])
+    rows = sentences["skill"] + sentences["condition"]
+    return {"group": group_of.get(name, ""), "rows": rows, "folded": folded}
+
+
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
     """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
@@ -336,15 +358,15 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
         marked = row | {"mark": _MARKS.get(str(row["verdict"]), "?"), "sentence": sentence}
         topics.setdefault(row["topic"], []).append(marked)
-    of_skills = topics.get("skill", [])
-    order = {name: place for place, name in enumerate(skills)}
-    of_skills.sort(key=lambda row: order.get(row["about"], len(order)))
+    notes = notes_of({} if result is None else result.frames)
+    subjects = dict.fromkeys([*skills, *(row["about"] for row in topics.get("skill", []))])
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
+        "notes": {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)},
+        "skills": [_about_skill(name, group_of, topics, notes) for name in subjects],
         "answered": result,
         "problem": problem,
-        "groups": [group_of.get(row["about"], "") for row in of_skills],
         "first": ON_FIRST_PAGE,
         "provenance": [*_provenance_rows(result, fingerprint), ("Sentences, sha256", digest)],
     }

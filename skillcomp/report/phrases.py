@@ -7,9 +7,22 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from skillcomp.style import quantity
+from skillcomp.style import called, quantity
 
 Row: TypeAlias = pd.Series
+_TREATMENTS = {"skill": "the skill", "placebo": "a placebo", "previous": "the previous version"}
+
+
+def treatment(condition: object, reference: object = "baseline") -> str:
+    """Name what the agent has under a condition, such as "the skill" or the condition itself."""
+    if (condition, reference) == ("skill", "previous"):
+        return "the new version"
+    return _TREATMENTS.get(str(condition), called(condition))
+
+
+def without(reference: object, pronoun: str = " it") -> str:
+    """Format the reference of a comparison: "without it" or, for example, "with Tool A"."""
+    return f"without{pronoun}" if reference == "baseline" else f"with {treatment(reference)}"
 
 
 def rate(value: float) -> str:
@@ -77,9 +90,25 @@ def difference_in_words(value: float) -> str:
 
 
 def on_cases(row: Row) -> str:
-    """Format the number of cases of a row, such as " on 14 cases"; empty if it is unknown."""
+    """Format the numbers of cases, cases dropped and attempts missing; empty if n is unknown."""
     n = row["n"]
-    return "" if pd.isna(n) else f" on {n:,.0f} case{plural(n)}"
+    return "" if pd.isna(n) else f" on {n:,.0f} case{plural(n)}{lost(row)}"
+
+
+def lost(row: Row) -> str:
+    """Format the cases dropped and the attempts missing by condition, such as " (2 dropped)"."""
+    parts = [f"{row['n_dropped']:,.0f} dropped"] if row.get("n_dropped", 0) > 0 else []
+    sides = {"condition": "", "reference": "_reference"}
+    missing = {side: row.get(f"n_missing{end}", 0) for side, end in sides.items()}
+    if any(n > 0 for n in missing.values()):
+        of = {side: row.get(f"n_attempts{end}", float("nan")) for side, end in sides.items()}
+        counts = [
+            f"{n:,.0f}{f' of {of[side]:,.0f}' if of[side] > 0 else ''} under {row[side]}"
+            for side, n in missing.items()
+            if isinstance(row.get(side), str)
+        ]
+        parts.append(f"attempts missing: {listing(counts)}" if counts else "attempts missing")
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def count_range(counts: pd.Series) -> str:

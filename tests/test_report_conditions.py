@@ -1,0 +1,120 @@
+"""The page mentions every condition, every note, and what was dropped or is missing."""
+
+import html
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.report import answer, build
+
+
+def own_table(n: int = 20, **passed: int) -> pd.DataFrame:
+    """Build a table in which the first cases pass: so many as the condition's number says."""
+    rows = [
+        {"case": case, "condition": condition, "skill": "tea", "passed": case < number}
+        for condition, number in passed.items()
+        for case in range(n)
+    ]
+    return pd.DataFrame(rows).astype({"passed": "boolean"})
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.frames.FrameWarning")
+
+
+def own_answer(table: pd.DataFrame, **how: object) -> sc.report.Answer:
+    return answer(sc.from_frame(table), **how)
+
+
+def sentences_on(result: sc.report.Answer, topic: str) -> str:
+    rows = result.findings
+    return " ".join(rows.loc[rows["topic"].eq(topic), "sentence"])
+
+
+@pytest.mark.parametrize("name", ["guidelines", "previous"])
+def test_a_third_condition_has_a_row_and_a_sentence_in_its_own_words(name: str) -> None:
+    result = own_answer(own_table(baseline=12, skill=8, **{name: 1 if name != "previous" else 16}))
+    assert set(result.headline()["condition"]) == {"skill", name}
+    words = "guidelines 5 %" if name == "guidelines" else "the previous version 80 %"
+    text = sentences_on(result, "condition")
+    assert text.startswith(f"tea ({name}) ") and f"with {words} of the answers pass and" in text
+    assert "with the skill" not in text
+    skill = sentences_on(result, "skill")
+    worse = "It does worse than the previous version: 40 points fewer"
+    assert (worse in skill) == (name == "previous")
+
+
+def test_a_placebo_has_a_sentence_without_a_verdict() -> None:
+    text = sentences_on(own_answer(own_table(baseline=4, skill=18, placebo=5)), "placebo")
+    assert text.startswith("tea (placebo): with a placebo 25 % of the answers pass and without it")
+
+
+def test_only_the_condition_skill_is_called_the_skill() -> None:
+    table = own_table(baseline=4, tool_a=18, tool_b=6).assign(transfer=["near", "far"] * 30)
+    result = answer(sc.from_frame(table, transfer="transfer"))
+    every = " ".join(result.findings["sentence"])
+    assert "with tool a 90 % of the answers pass and without it 20 %" in every
+    assert "On near cases tool a changes" in every and "On near cases tool b changes" in every
+    assert "the skill" not in every
+
+
+@pytest.mark.parametrize(
+    ("names", "reference", "words"),
+    [
+        (("previous", "skill"), None, "with the new version 90 % of the answers pass and with the "
+         "previous version 20 %"),
+        (("tool_a", "tool_b"), "tool_a", "with tool b 90 % of the answers pass and with tool a"),
+    ],
+)  # fmt: skip
+def test_another_reference_is_named(
+    names: tuple[str, str], reference: str | None, words: str
+) -> None:
+    table = own_table(**dict(zip(names, (4, 18), strict=True)))
+    result = own_answer(table, reference=reference)
+    assert words in sentences_on(result, "skill")
+    assert "without it" not in " ".join(result.findings["sentence"])
+
+
+def test_a_reference_that_the_study_lacks_is_refused() -> None:
+    with pytest.raises(sc.errors.StudyError, match=r"'tool_c'.*there: tool_a, tool_b"):
+        own_answer(own_table(tool_a=4, tool_b=18), reference="tool_c")
+
+
+@pytest.fixture(scope="module")
+def noted() -> sc.frames.Frames:
+    """A study with a placebo, gold, two graders, near and far cases, and lost verdicts."""
+    made = sc.simulate.study(
+        n_skills=2, n_cases=12, n_repeats=1, seed=3, conditions=("baseline", "skill", "placebo"),
+        graders=(sc.simulate.Grader("judge", failure_rate=0.05), sc.simulate.Grader("strict")),
+        gold_fraction=0.3,
+    )  # fmt: skip
+    verdicts = made.verdicts.copy()
+    with_skill = verdicts["condition"].eq("skill")
+    verdicts.loc[with_skill & verdicts["case_id"].str.endswith(("1", "2")), "passed"] = pd.NA
+    outcomes = sc.frames.outcomes(verdicts, made.cases)
+    return sc.frames.Frames(
+        cases=made.cases, attempts=made.attempts, verdicts=verdicts, outcomes=outcomes,
+        gold=made.gold,
+    )  # fmt: skip
+
+
+def test_the_page_has_every_note_of_every_frame_and_what_is_missing(
+    noted: sc.frames.Frames, tmp_path: Path
+) -> None:
+    result = answer(noted)
+    page = html.unescape(build(noted, tmp_path, progress=False).read_text(encoding="utf-8"))
+    notes = {
+        note
+        for frame in result.frames.values()
+        if "note" in frame.columns
+        for note in frame["note"].dropna()
+    }
+    assert len(notes) > 5
+    assert [note for note in notes if note not in page] == []
+    row = result.frames["decided"].query("condition == 'skill'").iloc[0]
+    text = sentences_on(result, "skill")
+    assert row["n_missing"] > 0
+    assert f"on {row['n']:.0f} cases ({row['n_dropped']:.0f} dropped; attempts missing: " in text
+    assert re.search(rf"{row['n_missing']:.0f}( of \d+)? under skill and", text)
