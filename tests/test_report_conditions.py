@@ -80,6 +80,8 @@ def test_another_reference_is_named(
 def test_a_reference_that_the_study_lacks_is_refused() -> None:
     with pytest.raises(sc.errors.StudyError, match=r"'tool_c'.*there: tool_a, tool_b"):
         own_answer(own_table(tool_a=4, tool_b=18), reference="tool_c")
+    with pytest.raises(sc.errors.StudyError, match=r"with reference='tool_a' a positive"):
+        own_answer(own_table(tool_a=4, tool_b=18))
 
 
 @pytest.fixture(scope="module")

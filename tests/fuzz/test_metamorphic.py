@@ -1,0 +1,181 @@
+"""A change of the table leaves an answer alone, or the change is refused or noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from analyses import ANALYSES, Frames
+from analyses import frames as whole_study
+from pandas.api import types
+
+import skillcomp as sc
+from skillcomp.errors import SkillcompError
+
+SMALL = ["deltas.paired", "deltas.rates", "transfer.rates", "reliability.agreement"]
+LIMITS = ["estimate", "ci_low", "ci_high"]
+COUNTS = ["n_missing", "n_missing_reference", "n_dropped", "n_failed", "note"]
+IDS = ["attempt_id", "source_attempt_id", "first", "second", "winner"]
+WORDS = {"baseline": "skill", "skill": "baseline"}
+# Krippendorff's alpha and pooled error rates depend a little on the number of items
+TOLERANCE = 0.01
+Change = Callable[[pd.DataFrame], pd.DataFrame]
+
+
+@cache
+def small_study() -> Frames:
+    """Build the frames that the first analyses need."""
+    plan = {"n_skills": 2, "n_cases": 10, "checks_per_case": 2, "labeller_error": 0.1}
+    study = sc.simulate.study(**plan, value="passed", seed=4)
+    gold = study.gold[study.gold["labeller"].eq("adjudicated")].reset_index(drop=True)
+    outcomes = sc.frames.outcomes(study.verdicts, study.cases)
+    same = {"outcomes": outcomes, "forced": outcomes}
+    return {"cases": study.cases, "verdicts": study.verdicts, "gold": gold} | same
+
+
+def copied_as(column: str) -> Change:
+    """Copy every row under another agent, grader, round or run."""
+
+    def copy(frame: pd.DataFrame) -> pd.DataFrame:
+        copies = frame.copy()
+        if column in ("agent", "run"):
+            for name in frame.columns.intersection(IDS):
+                copies[name] = copies[name] + "/b"
+        if column in frame:
+            copies[column] = frame[column] + (10 if column == "round" else " b")
+        elif column == "run" and "attempt_id" in frame:
+            frame, copies = frame.assign(run="first"), copies.assign(run="second")
+        return frame if copies.equals(frame) else pd.concat([frame, copies], ignore_index=True)
+
+    return copy
+
+
+def without(lost: Callable[[pd.DataFrame], pd.Series]) -> Change:
+    """Remove the outcomes and verdicts of some attempts."""
+
+    def remove(frame: pd.DataFrame) -> pd.DataFrame:
+        if not {"attempt_id", "condition", "passed", "grader"} <= set(frame.columns):
+            return frame
+        rows, frame = lost(frame), frame.copy()
+        for name in frame.columns.intersection(["passed", "share_passed", "score"]):
+            frame[name] = frame[name].mask(rows)
+        return (
+            frame.assign(status=frame["status"].mask(rows, "error")) if "status" in frame else frame
+        )
+
+    return remove
+
+
+def by_chance(frame: pd.DataFrame) -> pd.Series:
+    codes = pd.util.hash_pandas_object(frame["attempt_id"].astype("str"), index=False)
+    return codes.mod(8).eq(0)
+
+
+def by_result(frame: pd.DataFrame) -> pd.Series:
+    failed = frame["passed"].eq(False).fillna(False).astype(bool)
+    codes = pd.util.hash_pandas_object(frame["attempt_id"].astype("str"), index=False)
+    return failed & frame["condition"].eq("skill") & codes.mod(2).eq(0)
+
+
+CHANGES: dict[str, Change] = {
+    **{
+        f"copied as another {name}": copied_as(name) for name in ("agent", "grader", "round", "run")
+    },
+    "outcomes lost by chance": without(by_chance),
+    "outcomes lost by result": without(by_result),
+}
+
+
+def identifying_columns(result: pd.DataFrame) -> list[str]:
+    """Return the columns that identify a row: texts and numbers that are not estimates."""
+    names = [c for c in result if c not in (*LIMITS, *COUNTS, "method") and not c.startswith("n_")]
+    return [
+        c
+        for c in names
+        if types.is_string_dtype(result[c]) or types.is_integer_dtype(result[c]) or c == "scope"
+    ]
+
+
+def silent_rows(plain: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that changed, or have a narrower interval, without another count or note."""
+    keys = [c for c in identifying_columns(plain) if c in after and plain[c].notna().all()]
+    keys = [c for c in keys if c not in ("n", "verdict", "reason")]
+    both = plain.merge(after, on=keys, suffixes=("", " after"), how="left", validate="1:m")
+    assert len(both) == len(plain), f"rows of the result cannot be told apart by {keys}"
+    before, later = (
+        both[LIMITS],
+        both[[f"{name} after" for name in LIMITS]].set_axis(LIMITS, axis=1),
+    )
+    moved = ~np.isclose(before["estimate"], later["estimate"], atol=TOLERANCE, equal_nan=True)
+    width = before["ci_high"] - before["ci_low"] - (later["ci_high"] - later["ci_low"])
+    counts = [c for c in COUNTS if f"{c} after" in both]
+    noted = [both[c].astype("str").ne(both[f"{c} after"].astype("str")) for c in counts]
+    changed = moved | width.gt(TOLERANCE)
+    return both[changed & ~np.logical_or.reduce([np.zeros(len(both), dtype=bool), *noted])]
+
+
+@cache
+def plain_result(name: str, study: Callable[[], Frames]) -> pd.DataFrame:
+    return ANALYSES[name](study())
+
+
+def assert_alone_refused_or_noted(name: str, change: str, study: Callable[[], Frames]) -> None:
+    plain, frames = plain_result(name, study), study()
+    if not {"estimate", "measure"} <= set(plain.columns):
+        return
+    try:
+        after = ANALYSES[name]({key: CHANGES[change](frame) for key, frame in frames.items()})
+    except SkillcompError:
+        return
+    silent = silent_rows(plain, after)
+    assert silent.empty, silent.iloc[0].to_dict()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", SMALL)
+def test_a_change_leaves_the_answer_alone_or_is_refused_or_noted(name: str, change: str) -> None:
+    assert_alone_refused_or_noted(name, change, small_study)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", [name for name in ANALYSES if name not in SMALL])
+def test_every_analysis_notes_a_change(name: str, change: str) -> None:
+    assert_alone_refused_or_noted(name, change, whole_study)
+
+
+@pytest.mark.parametrize("name", ["deltas.paired", "deltas.rates", "transfer.gap"])
+def test_exchanged_conditions_turn_every_change_around(name: str) -> None:
+    frames = {
+        key: frame.assign(condition=frame["condition"].map(WORDS))
+        if "condition" in frame
+        else frame
+        for key, frame in small_study().items()
+    }
+    plain, after = ANALYSES[name](small_study()), ANALYSES[name](frames)
+    if name == "deltas.rates":
+        after = after.assign(condition=after["condition"].map(WORDS))
+        after = after.sort_values(["grader", "skill", "condition"])
+        pd.testing.assert_frame_equal(plain[LIMITS], after[LIMITS].reset_index(drop=True))
+        return
+    around = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
+    for limit, other in around.items():
+        np.testing.assert_allclose(plain[limit], -after[other], atol=1e-6)
+
+
+def test_a_check_of_one_condition_is_refused_or_noted() -> None:
+    frames = small_study()
+    verdicts = frames["verdicts"]
+    more = verdicts[verdicts["condition"].eq("skill")].drop_duplicates("attempt_id")
+    more = more.assign(check_id="fired", passed=True, status="ok").astype(verdicts.dtypes)
+    verdicts = pd.concat([verdicts, more], ignore_index=True)
+    try:
+        outcomes = sc.frames.outcomes(verdicts, frames["cases"])
+        after = sc.deltas.paired(outcomes, by=["grader", "skill"])
+    except SkillcompError:
+        return
+    plain = sc.deltas.paired(frames["outcomes"], by=["grader", "skill"])
+    assert silent_rows(plain, after).empty
