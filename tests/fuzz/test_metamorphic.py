@@ -91,18 +91,17 @@ CHANGES: dict[str, Change] = {
 
 def identifying_columns(result: pd.DataFrame) -> list[str]:
     """Return the columns that identify a row: texts and numbers that are not estimates."""
-    names = [c for c in result if c not in (*LIMITS, *COUNTS, "method") and not c.startswith("n_")]
-    return [
-        c
-        for c in names
-        if types.is_string_dtype(result[c]) or types.is_integer_dtype(result[c]) or c == "scope"
-    ]
+    others = [*LIMITS, *COUNTS, "method", "n", "verdict", "reason"]
+    names = [name for name in result if name not in others and not name.startswith("n_")]
+    columns = [result[name] for name in names]
+    texts = [types.is_string_dtype(column) or column.name == "ngram" for column in columns]
+    return [name for name, is_key in zip(names, texts, strict=True) if is_key]
 
 
 def silent_rows(plain: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that changed, or have a narrower interval, without another count or note."""
-    keys = [c for c in identifying_columns(plain) if c in after and plain[c].notna().all()]
-    keys = [c for c in keys if c not in ("n", "verdict", "reason")]
+    keys = [c for c in identifying_columns(plain) if c in after]
+    plain, after = (frame.astype(dict.fromkeys(keys, "str")) for frame in (plain, after))
     both = plain.merge(after, on=keys, suffixes=("", " after"), how="left", validate="1:m")
     assert len(both) == len(plain), f"rows of the result cannot be told apart by {keys}"
     before, later = (
