@@ -599,8 +599,8 @@ def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
     by_condition: dict[Any, list[float]] = {}
     by = [name for name in ("grader", "condition") if name in corrected.columns]
     for _, part in corrected.groupby(by, sort=False) if by else [((), corrected)]:
-        row, name = _by_measure(part, "estimator"), part.get("grader", pd.Series(["The grader"]))
-        name, about = name.iloc[0], part.iloc[0]
+        row, about = _by_measure(part, "estimator"), part.iloc[0]
+        name = about.get("grader", "The grader")
         treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
         chosen = part[part["recommended"].fillna(False).astype(bool)]
         if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):

@@ -17,7 +17,8 @@ from skillcomp.errors import SkillcompError
 
 SMALL = ["deltas.paired", "deltas.rates", "transfer.rates", "reliability.agreement"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
-COUNTS = ["n_missing", "n_missing_reference", "n_dropped", "n_failed", "note"]
+# what an analysis says about rows that it left out or read more than once
+COUNTS = ["n", "n_missing", "n_missing_reference", "n_dropped", "n_failed", "n_rounds", "note"]
 IDS = ["attempt_id", "source_attempt_id", "first", "second", "winner"]
 WORDS = {"baseline": "skill", "skill": "baseline"}
 # Krippendorff's alpha and pooled error rates depend a little on the number of items
@@ -91,7 +92,7 @@ CHANGES: dict[str, Change] = {
 
 def identifying_columns(result: pd.DataFrame) -> list[str]:
     """Return the columns that identify a row: texts and numbers that are not estimates."""
-    others = [*LIMITS, *COUNTS, "method", "n", "verdict", "reason"]
+    others = [*LIMITS, *COUNTS, "method", "verdict", "reason"]
     names = [name for name in result if name not in others and not name.startswith("n_")]
     columns = [result[name] for name in names]
     texts = [types.is_string_dtype(column) or column.name == "ngram" for column in columns]
@@ -110,10 +111,12 @@ def silent_rows(plain: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     )
     moved = ~np.isclose(before["estimate"], later["estimate"], atol=TOLERANCE, equal_nan=True)
     width = before["ci_high"] - before["ci_low"] - (later["ci_high"] - later["ci_low"])
-    counts = [c for c in COUNTS if f"{c} after" in both]
+    # a copied row is no further evidence, so a larger n explains nothing
+    fewer = both["n after"].lt(both["n"]) if "n after" in both else False
+    counts = [c for c in COUNTS if c != "n" and f"{c} after" in both]
     noted = [both[c].astype("str").ne(both[f"{c} after"].astype("str")) for c in counts]
     changed = moved | width.gt(TOLERANCE)
-    return both[changed & ~np.logical_or.reduce([np.zeros(len(both), dtype=bool), *noted])]
+    return both[changed & ~np.logical_or.reduce([np.zeros(len(both), dtype=bool) | fewer, *noted])]
 
 
 @cache
