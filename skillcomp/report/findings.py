@@ -617,8 +617,8 @@ def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
         if len(estimates) > 1:
             spread = say.points(max(estimates) - min(estimates))
             points = f"{spread} point{say.plural(float(spread))}"
-            about = f" on {treatment}" if len(by_condition) > 1 else ""
-            yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{about}.")
+            end = f" on {treatment}" if len(by_condition) > 1 else ""
+            yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{end}.")
 
 
 def _limit_sentences(
