@@ -193,7 +193,7 @@ def findings(
     return (
         pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"])
         .astype("str")
-        .drop_duplicates()
+        .drop_duplicates(ignore_index=True)
     )
 
 
