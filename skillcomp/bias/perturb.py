@@ -74,7 +74,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     kind : {"pad", "hedge", "reorder", "confident"}
         - ``pad``: four sentences of filler around the answer.
         - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every second
-        sentence.
+          sentence.
         - ``reorder``: bulleted lists in reverse order. If no list can be reversed, runs of
           labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are. Numbered lists, prose, and
           lists with an item that refers to preceding text (then, this, however ...) keep their

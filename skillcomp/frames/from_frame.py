@@ -239,7 +239,7 @@ def from_frame(
 
     See Also
     --------
-    check : Checks a frame that already has the columns of a contract.
+    skillcomp.frames.check : Checks a frame that already has the columns of a contract.
 
     Examples
     --------
