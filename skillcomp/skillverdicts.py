@@ -55,6 +55,8 @@ def decide(
     margin: float = 0.1,
     reference: str = "baseline",
     value: Literal["passed", "share_passed"] = "passed",
+    cluster: str = "case",
+    average: By = (),
     weight: str | None = None,
     ci_level: float = 0.95,
     assume_missing: Literal["at random"] | None = None,
@@ -74,7 +76,7 @@ def decide(
         The condition that the others are compared with.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
-    weight : str, optional
+    cluster, average, weight
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals that decide.
@@ -138,7 +140,10 @@ def decide(
     if assume_missing is not None:
         require_known("assume_missing: found", assume_missing, ["at random"])
     names, outcomes = listed(by), check(outcomes, "outcomes")
-    how: dict[str, Any] = {"by": names, "value": value, "weight": weight, "ci_level": ci_level}
+    how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
+    how |= {"cluster": cluster, "average": listed(average)}
+    _, sets, references = paired_cases(outcomes, **how, reference=reference)
+    how["ci_level"] = ci_level
     deltas = paired(outcomes, reference=reference, **how)
     levels = rates(outcomes, **how)
     base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
@@ -154,8 +159,6 @@ def decide(
     }
     deltas["verdict"] = _first_that_holds(verdicts, "undetermined")
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
-    about: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
-    _, sets, references = paired_cases(outcomes, by=names, **about)
     deltas = with_missing_attempts(deltas, sets, references, value, assume_missing)
     return _with_reasons(deltas)
 
@@ -261,7 +264,8 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         One row per case and condition other than the reference. It starts with ``by``, skill,
         case_id, comprehension_dimension, transfer and condition. ``n`` and ``n_reference`` count
         the attempts with an outcome. ``rate`` and ``reference_rate`` are the shares of these that
-        passed. A condition passes a case if more than half of these attempts pass.
+        passed, and ``delta`` is their difference. Rows are sorted by ``delta``, the largest loss
+        first. A condition passes a case if more than half of these attempts pass.
         ``discriminates`` is True if only one of the two conditions passes the case, and NA if one
         of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition passes),
         ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference passes),
@@ -296,7 +300,9 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         "harmed": (after < 0) & (before > 0),
     }
     joined["verdict"] = _first_that_holds(verdicts, "undetermined")
-    order = [*names, "condition", "n", "rate", "n_reference", "reference_rate"]
+    joined["delta"] = joined["rate"] - joined["reference_rate"]
+    joined = joined.sort_values("delta", kind="stable", ignore_index=True)
+    order = [*names, "condition", "n", "rate", "n_reference", "reference_rate", "delta"]
     return joined[[*order, "discriminates", "verdict"]]
 
 

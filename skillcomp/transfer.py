@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,15 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.errors import plural
-from skillcomp.frames.case_table import Value, case_table, clusters_of, compared_outcomes, level_of
+from skillcomp.frames.case_table import (
+    Value,
+    case_table,
+    clusters_of,
+    compared_outcomes,
+    covering,
+    level_of,
+    mean_of_levels,
+)
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, ordered, row
@@ -41,6 +50,7 @@ def gap(
     by: By = (),
     value: Value = "passed",
     reference: str = "baseline",
+    average: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Compare the effect of a skill between far and near cases.
@@ -60,6 +70,8 @@ def gap(
         As in :func:`skillcomp.deltas.paired`.
     reference : str, default "baseline"
         The condition that the others are compared with.
+    average : str or sequence of str, optional
+        As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -96,25 +108,28 @@ def gap(
     means, both for attempts passed and for shares. The gap is a difference of rates; near a rate of
     1, a gap on a log-odds scale may have another size or sign.
     """
-    names = listed(by)
-    checked = compared_outcomes(outcomes, names, "transfer", value=value, reference=reference)
-    table = case_table(checked, by=names)
+    names, averaged = listed(by), listed(average)
+    how: dict[str, Any] = {"value": value, "reference": reference, "average": averaged}
+    checked = compared_outcomes(outcomes, names, "transfer", **how)
+    table = case_table(checked, by=[*names, *averaged])
     table["rate"] = level_of(table, value)
     facts = [name for name in ("transfer", "comprehension_dimension") if name not in names]
     table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, validate="m:1")
     rows = []
     for values, group in groups(table, names):
-        base = group.loc[group["condition"].eq(reference), [*CASE, "rate"]]
+        base = group.loc[group["condition"].eq(reference), [*CASE, *averaged, "rate"]]
         for condition in ordered(group["condition"], reference):
             part = group[group["condition"].eq(condition)]
-            both = part.merge(base, on=CASE, suffixes=("", "_of_reference"), validate="1:1")
+            keys = [*CASE, *averaged]
+            both = part.merge(base, on=keys, suffixes=("", "_of_reference"), validate="1:1")
             both["delta"] = both["rate"] - both["rate_of_reference"]
-            complete = both[both["delta"].notna()]
-            dropped = len(part) + len(base) - len(both) - len(complete)
-            about = values | {"condition": condition, "n_dropped": dropped}
+            either = pd.concat([part[CASE], base[CASE]]).drop_duplicates()
+            complete, means = mean_of_levels(both[both["delta"].notna()], ["delta"], averaged)
+            about = values | {"condition": condition, "n_dropped": len(either) - len(complete)}
             complete = complete[complete["transfer"].notna()]
-            rows += _within_dimensions(complete, ci_level, about)
-            rows += _pooled_rows(complete, ci_level, about)
+            each = _within_dimensions(complete, ci_level, about)
+            each += _pooled_rows(complete, ci_level, about)
+            rows += [line | {"note": join_notes(line["note"], means)} for line in each]
     how: dict[str, Any] = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
 
@@ -163,10 +178,15 @@ def _gap_rows(
         three = [undefined("", note, ci_level=ci_level, n=float(n)) for n in sizes]
     else:
         far = pairs["transfer"].eq("far").to_numpy()
-        gaps = standardised_gap(pairs["delta"], far, levels, pairs["cluster"], ci_level=ci_level)
-        three = [
-            replace(i, note=join_notes(note, i.note)) for i in (gaps.first, gaps.second, gaps.gap)
+        readings = [pairs["cluster"], pairs["cluster_by_name"]]
+        readings = readings[: 1 + (readings[1].nunique() < readings[0].nunique())]
+        gaps = [
+            standardised_gap(pairs["delta"], far, levels, clusters, ci_level=ci_level)
+            for clusters in readings
         ]
+        sets = [[each.first, each.second, each.gap] for each in gaps]
+        three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
+        three = [replace(i, note=join_notes(note, i.note)) for i in three]
     return [row(m, interval, **about) for m, interval in zip(_MEASURES, three, strict=True)]
 
 

@@ -552,14 +552,15 @@ def test_deltas_show_what_the_library_estimates_and_open_the_cases_of_a_row(
     forced: pd.DataFrame, frames: dict[str, Any]
 ) -> None:
     one = sc.explore.deltas(forced, **frames)
-    pd.testing.assert_frame_equal(one.frame, sc.deltas.paired(forced, by=["skill"]))
+    decided = sc.skillverdicts.decide(forced)
+    assert one.frame["estimate"].is_monotonic_decreasing and len(one.frame) == len(decided)
+    assert "teaching" in one.view and set(one.frame["verdict"]) == set(decided["verdict"])
     assert one.view.count("scx-spot") == len(one.frame) == 12 and one.cases is None
     one.open_row(2)
     row = one.frame.iloc[2]
     mine = sc.skillverdicts.cases(forced[forced["skill"].eq(row["skill"])])
     assert len(one.cases) == mine["condition"].eq(row["condition"]).sum() == 14
-    change = one.cases["rate"] - one.cases["reference_rate"]
-    assert change.is_monotonic_decreasing
+    assert one.cases["delta"].is_monotonic_increasing  # the worst first
     one.do("case", "0")
     assert one.view.count('class="scx-answer"') == 3
     one.choose(repeat=2)

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from skillcomp import deltas as paired_deltas
 from skillcomp import plots, skillverdicts, style
 from skillcomp.errors import StudyError
 from skillcomp.explore import explorer as ui
@@ -20,9 +19,11 @@ from skillcomp.frames.estimates import By, listed, rows_of_group
 from skillcomp.records import Skill
 from skillcomp.table import table
 
-_TABLE = ["condition", "measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n"]
+_TABLE = ["condition", "verdict", "measure", "unit", "estimate", "ci_low", "ci_high", "ci_level"]
+_TABLE += ["n"]
 _TABLE += ["p_value", "method", "note"]
-_CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "verdict"]
+_CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "delta"]
+_CASES += ["verdict"]
 _NO_ANSWERS = Markup("<p class='scx-key'>Give attempts= and verdicts= to read the answers.</p>")
 
 
@@ -32,6 +33,7 @@ def deltas(
     by: By = ("skill",),
     value: Value = "passed",
     reference: str = "baseline",
+    margin: float = 0.1,
     attempts: pd.DataFrame | None = None,
     verdicts: pd.DataFrame | None = None,
     gold: pd.DataFrame | None = None,
@@ -44,8 +46,9 @@ def deltas(
 
     Parameters
     ----------
-    outcomes, by, value, reference
-        As for :func:`skillcomp.deltas.paired`, which computes the rows of the table.
+    outcomes, by, value, reference, margin
+        As for :func:`skillcomp.skillverdicts.decide`, which computes the rows of the table. The
+        largest gain comes first.
     attempts, verdicts : pandas.DataFrame, optional
         The answers and the verdicts on them. With both, a click on a case shows its answers side
         by side.
@@ -70,7 +73,9 @@ def deltas(
     A single case has few repeats. Use the rates of single cases to find cases worth reading, not to
     claim effects.
     """
-    frame = paired_deltas.paired(outcomes, by=by, value=value, reference=reference)
+    decide = skillverdicts.decide
+    frame = decide(outcomes, by=by, margin=margin, value=value, reference=reference)
+    frame = frame.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
     answers = None
     if attempts is not None and verdicts is not None:
         answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
@@ -159,8 +164,6 @@ class DeltaExplorer(ui.Explorer):
         outcomes = rows_of_group(self._outcomes, {name: row[name] for name in self._by})
         rows = skillverdicts.cases(outcomes, reference=self._reference)
         rows = rows[rows["condition"].eq(row["condition"])]
-        # the cases with the largest gains come first
-        rows = rows.iloc[(rows["reference_rate"] - rows["rate"]).argsort(kind="stable")]
         self._row, self._case, self.cases = at, None, rows.reset_index(drop=True)
 
     def _open_case(self, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -396,7 +397,7 @@ class VerdictBrowser(ui.Explorer):
         for name, values in self._filter_levels.items():
             control = self.choices[name]
             if name in _NARROWED:
-                left = dict.fromkeys(values[keep])
+                left = sorted(pd.unique(values[keep]), key=_numbers_in_order)
                 control.offer([None, *left], [ui.EVERY, *map(str, left)])
             if control.value is not None:
                 keep &= np.asarray(values == control.value, dtype=bool)
@@ -439,6 +440,12 @@ class VerdictBrowser(ui.Explorer):
         repeat = 0 if ui.absent(first["repeat"]) else int(first["repeat"])
         highlighted = lit if any(value is not None for value in chosen) else ()
         return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=highlighted)
+
+
+def _numbers_in_order(name: Any) -> list[tuple[int, str]]:
+    """Return a sort key by which s/2 comes before s/10."""
+    parts = re.split(r"(\d+)", str(name))
+    return [(int(part) if part.isdecimal() else -1, part) for part in parts]
 
 
 def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> dict[str, NDArray[Any]]:

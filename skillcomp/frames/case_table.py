@@ -15,7 +15,7 @@ from scipy.stats import beta
 
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check, show
-from skillcomp.frames.contracts import CASE
+from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     By,
     group_codes,
@@ -27,12 +27,16 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, bounded_means
+from skillcomp.stats.bounded import DELTAS, Sample, bounded_means
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 
 def clusters_of(
-    frame: pd.DataFrame, cases: pd.DataFrame | None = None, *, column: str | None = None
+    frame: pd.DataFrame,
+    cases: pd.DataFrame | None = None,
+    *,
+    column: str | None = None,
+    by_name: bool = False,
 ) -> pd.Series:
     """Assign each row to a cluster: its case and all cases linked to it.
 
@@ -53,6 +57,8 @@ def clusters_of(
     column : str, optional
         A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
         repository that it comes from. A case without a value is linked to no other by it.
+    by_name : bool, default False
+        Whether equal case names under several skills are the same task where ``task`` is missing.
 
     Returns
     -------
@@ -66,10 +72,13 @@ def clusters_of(
     >>> clusters_of(frame).tolist()
     [0, 0, 1]
     """
-    n, names = len(frame), ["task", *([column] if column else [])]
+    n, names = len(frame), list(dict.fromkeys(["task", column or "task"]))
     rows = _case_links(frame, names)
     if cases is not None:
         rows = pd.concat([rows, _case_links(check(cases, "cases"), names)], ignore_index=True)
+    if by_name:
+        unknown = rows["task"].isna().groupby(rows["case_id"]).transform("any")
+        rows, names = rows.assign(name=rows["case_id"].where(unknown)), [*names, "name"]
     has_twin = rows["contrast_of"].notna().to_numpy()
     skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
     ids = pd.concat([rows["case_id"], rows["contrast_of"][has_twin]], ignore_index=True)
@@ -94,7 +103,8 @@ def clusters_of(
 
 def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return skill, case_id, contrast_of and ``names`` of each row, NA if there is no column."""
-    columns = [*CASE, *(name for name in ("contrast_of", *names) if name in frame.columns)]
+    present = [name for name in ("contrast_of", *names) if name in frame.columns]
+    columns = list(dict.fromkeys([*CASE, *present]))
     links = frame[columns].astype("str")
     absent = {name: pd.Series(pd.NA, frame.index, dtype="str") for name in ("contrast_of", *names)}
     return links.assign(**{name: na for name, na in absent.items() if name not in columns})
@@ -126,6 +136,13 @@ def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series
     return first.where(several & cases["prompt"].notna()).astype("str")
 
 
+def _tasks_unknown(frame: pd.DataFrame) -> bool:
+    """Return whether skills have cases of the same name that may or may not be the same task."""
+    cases = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
+    same_name = cases["case_id"].duplicated(keep=False)
+    return bool(cases.loc[same_name, "task"].isna().any())
+
+
 def compared_outcomes(
     outcomes: pd.DataFrame,
     by: By,
@@ -133,6 +150,7 @@ def compared_outcomes(
     *,
     value: str = "passed",
     reference: str | None = None,
+    average: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Check outcomes for a comparison of conditions.
 
@@ -140,14 +158,15 @@ def compared_outcomes(
     condition, graders or agents would be pooled, or the reference has no rows.
     """
     require_known("value: found", value, get_args(Value))
-    checked = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
+    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
+    checked = prepared(outcomes, "outcomes", by, what, **how)
     require_reference(checked["condition"], reference)
     if reference is not None:
         refuse_different_checks(checked, what, value)
     return checked
 
 
-def case_table(outcomes: pd.DataFrame, *, by: By = ()) -> pd.DataFrame:
+def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None) -> pd.DataFrame:
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
     The columns of :func:`attempt_cells`, then n (attempts with an outcome), n_passed, share (mean
@@ -155,7 +174,7 @@ def case_table(outcomes: pd.DataFrame, *, by: By = ()) -> pd.DataFrame:
     for each of ``passed`` and ``share``, ``<name>_low`` and ``<name>_high``: the sums of the lowest
     and of the highest possible values of the attempts without one.
     """
-    table, code = attempt_cells(outcomes, listed(by))
+    table, code = attempt_cells(outcomes, listed(by), column)
 
     def totals(values: Any) -> Any:
         return np.bincount(code, weights=values, minlength=len(table))
@@ -198,18 +217,24 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
     return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
 
 
-def attempt_cells(frame: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
+def attempt_cells(
+    frame: pd.DataFrame, by: Sequence[str], column: str | None = None
+) -> tuple[pd.DataFrame, Ints]:
     """Return one row per ``by``, case and condition, and the place of each row of the frame in it.
 
-    Columns: ``by``, skill, case_id, cluster (a number shared by cases linked by ``contrast_of``),
-    condition, size (expected attempts: the rows, and the repeats that other cases of the skill have
+    Columns: ``by``, skill, case_id, cluster (a number shared by linked cases, see
+    :func:`clusters_of`), cluster_by_name (the same if equal names are the same task), condition,
+    size (expected attempts: the rows, and the repeats that other cases of the skill have
     under the condition and this case lacks) and absent. A case with rows under only one of
     baseline and skill gets a row under the other, with ``absent``, if other cases of its skill were
     asked under it.
     """
-    names = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
-    keyed = frame.assign(cluster=clusters_of(frame))[names].reset_index(drop=True)
-    code, first = group_codes(keyed, names)
+    names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
+    cluster = by_name = clusters_of(frame, column=column)
+    if _tasks_unknown(frame):
+        by_name = clusters_of(frame, column=column, by_name=True)
+    keyed = frame.assign(cluster=cluster, cluster_by_name=by_name)[names].reset_index(drop=True)
+    code, first = group_codes(keyed, [name for name in names if not name.startswith("cluster")])
     table = keyed.take(first).reset_index(drop=True)
     n_lacking = _absent_repeats(table, by, code, frame["repeat"])
     table = table.assign(size=np.bincount(code) + n_lacking, absent=False)
@@ -286,6 +311,10 @@ MISSING = [
     *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
     *("worst_low", "worst_high"),
 ]
+SAME_NAMES = (
+    "skills have cases of the same name: the limits cover both readings, one task and several; "
+    "state which by shared_cases= of from_frame"
+)
 UNEQUAL_LOSS = 0.05  # warn if two conditions differ this much in their shares of missing attempts
 MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
 HARDLY_ENOUGH = 7  # with this many skills or fewer hardly any delta excludes 0
@@ -303,7 +332,9 @@ class CasePairs:
     ``met`` is the number of them that passed (for ``share_passed``, the sum of their shares), and
     ``size`` counts all expected attempts.
     ``n_dropped`` counts the cases left out because they lack one of the two conditions. Without
-    ``weight`` all cases have the same weight.
+    ``weight`` all cases have the same weight. ``by_name`` is the cluster if equal case names of
+    several skills are the same task. If columns are averaged within the case, a case has an entry
+    per combination of their values, ``level``; ``unit`` is the number of the case.
     """
 
     level1: Floats
@@ -321,19 +352,45 @@ class CasePairs:
     high0: Floats
     absent0: Floats
     cluster: Ints
+    by_name: Ints
     skill: Ints
     case: NDArray[Any]
+    unit: Ints
+    level: Ints
     n_dropped: int
     weight: Floats | None = None
 
     def where(self, keep: Any) -> CasePairs:
-        """Return the selected pairs; the others count as dropped."""
+        """Return the selected pairs; cases without one count as dropped."""
         if keep.all():
             return self
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        n_dropped = columns.pop("n_dropped") + int((~keep).sum())
+        n_dropped = columns.pop("n_dropped")
+        n_dropped += len(pd.unique(self.unit)) - len(pd.unique(self.unit[keep]))
         selected: dict[str, Any] = {k: v if v is None else v[keep] for k, v in columns.items()}
         return CasePairs(**selected, n_dropped=n_dropped)
+
+    def entry_weights(self) -> Floats | None:
+        """Return weights of the entries that give each case its weight; None if all are equal."""
+        if len(pd.unique(self.unit)) == len(self.unit):
+            return self.weight
+        share = 1.0 / np.bincount(self.unit)[self.unit]
+        return np.asarray(share if self.weight is None else share * self.weight)
+
+    def averaged(self) -> CasePairs:
+        """Return one entry per case: the mean of its entries."""
+        code, units = pd.factorize(self.unit)
+        if len(units) == len(code):
+            return self
+        n, first = np.bincount(code), np.unique(code, return_index=True)[1]
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        n_dropped = columns.pop("n_dropped")
+        means: dict[str, Any] = {
+            name: np.bincount(code, values) / n if values.dtype == float else values[first]
+            for name, values in columns.items()
+            if values is not None
+        }
+        return CasePairs(**means, n_dropped=n_dropped)
 
 
 class Pairing:
@@ -342,13 +399,20 @@ class Pairing:
     ``groups`` holds the ``by`` values of each group, in the order of the table.
     """
 
-    def __init__(self, table: pd.DataFrame, by: Sequence[str], reference: str, value: str) -> None:
+    def __init__(
+        self,
+        table: pd.DataFrame,
+        by: Sequence[str],
+        reference: str,
+        value: str,
+        average: Sequence[str] = (),
+    ) -> None:
         group, first = group_codes(table, by)
         values = [table[name].array.take(first) for name in by]
         rows = zip(*values, strict=True) if values else ((),) * len(first)
         self.groups: list[dict[str, Any]] = [dict(zip(by, row, strict=True)) for row in rows]
         base = table["condition"].eq(reference).to_numpy()
-        case, _ = group_codes(table, [*by, *CASE])
+        case, _ = group_codes(table, [*by, *average, *CASE])
         partner = np.full(int(case.max(initial=-1)) + 1, -1)
         partner[case[base]] = np.flatnonzero(base)
         condition, condition_names = pd.factorize(table["condition"])
@@ -361,7 +425,7 @@ class Pairing:
             number, code = divmod(combination, len(self._names))
             self._found.setdefault(number, []).append(self._names[code])
         self._partner = partner[case]
-        self._n_base = np.bincount(group[base], minlength=int(group.max(initial=-1)) + 1)
+        self._base, self._group = np.flatnonzero(base), group[base]
         n, met, name = table["n"], table["n_passed"], "passed"
         if value != "passed":
             n, met, name = (
@@ -373,7 +437,8 @@ class Pairing:
         columns = (level_of(table, value), met, n, table["size"], *bounds)
         self._values = [column.to_numpy(dtype=np.float64) for column in columns]
         self._case = table["case_id"].to_numpy(dtype=object)
-        self._cluster, self._skill = (pd.factorize(table[k])[0] for k in ("cluster", "skill"))
+        self._codes = [pd.factorize(table[k])[0] for k in ("cluster", "cluster_by_name", "skill")]
+        self._unit, self._level = (group_codes(table, names)[0] for names in (CASE, average))
         self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
     def conditions(self, group: int) -> list[str]:
@@ -385,37 +450,114 @@ class Pairing:
         combination = group * len(self._names) + self._names.index(condition)
         low, high = np.searchsorted(self._keys, np.array([combination, combination + 1]))
         rows = self._rows[low:high]
-        there, n_rows = rows[self._partner[rows] >= 0], len(rows)
+        there, lone = rows[self._partner[rows] >= 0], self._base[self._group == group]
         base = self._partner[there]
         sides: list[Any] = [values[at] for at in (there, base) for values in self._values]
-        n_dropped = n_rows + int(self._n_base[group]) - 2 * len(there)
+        unit = self._unit[there]
+        n_units = len(pd.unique(self._unit[np.concatenate([rows, lone])]))
+        n_dropped = n_units - len(pd.unique(unit))
         weight = None if self._weight is None else self._weight[there]
-        about = (self._cluster[there], self._skill[there], self._case[there])
-        return CasePairs(*[*sides, *about, n_dropped, weight])
+        about = (*(codes[there] for codes in self._codes), self._case[there])
+        return CasePairs(*[*sides, *about, unit, self._level[there], n_dropped, weight])
 
 
-def check_cluster(cluster: str) -> None:
-    """Raise FrameError unless ``cluster`` is ``"case"`` or ``"skill"``."""
-    require_known("cluster: found", cluster, get_args(Cluster))
+def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
+    """Return the column of ``frame`` that ``cluster`` names; None for "case" and "skill".
+
+    Raise FrameError if there is no such column or it differs between the rows of a case.
+    """
+    if cluster in get_args(Cluster):
+        return None
+    if cluster not in frame.columns:
+        own = [name for name in frame.columns if name not in CONTRACTS["outcomes"].columns]
+        require_known("cluster: found", cluster, [*get_args(Cluster), *own])
+    values = frame[[*CASE, cluster]].drop_duplicates()
+    several = values[values.duplicated(CASE)]
+    if len(several):
+        raise FrameError(
+            f"cluster: column '{cluster}' differs between the rows of case "
+            f"'{several['case_id'].iloc[0]}'; a cluster is a fact of the case, such as its video "
+            "or repository."
+        )
+    return cluster
+
+
+def mean_of_levels(
+    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
+) -> tuple[pd.DataFrame, str]:
+    """Return one row per case with the means of ``columns`` over ``average``, and a note."""
+    if not average:
+        return rows, ""
+    unit, level = (group_codes(rows, names)[0] for names in (CASE, average))
+    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
+    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
+    return means, average_note(unit, level, average)
+
+
+def average_note(unit: Ints, level: Ints, average: Sequence[str]) -> str:
+    """Return that the levels of columns are averaged within the case, and where some are absent."""
+    n_levels, counts = len(pd.unique(level)), np.bincount(unit)
+    n_short = int((counts[counts > 0] < n_levels).sum())
+    short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
+    return f"mean over {plural(n_levels, 'level')} of {', '.join(average)} within each case{short}"
+
+
+def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
+    """Return the interval of each sample, which covers both readings of equal case names.
+
+    ``by_name`` has the clusters of each sample if equal case names of several skills are the same
+    task. ``how`` are arguments of :func:`skillcomp.stats.bounded.bounded_means`.
+    """
+    intervals = bounded_means(samples, **how)
+    twice = [
+        at
+        for at, ((_, clusters, _), shared) in enumerate(zip(samples, by_name, strict=True))
+        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(clusters)))
+    ]
+    others = [(samples[at][0], by_name[at], samples[at][2]) for at in twice]
+    for at, other in zip(twice, bounded_means(others, **how), strict=True):
+        intervals[at] = covering(intervals[at], other)
+    return intervals
+
+
+def covering(first: Interval, second: Interval) -> Interval:
+    """Return the wider of two intervals with the smaller lower and the larger upper limit."""
+    return replace(
+        second if second.n_clusters < first.n_clusters else first,
+        low=min(first.low, second.low),
+        high=max(first.high, second.high),
+        p_value=max(first.p_value, second.p_value),
+        note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
+    )
 
 
 def delta_rows(
-    sets: Sequence[CasePairs], value: str, cluster: Cluster, ci_level: float
+    sets: Sequence[CasePairs],
+    value: str,
+    cluster: str,
+    ci_level: float,
+    average: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Return one estimates row per set of pairs; all intervals are computed together.
 
     Each row has the columns of :func:`skillcomp.frames.row`, then rate, reference_rate, n_dropped
     and those of :data:`MISSING`.
     """
-    check_cluster(cluster)
-    complete = [pairs.where(~np.isnan(pairs.level1 - pairs.level0)) for pairs in sets]
+    entries = [pairs.where(~np.isnan(pairs.level1 - pairs.level0)) for pairs in sets]
+    complete = [pairs.averaged() for pairs in entries]
     claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in complete]
     samples = [
         (pairs.level1 - pairs.level0, label, pairs.weight)
         for pairs, (label, _) in zip(complete, claims, strict=True)
     ]
-    intervals = bounded_means(samples, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    notes = (note for _, note in claims)
+    by_name = [claim(pairs.skill, pairs.by_name, cluster)[0] for pairs in complete]
+    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
+    intervals = covering_means(samples, by_name, **how)
+    notes = [note for _, note in claims]
+    if average:
+        means = (average_note(pairs.unit, pairs.level, average) for pairs in entries)
+        both = zip(means, notes, strict=True)
+        notes = [note if note == ONE_SKILL else join_notes(mean, note) for mean, note in both]
     parts = zip(complete, intervals, notes, map(_missing_counts, sets), strict=True)
     return [_delta_row(f"delta_{value}", *part) for part in parts]
 
@@ -435,7 +577,8 @@ def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
         return {**counts, "worst_low": np.nan, "worst_high": np.nan}, ""
     low = (pairs.met1 + pairs.low1) / pairs.size1 - (pairs.met0 + pairs.high0) / pairs.size0
     high = (pairs.met1 + pairs.high1) / pairs.size1 - (pairs.met0 + pairs.low0) / pairs.size0
-    worst = [float(np.average(delta, weights=pairs.weight)) for delta in (low, high)]
+    weights = pairs.entry_weights()
+    worst = [float(np.average(delta, weights=weights)) for delta in (low, high)]
     counts |= dict(zip(("worst_low", "worst_high"), worst, strict=True))
     share, base = lost.sum() / pairs.size1.sum(), lost_base.sum() / pairs.size0.sum()
     if not share + base:
@@ -455,6 +598,7 @@ def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
 
 def first_names(names: NDArray[Any]) -> str:
     """Count cases and name the first of them."""
+    names = pd.unique(names)
     more = ", ..." if len(names) > _NAMED else ""
     return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
 
@@ -471,7 +615,7 @@ def few_skills(n_skills: int) -> str:
 
 
 def claim(
-    skill: Any, clusters: Any, cluster: Cluster, *, delta: bool = False
+    skill: Any, clusters: Any, cluster: str, *, delta: bool = False
 ) -> tuple[NDArray[Any], str]:
     """Return the cluster of each case, and a note on what an estimate over the clusters can claim.
 
@@ -482,7 +626,7 @@ def claim(
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     n_skills = len(pd.unique(skills))
-    if cluster == "case" or not n_skills:
+    if cluster != "skill" or not n_skills:
         return cases, f"cases of these {n_skills} skills" if delta and n_skills > 1 else ""
     if few := few_skills(n_skills):
         return cases, few if n_skills == 1 else f"these cases only: {few}"

@@ -19,7 +19,10 @@ Ints = NDArray[np.int64]
 
 # columns that analyses add to their result; they would overwrite a column in by= of the same name
 RESERVED = frozenset(
-    (*CONTRACTS["estimates"].columns, "cluster", "n_passed", "share", "rate", "reference_rate")
+    [
+        *CONTRACTS["estimates"].columns,
+        *("cluster", "cluster_by_name", "n_passed", "share", "rate", "reference_rate"),
+    ]
 )
 GRADER = ("grader", "grader_version", "round")
 SOME_STOPPED = 0.05  # largest share of stopped attempts for a comparison of shares of checks
@@ -93,46 +96,97 @@ def refuse_pooling(
     graders: bool = True,
     agents: bool = False,
     copies: bool = True,
+    average: Sequence[str] | None = None,
 ) -> None:
     """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
     ``graders`` refuses several graders, grader versions or rounds; it also refuses columns in
     ``by`` that have the name of a column of the result. ``agents`` refuses several agents.
     ``copies`` refuses altered copies together with original answers (whose ``perturbation`` is
-    missing, ``none`` or empty). Columns that are in ``by``, or absent from the frame, may have
-    several values.
+    missing, ``none`` or empty). Columns that are in ``by`` or ``average``, or absent from the
+    frame, may have several values. With ``agents``, several runs (a column ``run``) and, unless
+    ``skill`` is in ``by``, skills with identical rows are refused, too.
     """
+    exempt = [*by, *(average or ())]
     if graders:
-        _refuse_graders(frame, by, what)
-    if copies and "perturbation" not in by and "perturbation" in frame.columns:
+        _refuse_graders(frame, by, what, average)
+    if copies and "perturbation" not in exempt and "perturbation" in frame.columns:
         names = frame["perturbation"].unique()
         present = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
         if len(present) > 1:
             contents = f"altered copies beside the answers (perturbation: {', '.join(present)})"
             why = "a copy is no repeat of its answer"
             raise _pooling_error(what, contents, "perturbation", why, by)
-    if agents and "agent" not in by and "agent" in frame.columns:
-        present = sorted(map(str, frame["agent"].unique()))
-        if len(present) > 1:
-            contents = f"answers of more than one agent: {', '.join(present)}"
-            raise _pooling_error(what, contents, "agent", "they are no repeats of each other", by)
+    for name in ("agent", "run") if agents else ():
+        if name not in exempt and name in frame.columns:
+            present = sorted(map(str, frame[name].unique()))
+            if len(present) > 1:
+                contents = f"answers of more than one {name}: {', '.join(present)}"
+                why = "they are no repeats of each other"
+                raise _pooling_error(what, contents, name, why, by, average)
+    if agents and "skill" not in exempt:
+        _refuse_copied_skills(frame, what)
 
 
-def _pooling_error(what: str, contents: str, name: str, why: str, by: Sequence[str]) -> FrameError:
+def _pooling_error(
+    what: str,
+    contents: str,
+    name: str,
+    why: str,
+    by: Sequence[str],
+    average: Sequence[str] | None = None,
+) -> FrameError:
     advice = f"Add '{name}' to by=, or select one first: {why}."
     whole = f" In full: by={[*by, name]}." if len(by) else ""
+    if average is not None:
+        whole += f" Or average them within each case: average={[*average, name]}."
     return FrameError(f"{what}: the frame holds {contents}. {advice}{whole}")
 
 
-def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
-    for name in by:
+def _refuse_copied_skills(frame: pd.DataFrame, what: str) -> None:
+    """Raise FrameError if two skills have equal rows, unless their tasks are known."""
+    unknown = frame[frame["task"].isna()] if "task" in frame.columns else frame
+    if not unknown[CASE].drop_duplicates()["case_id"].duplicated().any():
+        return
+    if problem := copied_skills(unknown, "skill", ["attempt_id", "source_attempt_id"]):
+        raise FrameError(f"{what}: {problem}")
+
+
+def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> str:
+    """Return the problem that two skills have equal rows, apart from skill and ``ids``, if any.
+
+    The order of the rows plays no part.
+    """
+    labels = frame[skill].astype("str").to_numpy()
+    if not pd.Series(labels).value_counts().duplicated().any():
+        return ""
+    content = frame.drop(columns=[skill, *ids], errors="ignore").astype("str").fillna("")
+    rows = pd.Series(pd.util.hash_pandas_object(content, index=False).to_numpy())
+    sums = rows.groupby(labels, sort=False).agg(["sum", "size"])
+    first = sums[sums.duplicated(keep=False)].head(1)
+    if first.empty:
+        return ""
+    same = sums.index[(sums == first.iloc[0]).all(axis=1)]
+    return (
+        f"the skills {same[0]!r} and {same[1]!r} have identical rows, which would count twice. "
+        "Leave one out or, if both skills really have these results on the same tasks, state "
+        "shared_cases=True in from_frame."
+    )
+
+
+def _refuse_graders(
+    frame: pd.DataFrame, by: Sequence[str], what: str, average: Sequence[str] | None
+) -> None:
+    for name in (*by, *(average or ())):
         if name in RESERVED:
+            argument = "by" if name in by else "average"
             raise FrameError(
-                f"{what}: by= names '{name}', which is a column of the result. Rename yours."
+                f"{what}: {argument}= names '{name}', which is a column of the result. Rename "
+                "yours."
             )
     fixed: list[str] = []
     for name in GRADER:
-        if name in by and name in frame.columns:
+        if name in (*by, *(average or ())) and name in frame.columns:
             fixed.append(name)
         elif name in frame.columns:
             rows = frame.groupby(fixed, dropna=False) if fixed else frame
@@ -141,7 +195,7 @@ def _refuse_graders(frame: pd.DataFrame, by: Sequence[str], what: str) -> None:
                     f"more than one {name}: {', '.join(sorted(map(str, frame[name].unique())))}"
                 )
                 why = "pooling them would hide their differences"
-                raise _pooling_error(what, contents, name, why, by)
+                raise _pooling_error(what, contents, name, why, by, average)
 
 
 def prepared(
@@ -151,6 +205,7 @@ def prepared(
     what: str,
     *,
     compared: Sequence[str] = (),
+    average: Sequence[str] | None = None,
     **pooled: bool,
 ) -> pd.DataFrame:
     """Check a frame for an analysis: its contract, ``by``, and that nothing is pooled.
@@ -167,11 +222,14 @@ def prepared(
         Name of the analysis, the first words of every error message.
     compared : sequence of str, optional
         Columns that hold what is compared, such as the condition; ``by`` cannot contain them.
+    average : sequence of str, optional
+        Columns that the analysis averages within each case. Default: it averages none.
     **pooled : bool
         Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
         rounds; then columns in ``by`` with the name of a result column are refused too. ``agents``
-        (default False): several agents. ``copies`` (default True): altered copies together with
-        original answers. A column in ``by`` is exempt, because its values are not pooled.
+        (default False): several agents or runs, and skills with identical rows. ``copies``
+        (default True): altered copies together with original answers. Columns in ``by`` and
+        ``average`` are exempt, because their values are not pooled.
 
     Returns
     -------
@@ -184,15 +242,20 @@ def prepared(
         If the frame breaks its contract, ``by`` names an unusable column, or the analysis would
         pool groups that are not repeats of each other.
     """
-    names = listed(by)
-    for name in names:
+    names, averaged = listed(by), listed(average)
+    for name in (*names, *averaged):
         if name in compared:
+            argument = "by" if name in names else "average"
             raise FrameError(
-                f"{what}: by= names '{name}', which is what is compared. Leave it out."
+                f"{what}: {argument}= names '{name}', which is what is compared. Leave it out."
             )
     checked = check(frame, kind)
-    require_columns(checked, names, what)
-    refuse_pooling(checked, names, what, **pooled)
+    require_columns(checked, [*names, *averaged], what)
+    for name in averaged:
+        if name in (*names, *CASE):
+            why = "by= names it, too" if name in names else "it names the cases"
+            raise FrameError(f"{what}: average= names '{name}', but {why}. Leave it out.")
+    refuse_pooling(checked, names, what, average=None if average is None else averaged, **pooled)
     return checked
 
 

@@ -16,6 +16,7 @@ from skillcomp.frames.case_table import attempt_cells, tasks_of
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.estimates import copied_skills
 from skillcomp.frames.missing_attempts import (
     UNANSWERED,
     with_asked,
@@ -271,6 +272,8 @@ def from_frame(
     columns = reader.columns(frame, required=("case",) if score else ("case", "passed"))
     if keep is not None:
         columns = reader.last_rows(columns)
+    if shared_cases is None and skill is not None:
+        reader.problems += filter(None, [copied_skills(reader.frame, skill, [attempt])])
     rows = reader.keys(columns, len(reader.frame))
     rows["repeat"] = reader.repeats(columns, rows)
     rows["attempt_id"] = reader.attempt_ids(columns, rows)

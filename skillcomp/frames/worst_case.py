@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import plural
-from skillcomp.frames.case_table import CasePairs, Floats, delta_rows
-from skillcomp.stats.bounded import RATES, bounded_means
+from skillcomp.frames.case_table import CasePairs, Floats, covering_means, delta_rows
+from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import join_notes
 
 ENOUGH_MISSING = 0.05  # fewer missing attempts than this share leave a verdict
@@ -79,8 +79,10 @@ class Claim:
             sets.append(_with_attempts(self.pairs, n, n * against))
         if self.is_rate:
             whole = [pairs.where(~np.isnan(pairs.level1)) for pairs in sets]
+            whole = [pairs.averaged() for pairs in whole]
             samples = [(pairs.level1, pairs.cluster, pairs.weight) for pairs in whole]
-            intervals = bounded_means(samples, quantity=RATES, ci_level=self.ci_level)
+            by_name = [pairs.by_name for pairs in whole]
+            intervals = covering_means(samples, by_name, quantity=RATES, ci_level=self.ci_level)
             return [(interval.estimate, interval.low) for interval in intervals]
         rows = delta_rows(sets, self.value, "case", self.ci_level)
         return [(row["estimate"], row["ci_low"]) for row in rows]
@@ -91,7 +93,8 @@ class Claim:
         The effect of an attempt is the fall of the estimate if it alone is set against the claim.
         """
         pairs, against, lost = self.pairs, self._against(), self._lost()
-        weight = np.ones(len(pairs.n1)) if pairs.weight is None else pairs.weight
+        weight = pairs.entry_weights()
+        weight = np.ones(len(pairs.n1)) if weight is None else weight
         before = pairs.level1 - (0.0 if self.is_rate else pairs.level0)
         complete = ~np.isnan(before)
         total, mass = weight[complete] @ before[complete], weight[complete].sum()

@@ -82,7 +82,8 @@ class Answer:
         rows = rows[rows["skill"].isin(skills)]
         group = "group" if rows["group"].ne("").any() else None
         with style.use():
-            ax = plots.estimates(rows, y="skill", group=group, null=0)
+            y = ["skill", "agent"] if "agent" in rows else "skill"
+            ax = plots.estimates(rows, y=y, group=group, null=0)
         return ax.figure
 
 
@@ -188,21 +189,23 @@ def answer(
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
-    outcomes = _skill_per_agent(frames.outcomes(verdicts, cases, **filled))
+    outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
     how: dict[str, Any] = {"by": ["grader"], "cases": cases}
     estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     graders = list(dict.fromkeys(verdicts["grader"]))
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     reference = _reference_of(mine, reference)
-    how = {"margin": margin, "reference": reference, "assume_missing": assume_missing}
+    agents = ["agent"] if mine["agent"].nunique() > 1 else []
+    by = ["skill", *agents]
+    how = {"by": by, "margin": margin, "reference": reference, "assume_missing": assume_missing}
     estimates.add("decided", True, skillverdicts.decide, mine, **how)
     if "decided" not in estimates.frames:
         raise StudyError(f"report: {estimates.missing['decided']}")
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
-    _add_skills(estimates, mine, reference)
+    _add_skills(estimates, mine, reference, agents)
     if isinstance(study, RunStore) and (design := study.manifest.get("design")):
-        estimates.add("effects", True, structure.factorial, mine, design)
+        estimates.add("effects", True, structure.factorial, mine, design, average=agents)
         explain = structure.score_association
         estimates.add("explained", True, explain, mine, study.skills, attempts=attempts)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
@@ -211,7 +214,7 @@ def answer(
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, cases, chosen, compared, checks)
     _add_rounds(estimates, every, recorded, cases, round)
-    _add_cases_needed(estimates, mine, margin, compared)
+    _add_cases_needed(estimates, mine, by, margin, compared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
@@ -305,30 +308,32 @@ def _add_rounds(
         into.frames["addressing"] = counts[counts["n"].gt(0)].reset_index()
 
 
-def _add_skills(into: _Estimates, mine: pd.DataFrame, reference: str) -> None:
-    how: dict[str, Any] = {"reference": reference}
-    into.add("overall", mine["skill"].nunique() > 1, deltas.paired, mine, **how)
+def _add_skills(into: _Estimates, mine: pd.DataFrame, reference: str, agents: list[str]) -> None:
+    how: dict[str, Any] = {"reference": reference, "average": agents}
+    several = bool(agents) or mine["skill"].nunique() > 1
+    into.add("overall", several, deltas.paired, mine, **how)
     others = mine[mine["condition"].ne(reference)]
     for name in ("placebo", "previous"):
         possible = name in set(others["condition"]) and others["condition"].nunique() > 1
-        into.add(name, possible, deltas.paired, others, by=["skill"], reference=name)
+        against: dict[str, Any] = {"by": ["skill", *agents], "reference": name}
+        into.add(name, possible, deltas.paired, others, **against)
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
 
 
 def _add_cases_needed(
-    into: _Estimates, mine: pd.DataFrame, margin: float, conditions: list[str]
+    into: _Estimates, mine: pd.DataFrame, by: list[str], margin: float, conditions: list[str]
 ) -> None:
     """Add the number of cases that each undetermined skill needs for a verdict."""
     decided = into.frames["decided"]
     undecided = decided["verdict"].eq("undetermined") & ~decided["overturned"]
     skills = decided.loc[undecided, "skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
-    repeats = outcomes.groupby(["skill", "case_id", "condition"], observed=True).size()
+    repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()
 
     def needed() -> pd.DataFrame:
-        pilot = planning.variance_components(outcomes, by=["skill"], reference=conditions[0])
+        pilot = planning.variance_components(outcomes, by=by, reference=conditions[0])
         each: dict[str, Any] = {"n_skills": 1, "n_repeats": max(int(repeats.median()), 1)}
-        return planning.cases_needed(pilot, by=["skill"], size=margin, **each)
+        return planning.cases_needed(pilot, by=by, size=margin, **each)
 
     into.add("needed", len(repeats), needed)
 
@@ -368,12 +373,10 @@ def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
     return verdicts.assign(grader=renamed)
 
 
-def _skill_per_agent(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """If there are several agents, append the agent to the skill, so that agents are not pooled."""
-    if outcomes["agent"].nunique(dropna=False) < 2:
-        return outcomes
-    agent = outcomes["agent"].fillna("unnamed agent")
-    return outcomes.assign(skill=outcomes["skill"] + ", " + agent, agent="")
+def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:
+    """Give an agent without a name one, so that it is not dropped where rows are grouped."""
+    several = outcomes["agent"].nunique(dropna=False) > 1
+    return outcomes.fillna({"agent": "unnamed agent"}) if several else outcomes
 
 
 def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFrame | None) -> str:

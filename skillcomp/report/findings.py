@@ -215,7 +215,8 @@ def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
     """Return the row of `frame` with the skill and condition of `row`, if it has an estimate."""
     if frame is None:
         return None
-    same = frame[frame["skill"].eq(row["skill"]) & frame["condition"].eq(row["condition"])]
+    names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
+    same = frame[frame[names].eq(row[names]).all(axis=1)]
     return same.iloc[0] if len(same) == 1 and _has_estimate(same.iloc[0]) else None
 
 
@@ -241,7 +242,9 @@ def _complement_of(total: float, row: Row) -> Row:
 
 def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sentences:
     counts, n = main["verdict"].value_counts(), len(main)
-    rows = "skills" if n == main["skill"].nunique() else "conditions"
+    by = [name for name in ("skill", "agent") if name in main]
+    n_agents = main["agent"].nunique() if "agent" in main else 1
+    rows = _unit_of_rows(main) if n == len(main.drop_duplicates(by)) else "conditions"
     verdicts = [(name, words) for name, words in _VERDICTS.items() if name in counts]
     parts = [f"{counts[name]} {words[int(counts[name] > 1)]}" for name, words in verdicts]
     if verdicts and counts[verdicts[0][0]] == n:
@@ -260,14 +263,27 @@ def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sent
             continue
         without = f"{say.without(reference, '')} {say.rate(row['reference_rate'])}"
         rates = f"{say.rate(row['rate'])} of the answers pass and {without}"
-        text = f"Over all skills, with {how} {rates}: {say.change(row)}{say.on_cases(row)}."
+        over = "skills"
+        if n_agents > 1:
+            over = "agents" if main["skill"].nunique() == 1 else "skills and agents"
+            over += " (agents averaged within each case)"
+        text = f"Over all {over}, with {how} {rates}: {say.change(row)}{say.on_cases(row)}."
         yield Sentence(text, row["condition"])
+
+
+def _unit_of_rows(main: pd.DataFrame) -> str:
+    return "pairs of skill and agent" if "agent" in main else "skills"
+
+
+def _skill_and_agent(row: Row) -> str:
+    """Return the name of a skill, with the agent if the rows are by agent."""
+    return called(row["skill"]) + (f" ({row['agent']})" if "agent" in row else "")
 
 
 def _skill_sentence(
     row: Row, against_placebo: Row | None, against_previous: Row | None = None
 ) -> Sentence:
-    name, verdict = called(row["skill"]), row["verdict"]
+    name, verdict = _skill_and_agent(row), row["verdict"]
     if row["condition"] != "skill":
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
@@ -627,28 +643,30 @@ def _limit_sentences(
     agreement: pd.DataFrame | None,
     needed: pd.DataFrame | None,
 ) -> Sentences:
-    overturned = main.get("overturned", pd.Series(False, main.index))
-    undecided = main["verdict"].eq("undetermined") & ~overturned
-    undecided = main.loc[undecided, "skill"].drop_duplicates()
-    for name in main.loc[
-        main["verdict"].eq("undetermined") & overturned, "skill"
-    ].drop_duplicates():
-        yield Sentence(f"{called(name)}: the missing answers decide, not more cases.", name)
+    by = [name for name in ("skill", "agent") if name in main]
+    undecided = main[main["verdict"].eq("undetermined")]
+    overturned = undecided.get("overturned", pd.Series(False, undecided.index))
+    for _, row in undecided[overturned].drop_duplicates(by).iterrows():
+        text = f"{_skill_and_agent(row)}: the missing answers decide, not more cases."
+        yield Sentence(text, row["skill"])
+    undecided = undecided[~overturned].drop_duplicates(by)
     counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
     if counts is not None and len(undecided) > _FEW and counts["estimate"].notna().any():
         cases = say.count_range(counts["estimate"].dropna())
         would = f"{cases} cases each {_detectable_change(counts.iloc[0])}"
         have = say.count_range(main["n"])
-        yield Sentence(f"{len(undecided)} skills are undetermined: {would}; they have {have}.")
+        them = f"{len(undecided)} {_unit_of_rows(main)}"
+        yield Sentence(f"{them} are undetermined: {would}; they have {have}.")
         undecided = undecided.iloc[:0]
-    for name in undecided:
-        mine = counts[counts["skill"].eq(name)] if counts is not None else None
+    for _, undetermined in undecided.iterrows():
+        name, about = _skill_and_agent(undetermined), undetermined["skill"]
+        mine = counts[counts[by].eq(undetermined[by]).all(axis=1)] if counts is not None else None
         if mine is None or mine.empty or pd.isna(mine["estimate"].iloc[0]):
-            yield Sentence(f"{called(name)}: how many cases would settle it is not known.", name)
+            yield Sentence(f"{name}: how many cases would settle it is not known.", about)
             continue
-        row, have = mine.iloc[0], main.loc[main["skill"].eq(name), "n"].iloc[0]
+        row = mine.iloc[0]
         would = f"{row['estimate']:,.0f} cases {_detectable_change(row)}"
-        yield Sentence(f"{called(name)}: {would}; the study has {have:,.0f}.", name)
+        yield Sentence(f"{name}: {would}; the study has {undetermined['n']:,.0f}.", about)
     if placebo is None:
         yield Sentence("Without a placebo, the effect of any text of that length is not known.")
     if agreement is None:

@@ -19,7 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtri
 from scipy.stats import beta as beta_distribution
 
-from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters, complete_values, satterthwaite
+from skillcomp.stats.clusters import (
+    ZERO_VARIANCE,
+    Clusters,
+    complete_values,
+    heavy_note,
+    satterthwaite,
+)
 from skillcomp.stats.results import Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -487,6 +493,7 @@ def _read_sample(
         note = join_notes(note, f"only {effective:.1f} effective {units}: read with care")
     elif count <= _ONE_OR_TWO:
         note = join_notes(note, f"only {count} case{'s' * (count > 1)}: read with care")
+    note = join_notes(note, heavy_note(sizes, "cluster" if count < n else "case"))
     ends, counts = (math.nan, math.nan), (float(n), float(count))
     return compact, Interval(estimate, *ends, ci_level, label, note, *counts, se, df)
 

@@ -29,6 +29,7 @@ Kind = Literal["CR0", "CR1", "CR2", "CR3"]
 # A variance of rates below this value is a rounding error: with a million cases of a thousand
 # attempts each, the smallest variance above 0 is near 1e-18.
 ZERO_VARIANCE = 1e-20
+_HEAVY = 0.2  # a larger share of the weight in one case or cluster gets a note
 
 # For each method, the residuals of a cluster are multiplied by the inverse of (I - H_gg) to this
 # power, where H_gg is the block of the hat matrix for the cluster.
@@ -55,6 +56,17 @@ def satterthwaite(share: Floats) -> float:
     weight = 1.0 / (1.0 - share)
     crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
     return float(1.0 / ((share**2).sum() + crossed))
+
+
+def heavy_note(weights: Floats, unit: str) -> str:
+    """Return a warning if weights differ and one case or cluster has more than a fifth of them."""
+    share = float(weights.max() / weights.sum())
+    if share <= _HEAVY or float(np.ptp(weights)) <= 1e-9 * float(weights.max()):
+        return ""
+    return (
+        f"one {unit} has {share:.0%} of the weight: coverage is 84% to 91% if only the heavy ones "
+        "change"
+    )
 
 
 @dataclass(frozen=True)
@@ -398,6 +410,7 @@ def cr2_mean(
     numbers, groups, note = complete_values(values, clusters)
     if groups.n == 0:
         return undefined(label, note or "no values", ci_level=ci_level, n=0.0)
+    note = join_notes(note, heavy_note(groups.sizes, "cluster"))
     mean = float(numbers.mean())
     sizes = {"n": float(groups.n), "n_clusters": float(groups.count)}
     bare = Interval(mean, math.nan, math.nan, ci_level, label, note, **sizes)

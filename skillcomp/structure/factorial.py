@@ -11,14 +11,16 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import (
+    ONE_SKILL,
     UNEQUAL_LOSS,
-    Cluster,
     Value,
     case_table,
     check_cluster,
     claim,
     claimed,
+    covering_means,
     level_of,
+    mean_of_levels,
 )
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -31,8 +33,8 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, Quantity, bounded_means
-from skillcomp.stats.results import Interval
+from skillcomp.stats.bounded import DELTAS, Quantity
+from skillcomp.stats.results import Interval, join_notes
 
 
 def factorial(
@@ -42,7 +44,8 @@ def factorial(
     by: By = (),
     value: Value = "passed",
     reference: str | None = "baseline",
-    cluster: Cluster = "case",
+    cluster: str = "case",
+    average: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the effects of a document's content and of its form on the pass rate.
@@ -65,7 +68,7 @@ def factorial(
         As in :func:`skillcomp.deltas.paired`.
     reference : str or None, default "baseline"
         The condition without a document; None if the study has no such condition.
-    cluster : {"case", "skill"}, default "case"
+    cluster, average
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals.
@@ -123,13 +126,12 @@ def factorial(
     1            form          0.5
     2  content x form         -1.0
     """
-    check_cluster(cluster)
     require_known("value: found", value, get_args(Value))
-    names = listed(by)
+    names, averaged = listed(by), listed(average)
     what = "structure.factorial"
     if {"condition", "effect", "at"} & set(names):
         raise FrameError(f"{what}: by= names what the result tells apart; leave it out.")
-    outcomes = prepared(outcomes, "outcomes", names, what, agents=True)
+    outcomes = prepared(outcomes, "outcomes", names, what, average=averaged, agents=True)
     crossed = _checked_design(design, what)
     for condition in crossed.conditions:
         require_reference(outcomes["condition"], condition)
@@ -139,13 +141,15 @@ def factorial(
     in_design = outcomes["condition"].isin([*crossed.conditions, reference])
     outcomes = outcomes[in_design]
     refuse_different_checks(outcomes, what, value)
-    table = case_table(outcomes, by=names)
+    column = check_cluster(cluster, outcomes)
+    table = case_table(outcomes, by=[*names, *averaged], column=column)
     table["level"] = level_of(table, value)
     table["missing"] = table["size"] - (table["n"] if value == "passed" else table["n_shares"])
     effects = crossed.effects(reference)
     rows = []
     for values, part in groups(table, names):
-        rows += _effect_rows(part, effects, value, values, cluster, ci_level)
+        how: dict[str, Any] = {"cluster": cluster, "average": averaged, "ci_level": ci_level}
+        rows += _effect_rows(part, effects, value, values, **how)
     extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
     return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
 
@@ -233,31 +237,39 @@ def _effect_rows(
     effects: Sequence[_Effect],
     value: str,
     about: dict[str, Any],
-    cluster: Cluster,
+    cluster: str,
+    average: list[str],
     ci_level: float,
 ) -> list[dict[str, Any]]:
     """Return the rows of one group: the mean over cases of each effect."""
-    wide = part.pivot(index=[*CASE, "cluster"], columns="condition", values="level")
+    keys = [*CASE, "cluster", "cluster_by_name"]
+    wide = part.pivot(index=[*keys, *average], columns="condition", values="level")
+    n_cases = len(part.drop_duplicates(CASE))
     counts = part.groupby("condition")[["missing", "size"]].sum()
     samples: list[Any] = []
+    by_name: list[Any] = []
     notes: list[str] = []
     sides: list[dict[str, float]] = []
     for effect in effects:
         cells = wide.reindex(columns=list(effect.weights))
         whole = cells[cells.notna().all(axis=1)]
+        _, means_note = mean_of_levels(whole.index.to_frame(index=False), [], average)
+        whole = whole.groupby(level=keys, sort=False).mean() if average else whole
         weight = pd.Series(effect.weights)
-        skill, label = (whole.index.get_level_values(name) for name in ("skill", "cluster"))
+        skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
         clusters, note = claim(skill, label, cluster, delta=True)
+        by_name.append(claim(skill, shared, cluster)[0])
         samples.append(((whole * weight).sum(axis=1).to_numpy(), clusters, None))
-        notes.append(note)
+        notes.append(note if note == ONE_SKILL else join_notes(means_note, note))
         means = whole.mean()
         rates = {"rate": means[weight > 0].mean(), "reference_rate": means[weight < 0].mean()}
         sides.append({} if effect.is_interaction else rates)
-    intervals = _effect_means(samples, [effect.is_interaction for effect in effects], ci_level)
+    interactions = [effect.is_interaction for effect in effects]
+    intervals = _effect_means(samples, by_name, interactions, ci_level)
     rows = []
     for effect, interval, note, rates in zip(effects, intervals, notes, sides, strict=True):
         n_missing, loss = _missing_attempts(list(effect.weights), counts)
-        n_dropped = len(wide) - int(interval.n)
+        n_dropped = n_cases - int(interval.n)
         few = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
         nothing = "no case has outcomes in all conditions compared"
         interval = claimed(interval, note, nothing, few if n_dropped else "", loss)
@@ -282,14 +294,18 @@ def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int,
 
 
 def _effect_means(
-    samples: Sequence[Any], interactions: Sequence[bool], ci_level: float
+    samples: Sequence[Any],
+    by_name: Sequence[Any],
+    interactions: Sequence[bool],
+    ci_level: float,
 ) -> list[Interval]:
     """Return bounded means; the bounds of an interaction are twice those of a difference."""
     twice = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
     means: dict[int, Interval] = {}
     for quantity, is_interaction in ((DELTAS, False), (twice, True)):
         at = [i for i, kind in enumerate(interactions) if kind is is_interaction]
-        selected = [samples[i] for i in at]
-        intervals = bounded_means(selected, quantity=quantity, null=0.0, ci_level=ci_level)
+        selected, shared = ([values[i] for i in at] for values in (samples, by_name))
+        how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
+        intervals = covering_means(selected, shared, **how)
         means |= dict(zip(at, intervals, strict=True))
     return [means[i] for i in range(len(samples))]

@@ -1,0 +1,190 @@
+"""Clusters of cases, columns that repeat a case, and cases that several skills share."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.report import answer
+from skillcomp.stats.clusters import cr2_mean
+from tests.reference_map import ENTRIES
+
+LIMITS = ["estimate", "ci_low", "ci_high", "p_value", "n", "n_clusters"]
+
+
+def study(baseline: list[int], skill: list[int], repeats: int = 1, **columns: Any) -> pd.DataFrame:
+    """Outcomes of one entry per case and condition: how many of its repeats passed."""
+    rows = [
+        {"skill": "s", "case_id": f"{case}", "condition": condition, "repeat": repeat + 1}
+        | {"grader": "g", "round": 1, "passed": repeat < n, "share_passed": float(repeat < n)}
+        | {"attempt_id": f"{case}/{condition}/{repeat}", "transfer": "near" if case % 2 else "far"}
+        for condition, side in (("baseline", baseline), ("skill", skill))
+        for case, n in enumerate(side)
+        for repeat in range(repeats)
+    ]
+    return pd.DataFrame(rows).assign(comprehension_dimension="C1", **columns)
+
+
+def copied(frame: pd.DataFrame, column: str, values: list[Any]) -> pd.DataFrame:
+    ids = frame["attempt_id"]
+    copies = [frame.assign(**{column: v, "attempt_id": ids + f"/{v}"}) for v in values]
+    return pd.concat(copies, ignore_index=True)
+
+
+COPIES = {"agent": ["A", "B", "C"], "grader": ["g", "h"], "round": [1, 2], "run": ["x", "y"]}
+ANALYSES: list[Any] = [sc.deltas.paired, sc.deltas.rates, sc.transfer.gap, sc.skillverdicts.decide]
+
+
+@pytest.mark.parametrize("column", COPIES)
+@settings(max_examples=2, deadline=None)
+@given(sides=st.lists(st.tuples(*[st.integers(0, 2)] * 2), min_size=12, max_size=12))
+def test_rows_copied_under_another_agent_grader_round_or_run_never_narrow_an_interval(
+    column: str, sides: list[tuple[int, int]]
+) -> None:
+    frame = study(*map(list, zip(*sides, strict=True)), repeats=2)
+    several = copied(frame, column, COPIES[column])
+    for analysis in ANALYSES:
+        once, averaged = analysis(frame), analysis(several, average=[column])
+        pd.testing.assert_frame_equal(once[LIMITS], averaged[LIMITS])
+        assert averaged["note"].str.contains(f"levels of {column} within each case").all()
+        by = ["skill", column] if analysis is sc.skillverdicts.decide else [column]
+        each = analysis(several, by=by)
+        assert len(each) == len(COPIES[column]) * len(once)
+        with pytest.raises(FrameError, match=rf"more than one {column}.*average=\['{column}'\]"):
+            analysis(several)
+
+
+def test_six_models_on_24_tasks_support_what_24_tasks_support() -> None:
+    frame = study([0] * 24, [1] * 7 + [0] * 17)
+    several = copied(frame, "agent", list("ABCDEF"))
+    row = sc.deltas.paired(several, average="agent").iloc[0]
+    assert (row["n"], row["n_clusters"]) == (24, 24)
+    assert [round(float(row[end]), 2) for end in ("ci_low", "ci_high")] == [0.07, 0.50]
+    own = several.drop(columns=["comprehension_dimension", "transfer", "repeat"])
+    made = sc.from_frame(own, case="case_id", agent="agent", attempt="attempt_id")
+    page = answer(made)
+    assert page.facts["skills"] == 1
+    assert page.frames["decided"]["agent"].tolist() == list("ABCDEF")
+    assert page.frames["overall"]["n"].tolist() == [24]
+    sentences = " ".join(page.findings["sentence"])
+    assert "Over all agents (agents averaged within each case), with" in sentences
+    assert "s (A)" in sentences and "s, A" not in sentences
+
+
+def test_levels_are_paired_before_they_are_averaged_and_absent_ones_are_noted() -> None:
+    # agent A: one case gains; agent B has no skill row of case 0 and gains in all others
+    both = pd.concat(
+        [
+            study([0] * 6, [1] + [0] * 5, agent="A"),
+            study([0] * 6, [0] + [1] * 5, agent="B").assign(
+                attempt_id=lambda rows: "b" + rows["attempt_id"]
+            ),
+        ]
+    )
+    lost = both["agent"].eq("B") & both["case_id"].eq("0") & both["condition"].eq("skill")
+    row = sc.deltas.paired(both[~lost], average=["agent"]).iloc[0]
+    assert row["estimate"] == pytest.approx((1 + 5 * 0.5) / 6) and row["n_dropped"] == 0
+    assert "1 case without some of them" in row["note"]
+    # the missing attempt of B failed or passed: case 0 has 1/2 or 1
+    assert row["worst_low"] == pytest.approx(3 / 6)
+    assert row["worst_high"] == pytest.approx(3.5 / 6)
+    amounts = both[~lost].assign(seconds=2.0, status="ok")
+    assert sc.deltas.paired(amounts, value="seconds", average=["agent"])["n"].tolist() == [6, 6]
+
+
+@pytest.mark.parametrize("name", ["cr2_mean_thyroids", "cr2_mean_psychiatry"])
+def test_a_cluster_column_gives_the_cr2_reference(name: str) -> None:
+    entry = ENTRIES[name]
+    cells = {"a": (1, 1), "b": (1, 0), "c": (0, 1), "d": (0, 0)}
+    pairs = [
+        (sides, patient)
+        for cell, sides in cells.items()
+        for patient, n in enumerate(entry["inputs"][cell])
+        for _ in range(n)
+    ]
+    skill, baseline = ([sides[arm] for sides, _ in pairs] for arm in (0, 1))
+    patients = [patient for _, patient in pairs]
+    frame = study(baseline, skill, patient=[*patients, *patients])
+    row = sc.deltas.paired(frame, cluster="patient").iloc[0]
+    assert [row["se"], row["df"]] == pytest.approx(entry["expected"]["CR2"], rel=1e-6)
+    assert row["n_clusters"] == len(set(patients)) and "clustered by patient" in row["method"]
+
+
+def test_clusters_of_a_column_merge_with_twins_and_a_missing_value_is_its_own() -> None:
+    frame = study([0] * 8, [1, 0, 1, 1, 0, 1, 0, 1])
+    frame["video"] = frame["case_id"].map({"0": "x", "1": "x", "2": "y", "3": "y"})
+    frame["contrast_of"] = frame["case_id"].map({"4": "1", "5": "6"})
+    labels = [0, 0, 1, 1, 0, 2, 2, 3]  # 4 is a twin of 1, whose video 0 has, too
+    row = sc.deltas.paired(frame, cluster="video").iloc[0]
+    expected = cr2_mean([1, 0, 1, 1, 0, 1, 0, 1], labels)
+    assert (row["se"], row["df"]) == pytest.approx((expected.se, expected.df))
+    assert row["n_clusters"] == 4 and "one cluster has 38% of the weight" in row["note"]
+    rates = sc.deltas.rates(frame, cluster="video").set_index("condition")
+    assert rates.loc["skill", "n_clusters"] == 4
+    assert sc.skillverdicts.decide(frame, cluster="video")["n_clusters"].tolist() == [4]
+    with pytest.raises(FrameError, match=r"cluster: column 'attempt_id' differs .* case '0'"):
+        sc.deltas.paired(frame, cluster="attempt_id")
+    with pytest.raises(FrameError, match=r"cluster: found 'vidoe'; allowed: .*video"):
+        sc.deltas.paired(frame, cluster="vidoe")
+
+
+def five_skills() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    parts = []
+    for skill in "abcde":
+        sides = (rng.random((2, 20)) < [[0.3], [0.6]]).astype(int)
+        parts.append(study(*sides.tolist()).assign(skill=skill))
+    frame = pd.concat(parts, ignore_index=True)
+    return frame.assign(attempt_id=frame["skill"] + "/" + frame["attempt_id"])
+
+
+@pytest.mark.parametrize("analysis", [sc.deltas.paired, sc.deltas.rates, sc.transfer.gap])
+def test_cases_of_one_name_under_several_skills_cover_both_readings(analysis: Any) -> None:
+    frame = five_skills()
+    shared = analysis(frame.assign(task=frame["case_id"]))
+    apart = analysis(frame.assign(task=frame["skill"] + "/" + frame["case_id"]))
+    unknown = analysis(frame)
+    assert shared["n_clusters"].max() == 20 and apart["n_clusters"].max() == 100
+    both = pd.concat([shared, apart])
+    assert unknown["ci_low"].tolist() == both["ci_low"].groupby(level=0).min().tolist()
+    assert unknown["ci_high"].tolist() == both["ci_high"].groupby(level=0).max().tolist()
+    assert unknown["note"].str.contains("shared_cases= of from_frame").all()
+    assert not both["note"].str.contains("shared_cases").any()
+    alone = analysis(frame, by=["skill"])
+    assert not alone["note"].str.contains("shared_cases").any()
+
+
+def test_two_skills_with_identical_rows_are_refused() -> None:
+    frame = five_skills()
+    other = frame.assign(skill=frame["skill"] + "2", attempt_id=frame["attempt_id"] + "2")
+    both = pd.concat([frame, other.sample(frac=1, random_state=1)])
+    with pytest.raises(FrameError, match="skills 'a' and 'a2' have identical rows"):
+        sc.deltas.paired(both)
+    own = both[["skill", "case_id", "condition", "passed"]]
+    with pytest.raises(FrameError, match=r"\(skill=\): the skills 'a' and 'a2' .*shared_cases"):
+        sc.from_frame(own, case="case_id")
+    stated = sc.from_frame(own, case="case_id", shared_cases=True).outcomes
+    once = sc.from_frame(own[own["skill"].str.len().eq(1)], case="case_id", shared_cases=True)
+    row, original = (sc.deltas.paired(rows).iloc[0] for rows in (stated, once.outcomes))
+    assert row[["ci_low", "ci_high"]].tolist() == original[["ci_low", "ci_high"]].tolist()
+
+
+@pytest.mark.parametrize("average", [["skill"], ["condition"], ["nope"], ["rate"]])
+def test_a_column_that_cannot_be_averaged_is_refused(average: list[str]) -> None:
+    frame = study([0] * 6, [1] * 6, rate=1)
+    with pytest.raises(FrameError, match=rf"average= names '{average[0]}'|no column 'nope'"):
+        sc.deltas.paired(frame, average=average)
+    with pytest.raises(FrameError, match="by= names it, too"):
+        sc.deltas.paired(frame.assign(agent="A"), by=["agent"], average=["agent"])
+
+
+def test_a_case_that_holds_more_than_a_fifth_of_the_weight_is_noted() -> None:
+    frame = study([0] * 12, [1] * 6 + [0] * 6)
+    frame["heavy"] = np.where(frame["case_id"].eq("0"), 5.0, 1.0)
+    assert "one case has 31% of the weight" in sc.deltas.paired(frame, weight="heavy")["note"][0]
+    assert sc.deltas.paired(frame)["note"][0] == ""
