@@ -29,6 +29,7 @@ from skillcomp.frames.case_table import (
     check_cluster,
     claim,
     claimed,
+    cluster_readings,
     covering,
     covering_means,
     delta_rows,
@@ -332,12 +333,11 @@ def _amount_rows(
     lost = _missing_amounts(group, about)
     about, warning = about | lost, join_notes(means, _amount_warning(value, lost))
     about["n_dropped"] = len(group.drop_duplicates(CASE)) - len(pairs)
-    label, note = claim(pairs["skill"], pairs["cluster"], cluster)
+    note = claim(pairs["skill"], pairs["cluster"], cluster)[1]
     heavy = _heavy_cases(amounts, base)
-    by_name, _ = claim(pairs["skill"], pairs["cluster_by_name"], cluster)
     both = (amounts > 0) & (base > 0)
     how: dict[str, Any] = {"ci_level": ci_level}
-    readings = [label, by_name][: 1 + (len(pd.unique(by_name)) < len(pd.unique(label)))]
+    readings = cluster_readings(pairs, cluster)
     sides = (amounts, base)
     differences = [
         _mean_difference(amounts - base, each, limit, ci_level, sides) for each in readings
@@ -742,7 +742,9 @@ def _pass_k(outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: st
     for values, group in condition_groups(case_table(checked, by=names), names):
         part, whole = (group[group[count].ge(k)] for count in ("n", "size"))
         passed = part["n_passed"].to_numpy(dtype=int)
-        result = pooled(part["n"], passed, k, clusters=part["cluster"], ci_level=ci_level)
+        readings = cluster_readings(part)
+        results = [pooled(part["n"], passed, k, clusters=c, ci_level=ci_level) for c in readings]
+        result = reduce(covering, results)
         worst = [
             float(of_case(whole["size"], whole["n_passed"] + whole[end], k).mean())
             for end in (("passed_low", "passed_high") if len(whole) else ())

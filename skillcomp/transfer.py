@@ -15,6 +15,7 @@ from skillcomp.errors import plural
 from skillcomp.frames.case_table import (
     Value,
     case_table,
+    cluster_readings,
     clusters_of,
     compared_outcomes,
     covering,
@@ -178,11 +179,9 @@ def _gap_rows(
         three = [undefined("", note, ci_level=ci_level, n=float(n)) for n in sizes]
     else:
         far = pairs["transfer"].eq("far").to_numpy()
-        readings = [pairs["cluster"], pairs["cluster_by_name"]]
-        readings = readings[: 1 + (readings[1].nunique() < readings[0].nunique())]
         gaps = [
             standardised_gap(pairs["delta"], far, levels, clusters, ci_level=ci_level)
-            for clusters in readings
+            for clusters in cluster_readings(pairs)
         ]
         sets = [[each.first, each.second, each.gap] for each in gaps]
         three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]

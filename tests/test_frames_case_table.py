@@ -1,5 +1,6 @@
 """Clusters of cases, columns that repeat a case, and cases that several skills share."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,10 +141,18 @@ def five_skills() -> pd.DataFrame:
         sides = (rng.random((2, 20)) < [[0.3], [0.6]]).astype(int)
         parts.append(study(*sides.tolist()).assign(skill=skill))
     frame = pd.concat(parts, ignore_index=True)
-    return frame.assign(attempt_id=frame["skill"] + "/" + frame["attempt_id"])
+    ids = frame["skill"] + "/" + frame["attempt_id"]
+    return frame.assign(attempt_id=ids, n_words=rng.integers(20, 40, len(frame)))
 
 
-@pytest.mark.parametrize("analysis", [sc.deltas.paired, sc.deltas.rates, sc.transfer.gap])
+@pytest.mark.parametrize(
+    "analysis",
+    [
+        *(sc.deltas.paired, sc.deltas.rates, sc.transfer.gap),
+        partial(sc.deltas.pass_at_k, k=1),
+        partial(sc.deltas.paired, value="n_words"),
+    ],
+)
 def test_cases_of_one_name_under_several_skills_cover_both_readings(analysis: Any) -> None:
     frame = five_skills()
     shared = analysis(frame.assign(task=frame["case_id"]))

@@ -520,6 +520,13 @@ def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any
     return intervals
 
 
+def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
+    """Return the clusters of the rows and, if they differ, those by the names of the cases."""
+    columns = (table[name] for name in ("cluster", "cluster_by_name"))
+    first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
+    return [first] if len(pd.unique(by_name)) == len(pd.unique(first)) else [first, by_name]
+
+
 def covering(first: Interval, second: Interval) -> Interval:
     """Return the wider of two intervals with the smaller lower and the larger upper limit."""
     return replace(
