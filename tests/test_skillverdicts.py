@@ -54,7 +54,10 @@ def test_cases_are_taught_already_passing_not_taught_or_harmed() -> None:
     assert rows["verdict"].to_dict() == {
         "s/0": "harmed", "s/1": "already_passes", "s/2": "taught", "s/3": "not_taught",
     }  # fmt: skip
-    assert rows["discriminates"].tolist() == [True, False, True, False]
+    # sorted by delta, the largest loss first
+    assert rows["delta"].to_dict() == {"s/0": -1, "s/1": 0, "s/3": 0, "s/2": 1}
+    assert rows.index.tolist() == ["s/0", "s/1", "s/3", "s/2"]
+    assert rows["discriminates"].tolist() == [True, False, False, True]
 
 
 def test_a_dimension_passes_when_all_its_cases_pass_in_the_majority_and_ties_fail() -> None:
