@@ -131,8 +131,8 @@ def gap(
             each = _within_dimensions(complete, ci_level, about)
             each += _pooled_rows(complete, ci_level, about)
             rows += [line | {"note": join_notes(line["note"], means)} for line in each]
-    how: dict[str, Any] = {"outcomes": checked, "reference": reference}
-    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
+    noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
+    return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
 
 
 def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:
