@@ -42,7 +42,7 @@ ANALYSES: list[Any] = [sc.deltas.paired, sc.deltas.rates, sc.transfer.gap, sc.sk
 
 
 @pytest.mark.parametrize("column", COPIES)
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=1, deadline=None)
 @given(sides=st.lists(st.tuples(*[st.integers(0, 2)] * 2), min_size=12, max_size=12))
 def test_rows_copied_under_another_agent_grader_round_or_run_never_narrow_an_interval(
     column: str, sides: list[tuple[int, int]]
@@ -175,7 +175,7 @@ def test_two_skills_with_identical_rows_are_refused() -> None:
     with pytest.raises(FrameError, match="skills 'a' and 'a2' have identical rows"):
         sc.deltas.paired(both)
     own = both[["skill", "case_id", "condition", "passed"]]
-    with pytest.raises(FrameError, match=r"\(skill=\): the skills 'a' and 'a2' .*shared_cases"):
+    with pytest.raises(FrameError, match=r"the skills 'a' and 'a2' .*shared_cases"):
         sc.from_frame(own, case="case_id")
     stated = sc.from_frame(own, case="case_id", shared_cases=True).outcomes
     once = sc.from_frame(own[own["skill"].str.len().eq(1)], case="case_id", shared_cases=True)
