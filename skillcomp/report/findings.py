@@ -322,7 +322,7 @@ def _rates_of_conditions(row: Row) -> str:
 def _placebo_sentences(rows: pd.DataFrame) -> Sentences:
     """Describe the placebo of each skill, without a verdict."""
     for _, row in rows.iterrows():
-        text = f"{called(row['skill'])} ({row['condition']})"
+        text = f"{_skill_and_agent(row)} ({row['condition']})"
         if pd.isna(row["estimate"]):
             yield Sentence(f"{text} cannot be judged: {say.reason(row)}.", row["skill"])
             continue
