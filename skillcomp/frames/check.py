@@ -243,7 +243,6 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     present = [name for name in columns if name in source.columns]
     problems += _problems_of_values(converted[present], contract)
     problems += _problems_of_keys(converted, contract)
-    problems += _problems_of_winners(converted) if kind == "pairwise" else ()
     if problems and kind == "outcomes" and "check_id" in source.columns:
         problems.append(
             "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."
@@ -320,23 +319,6 @@ def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
         rows = frame.loc[without_id & frame["repeat"].notna(), otherwise]
         words = f"rows without {keys[0]}: {{1}} are alike in ({{0}})"
         yield from _problem_of_equal_rows(rows, words)
-
-
-def _problems_of_winners(pairs: pd.DataFrame) -> Iterator[str]:
-    """Yield a problem if the position of a winner is not that of the winning attempt."""
-    if not {"winner", "winner_position", "first", "second"} <= set(pairs.columns):
-        return
-    winner, position = pairs["winner"], pairs["winner_position"]
-    wrong = winner.isna() | (winner.eq(pairs["first"]) & position.eq(2))
-    wrong |= winner.eq(pairs["second"]) & position.eq(1)
-    rows = pairs[(wrong & position.notna()).fillna(False).astype(bool)]
-    if len(rows):
-        first = rows[["case_id", "first", "second", "winner", "winner_position"]].iloc[0]
-        yield (
-            f"column 'winner_position' contradicts 'winner' in {plural(len(rows), 'row')}; the "
-            f"first: {first.dropna().astype(str).to_dict()}; expected 1 if the first attempt wins, "
-            "2 if the second does, missing for a tie."
-        )
 
 
 def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:

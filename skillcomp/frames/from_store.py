@@ -344,8 +344,25 @@ def pairwise(store: RunStore) -> pd.DataFrame:
         skill, case_id, grader, grader_family, grader_version, order, first and second (attempt ids
         in the order shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA
         for a tie; a comparison that failed has no row.
+
+    Raises
+    ------
+    FrameError
+        If the position of a winner is not that of the winning attempt.
     """
-    return check(_stored_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
+    pairs = check(_stored_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
+    winner, position = pairs["winner"], pairs["winner_position"]
+    wrong = winner.isna() | (winner.eq(pairs["first"]) & position.eq(2))
+    wrong |= winner.eq(pairs["second"]) & position.eq(1)
+    rows = pairs[(wrong & position.notna()).fillna(False).astype(bool)]
+    if len(rows):
+        first = rows[["case_id", "first", "second", "winner", "winner_position"]].iloc[0]
+        raise FrameError(
+            f"pairwise: column 'winner_position' contradicts 'winner' in "
+            f"{plural(len(rows), 'row')}; the first: {first.dropna().astype(str).to_dict()}; "
+            "expected 1 if the first attempt wins, 2 if the second does, missing for a tie."
+        )
+    return pairs
 
 
 def invocations(
