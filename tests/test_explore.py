@@ -337,7 +337,7 @@ def test_what_is_marked_as_shared_is_what_the_overlap_counts(
 
 
 def editor(path: Path, frames: dict[str, pd.DataFrame] | None = None, **changed: Any) -> Any:
-    given = {"label": True, "store": path, "labeller": "ann"} | changed
+    given = {"label": True, "store": sc.RunStore(path), "labeller": "ann"} | changed
     return reader_of(frames or study(), **given)
 
 
@@ -525,7 +525,7 @@ def test_a_label_that_cannot_be_written_is_said_and_its_check_stays(tmp_path: Pa
     [
         ({"labeller": " "}, "labeller: found ' '; allowed: a name."),
         ({"labeller": None}, "labeller: found None"),
-        ({"store": None}, "store: labels need a RunStore"),
+        ({"store": None}, "store: found None; labels go to a RunStore"),
     ],
 )
 def test_wrong_arguments_are_named(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
