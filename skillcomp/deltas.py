@@ -243,6 +243,8 @@ def paired_cases(
     The last list holds the pairs of the reference with itself, in the same order.
     """
     checked = _checked_outcomes(outcomes, by, value, "deltas.paired", average=average)
+    if not isinstance(reference, str):
+        raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
     require_reference(checked["condition"], reference)
     refuse_different_checks(checked, "deltas.paired", value)
     column = check_cluster(cluster, checked)
