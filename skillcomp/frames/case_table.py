@@ -110,32 +110,6 @@ def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return links.assign(**{name: na for name, na in absent.items() if name not in columns})
 
 
-def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
-    """Return the task of each case, by which cases of several skills are recognised as the same.
-
-    Parameters
-    ----------
-    cases : pandas.DataFrame
-        skill, case_id and prompt, one row per case.
-    shared_cases : bool, optional
-        Whether equal case names under several skills are the same task. Default: if their prompts
-        are equal.
-
-    Returns
-    -------
-    pandas.Series
-        Text; NA if a name occurs under a single skill, or under several without a prompt.
-    """
-    if shared_cases:
-        return cases["case_id"]
-    own = cases["skill"] + "/" + cases["case_id"]
-    if shared_cases is not None:
-        return own
-    several = cases.groupby("case_id")["skill"].transform("nunique").gt(1)
-    first = own.groupby([cases["case_id"], cases["prompt"]]).transform("first")
-    return first.where(several & cases["prompt"].notna()).astype("str")
-
-
 def _tasks_unknown(frame: pd.DataFrame) -> bool:
     """Return whether skills have cases of the same name that may or may not be the same task."""
     cases = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)

@@ -12,11 +12,12 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, plural
-from skillcomp.frames.case_table import attempt_cells, tasks_of
+from skillcomp.frames.case_table import attempt_cells
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import copied_skills
+from skillcomp.frames.from_store import tasks_of
 from skillcomp.frames.missing_attempts import (
     UNANSWERED,
     with_asked,

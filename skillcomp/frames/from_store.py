@@ -19,7 +19,6 @@ import pandas as pd
 import pyarrow as pa
 
 from skillcomp.errors import FrameError, instead, literal, plural
-from skillcomp.frames.case_table import tasks_of
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
@@ -60,6 +59,32 @@ def cases(store: RunStore) -> pd.DataFrame:
         return empty("cases")
     made = check(pd.DataFrame(rows), "cases")
     return made.assign(task=tasks_of(made))
+
+
+def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
+    """Return the task of each case, by which cases of several skills are recognised as the same.
+
+    Parameters
+    ----------
+    cases : pandas.DataFrame
+        skill, case_id and prompt, one row per case.
+    shared_cases : bool, optional
+        Whether equal case names under several skills are the same task. Default: if their prompts
+        are equal.
+
+    Returns
+    -------
+    pandas.Series
+        Text; NA if a name occurs under a single skill, or under several without a prompt.
+    """
+    if shared_cases:
+        return cases["case_id"]
+    own = cases["skill"] + "/" + cases["case_id"]
+    if shared_cases is not None:
+        return own
+    several = cases.groupby("case_id")["skill"].transform("nunique").gt(1)
+    first = own.groupby([cases["case_id"], cases["prompt"]]).transform("first")
+    return first.where(several & cases["prompt"].notna()).astype("str")
 
 
 def _case_row(suite: Suite, case: Case, family: tuple[str, ...]) -> dict[str, object]:

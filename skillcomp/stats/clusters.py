@@ -569,9 +569,6 @@ def sign_flip(
     if groups.count == 0:
         return HypothesisTest(math.nan, math.nan, label, note or "no values")
     totals, sizes = groups.totals(numbers), groups.sizes
-    # Sorted by value, the drawn signs do not depend on the names of the clusters.
-    order = np.lexsort((sizes, totals))
-    totals, sizes = totals[order], sizes[order]
     # A rounding error, such as 1e-17 for thirds that cancel, must not count as a difference.
     totals = np.where(np.abs(totals) <= 1e-12 * np.abs(numbers).max(), 0.0, totals)
     if not totals.any():
