@@ -60,19 +60,23 @@ _CONTRADICTIONS = {
     )
 }
 # Words before a statement about a requirement that limit or negate it.
+_LIMITS = r"if|unless|part\w*|barely|nearly|almost|hardly|only"
 _QUALIFIER = re.compile(
-    r"\b(?:no|not|nothing|none|never|neither|nor|without|cannot|if|unless|whether|would|part\w*"
-    r"|barely|nearly|almost|hardly|only)\b|n't\b"
+    rf"\b(?:no|not|nothing|none|never|neither|nor|without|cannot|whether|would|{_LIMITS})\b|n't\b"
 )
+# Words after it that limit it, and the ends of its clause.
+_LIMIT = re.compile(rf"\b(?:{_LIMITS})\b")
+_CLAUSE_END = re.compile(r"[.;:,]|\b(?:because|since|as|and)\b")
 # Phrases by which an answer addresses its grader, and the tags and keys of graders' prompts.
 _TO_GRADER = re.compile(
     r"\b(?:ignore|disregard|forget|override) (?:(?:all|any|of|the|your|these|those|previous|prior"
-    r"|above|earlier|other) ){0,4}(?:rubric|rules?|criteria|grading|instructions?|behaviou?rs"
-    r"|checks)\b"
+    r"|above|earlier|other) ){0,4}(?:rubric|criteria|grading|instructions?|behaviou?rs"
+    r"|checks|your (?:(?:previous|prior|above|earlier|other) )?rules?)\b"
     r"|\b(?:dear|attention|note (?:to|for)|message (?:to|for)|instructions? (?:to|for)) (?:the )?"
     r"(?:grader|judge|evaluator|examiner)s?\b"
-    r"|\b(?:you|grader|judge|evaluator)(?: must| should|,? please) (?:mark|grade|score|pass|rate)\b"
-    r"|\b(?:mark|grade|score|rate) (?:this|my|the) (?:answer|response|reply)\b"
+    r"|\b(?:grader|judge|evaluator)(?: must| should|,? please) (?:mark|grade|score|pass|rate)\b"
+    r"|\b(?:you(?: must| should|,? please) pass|mark|grade|score|rate) (?:this|my|the)"
+    r" (?:answer|response|reply)\b"
     r"|\bverdicts?\b[\"'*_`]*(?: (?:is|must be|should be))?\s?[:=]?\s?[\"'*_`]*pass\b"
     r"|</?(?:agent-answer|skill-body|behaviou?rs?|(?:precomputed-)?overlap-check|shared-run"
     r"|concept-field|expected-reasoning|verdicts?|rubric)\b"
@@ -82,7 +86,10 @@ _TO_GRADER = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?…؟।])[*_\"'”’)\]]*\s+(?![a-z])|(?<=[。！？])")
 _LIST_MARK = re.compile(r"^\s*(?:(?:[-+*•>#]+|\d+[.)])\s+)+")
-_WORD = re.compile(r"\w+")
+# Chinese, Japanese and Thai are written without blanks, so each of their characters is a word.
+_WORD = re.compile(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+"
+)
 _LEAST_WORDS = 3  # in a quote that is not a whole sentence, line or answer
 # A word in _COPYING always means copying. A word in _TAKING means copying if it is in the name of a
 # check; in the description of a check, it does so only near a word in _SOURCE.
@@ -111,7 +118,8 @@ def is_valid_quote(quote: str, answer: str) -> bool:
     """Check whether a quote is long enough to be evidence.
 
     A valid quote has at least three words, or is a whole sentence, line or answer. White space,
-    punctuation, list marks and emphasis do not count.
+    punctuation, list marks and emphasis do not count. In scripts without blanks (Chinese, Japanese,
+    Thai) each character is a word.
     """
     words = _WORD.findall(quote)
     if len(words) >= _LEAST_WORDS:
@@ -153,16 +161,21 @@ def undecided(rationale: str) -> bool:
     return _UNDECIDED.search(own_words(rationale)) is not None
 
 
-def contradicts_verdict(rationale: str, passed: bool) -> bool:
+def contradicts_verdict(rationale: str, passed: bool, check_kind: str | None = None) -> bool:
     """Check whether a rationale states the opposite of its verdict.
 
     Only English statements about the verdict or the requirement are found, such as "so it fails",
-    "does not meet this requirement" or "the criterion is met".
+    "does not meet this requirement" or "the criterion is met". For a negative check, "not met" may
+    mean that the behaviour is absent, as it should be, so only statements about the verdict count.
     """
     text = own_words(rationale)
     for match in _CONTRADICTIONS[passed].finditer(text):
-        clause = re.split(r"[.;:,]", text[: match.start()])[-1]
-        if match["requirement"] is None or not _QUALIFIER.search(clause):
+        if match["requirement"] is None:
+            return True
+        before = re.split(r"[.;:,]", text[: match.start()])[-1]
+        after = _CLAUSE_END.split(text[match.end() :], maxsplit=1)[0]
+        limited = _QUALIFIER.search(before) or _LIMIT.search(after)
+        if check_kind != "negative" and not limited:
             return True
     return False
 

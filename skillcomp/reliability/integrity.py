@@ -156,9 +156,9 @@ def integrity(
     quotes = ["quote_empty", "quote_not_found", "quote_short"]
     marks[quotes] = _quote_marks(replies, attempts, asks_evidence or {})
     for name, verdicts_of_rule, breaks in (
-        ("hedged_fail", [False], lambda text, _: hedges(text, HEDGES_ON_FAIL) is not None),
-        ("softened_pass", [True], lambda text, _: hedges(text, HEDGES_ON_PASS) is not None),
-        ("undecided_fail", [False], lambda text, _: undecided(text)),
+        ("hedged_fail", [False], lambda text, *_: hedges(text, HEDGES_ON_FAIL) is not None),
+        ("softened_pass", [True], lambda text, *_: hedges(text, HEDGES_ON_PASS) is not None),
+        ("undecided_fail", [False], lambda text, *_: undecided(text)),
         ("rationale_contradicted", [True, False], contradicts_verdict),
     ):
         marks[name] = _wording_marks(replies, verdicts_of_rule, breaks)
@@ -255,14 +255,14 @@ def _quote_marks(
 
 
 def _wording_marks(
-    replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool], bool]
+    replies: pd.DataFrame, verdicts: list[bool], breaks: Callable[[str, bool, str | None], bool]
 ) -> pd.Series:
     """Return whether the rationale of each of these verdicts breaks a rule about wording."""
     applies = replies["passed"].isin(verdicts) & _has_text(replies["rationale"])
     rows = replies[applies.fillna(False).to_numpy(dtype=bool)]
     marks = pd.Series(pd.NA, index=replies.index, dtype="boolean")
-    pairs = zip(rows["rationale"], rows["passed"], strict=True)
-    marks[rows.index] = [breaks(text, bool(passed)) for text, passed in pairs]
+    facts = zip(rows["rationale"], rows["passed"], rows["check_kind"], strict=True)
+    marks[rows.index] = [breaks(text, bool(passed), kind) for text, passed, kind in facts]
     return marks
 
 
