@@ -39,16 +39,18 @@ def renamed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def numbered_alike(frame: pd.DataFrame) -> pd.DataFrame:
-    """Number the cases of every skill alike, as suites do."""
+    """Number the cases of every skill alike, as suites do, and state that their tasks differ."""
     there = frame.columns.intersection(CASES)
+    tasks = {"task": frame["case_id"].astype("str")} if "case_id" in frame else {}
     return frame.assign(
-        **{name: frame[name].astype("str").str.replace(r"^.*/", "", regex=True) for name in there}
+        **tasks,
+        **{name: frame[name].astype("str").str.replace(r"^.*/", "", regex=True) for name in there},
     )
 
 
 def without_prefixes(found: pd.DataFrame) -> pd.DataFrame:
-    """Undo both changes of ids in a result."""
-    found = found.copy()
+    """Undo both changes of ids in a result, and leave out the task."""
+    found = found.drop(columns="task", errors="ignore")
     for column in found.columns.intersection([*IDS, "cluster", "case", "method", "note"]):
         if found[column].dtype != object and found[column].dtype != "str":
             continue
