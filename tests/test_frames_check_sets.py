@@ -214,3 +214,16 @@ def test_weights_of_checks_count_in_the_share_passed() -> None:
     assert outcomes["share_passed"][0] == pytest.approx(share)
     with pytest.raises(FrameError, match=r"check_weight: found -1.0 .*at least 0"):
         sc.frames.outcomes(verdicts.assign(check_weight=-1.0))
+
+
+def test_the_notes_of_a_skill_count_only_its_own_attempts() -> None:
+    rates = {name: {"a": 0.5, "b": 0.5} for name in ("baseline", "skill")}
+    first = studies(rates, 20, lost=0.3)
+    other = first.assign(skill="t", case_id=first["case_id"].str.replace("s/", "t/"))
+    other["attempt_id"] = "t" + other["attempt_id"]
+    for checks in ("all", "shared"):
+        alone = sc.frames.outcomes(first, checks=checks)["note"]
+        both = sc.frames.outcomes(pd.concat([first, other]), checks=checks)
+        assert alone.ne("").any()
+        notes = both.loc[both["skill"].eq("s"), "note"]
+        assert notes.str.replace(" of s", "").tolist() == alone.tolist()

@@ -426,6 +426,10 @@ def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assum
     kept = sc.report.answer(made, assume_missing="at random").findings
     assert "tea teaches: " in " ".join(kept["sentence"])
     assert "The verdict assumes that they are missing at random." in " ".join(kept["sentence"])
+    few = decided(verdict="undetermined", overturned=True, assume_missing="at random")
+    few = few.assign(n_missing=4, n_attempts=9, n_missing_reference=0, n_attempts_reference=9)
+    limits = sentences_on(findings(few.assign(reference="b", worst_low=-1, worst_high=1)), "limits")
+    assert "tea: how many cases would settle it is not known." in limits
 
 
 def test_rounds_of_a_grader_and_answers_that_address_it_are_told(small: sc.report.Answer) -> None:
@@ -445,3 +449,20 @@ def test_rounds_of_a_grader_and_answers_that_address_it_are_told(small: sc.repor
     ends = [of_round[n].frames["decided"]["rate"].iloc[0] for n in (1, 2)]
     assert ends[0] != ends[1]
     assert not {"rounds", "addressing"} & set(small.frames)
+
+
+def test_agents_are_corrected_one_by_one_and_what_fails_is_said() -> None:
+    rows = [
+        (agent, f"c{case}", name, name == "skill" or case % 3 == 0)
+        for agent in ("x", "y")
+        for case in range(12)
+        for name in ("baseline", "skill")
+    ]
+    own = pd.DataFrame(rows, columns=["agent", "case", "condition", "passed"]).assign(skill="tea")
+    made = sc.from_frame(own.assign(gold=own["passed"]), gold="gold", agent="agent")
+    told = answer(made)
+    text = sentences_on(told.findings, "correction")
+    assert set(told.frames["corrected"]["agent"]) == {"x", "y"}
+    assert " with x " in text and " with y " in text, text
+    said = findings(decided(), missing={"corrected": "no gold under skill."})
+    assert "Not computed: correction (no gold under skill)." in sentences_on(said, "limits")

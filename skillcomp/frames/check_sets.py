@@ -179,25 +179,30 @@ def check_sets(
     differ = np.bincount(cells.pair_graded, absences.differ, len(cells.n_pairs)) > 0
     differ = differ[cells.graded][cells.cell] & (not shared)
     place = keys["condition"].to_numpy(dtype=object)
+    skill = dense_codes(group, pd.factorize(keys["skill"])[0])[0]
+    names_of = keys["skill"].to_numpy(dtype=object) if keys["skill"].nunique() > 1 else None
     note = np.full(len(keys), "", dtype=object)
     texts = {
         "the grader stopped at the first fail in {}, which count as failed": stopped,
         "a check has no row in {}, which have no outcome": lacking & (n_checks > 0),
     }
     for text, which in texts.items():
-        _add_note(note, group, which, partial(_with_counts, text, place))
+        _add_note(note, skill, which, partial(_with_counts, text, place, names_of))
     slots = ~absences.asked & (shared | absences.differ[cells.slot_pair])
 
     def in_words(at: Bools) -> str:
         n_dropped = len(np.unique(cells.graded[cells.cell[at & (n_checks == 0)]]))
         text = _checks_in_words(cells, slots & cells.slots_with(at), names, conditions)
         if not shared:
-            return f"{DIFFERENT_CHECKS}: {text}"
+            return f"{DIFFERENT_CHECKS}{_of_skill(names_of, at)}: {text}"
         dropped = f", and {plural(n_dropped, 'case')} without a shared check" if n_dropped else ""
-        return f"left out: {text}{dropped}"
+        return f"left out{_of_skill(names_of, at)}: {text}{dropped}"
 
-    which = np.isin(group, cells.group[cells.slot_cell[slots]]) if shared else differ
-    _add_note(note, group, which, in_words)
+    which = differ
+    if shared:
+        lacking_cells = np.isin(cells.cell, cells.slot_cell[slots])
+        which = np.isin(skill, skill[lacking_cells])
+    _add_note(note, skill, which, in_words)
     return CheckSets(counted, n_checks, stopped, differ, pd.array(note, dtype="str"))
 
 
@@ -288,18 +293,24 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
 
 
 def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
-    """Append to the notes of the outcomes in ``which`` one sentence for each grader version."""
+    """Append to the notes of the outcomes in ``which`` one sentence for each code of ``group``."""
     for number in np.unique(group[which]):
         chosen = which & (group == number)
         text = sentence(chosen)
         note[chosen] = [join_notes(before, text) for before in note[chosen]]
 
 
-def _with_counts(text: str, conditions: Any, which: Bools) -> str:
+def _of_skill(names_of: Any, which: Bools) -> str:
+    """Return " of" and the skill of the outcomes; empty if there is only one skill."""
+    return "" if names_of is None else f" of {names_of[which][0]}"
+
+
+def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str:
     """Put the number of outcomes into a text, with the number of each condition in brackets."""
     counts = pd.Series(conditions[which]).value_counts(sort=False)
     parts = ", ".join(f"{name} {n}" for name, n in counts.items())
-    return text.format(f"{plural(int(which.sum()), 'attempt')} ({parts})")
+    attempts = plural(int(which.sum()), "attempt")
+    return text.format(f"{attempts}{_of_skill(names_of, which)} ({parts})")
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:

@@ -493,6 +493,8 @@ def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "pas
         ]
         reasons = [part for part in dict.fromkeys(parts) if part.startswith(DIFFERENT_CHECKS)]
         cases = plural(len(outcomes.loc[differ, CASE].drop_duplicates()), "case")
+        if len(reasons) > _MOST_NOTES:
+            reasons[_MOST_NOTES:] = [f"{len(reasons) - _MOST_NOTES} more notes in the outcomes"]
         reason = "; ".join(reasons) or f"{DIFFERENT_CHECKS} in {cases}"
         raise FrameError(f"{what}: {reason}. {_SHARED_REMEDY}")
     if value == "share_passed":

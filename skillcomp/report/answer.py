@@ -185,7 +185,13 @@ def answer(
         facts = {"skills": cases["skill"].nunique(), "cases": len(cases)}
         facts |= {"attempts": len(attempts), "verdicts": len(verdicts)}
         facts = {name: count for name, count in facts.items() if count}
-        return Answer(findings(None, **estimates.frames), estimates.frames, {}, "", facts)
+        return Answer(
+            findings(None, missing=estimates.missing, **estimates.frames),
+            estimates.frames,
+            {},
+            "",
+            facts,
+        )
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
@@ -212,14 +218,15 @@ def answer(
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
-    _add_graders(estimates, verdicts, gold, cases, chosen, compared, checks)
+    _add_graders(estimates, verdicts, gold, cases, chosen, compared, checks, agents)
     _add_rounds(estimates, every, recorded, cases, round)
     _add_cases_needed(estimates, mine, by, margin, compared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
-    return Answer(findings(**estimates.frames), estimates.frames, dict(groups), chosen, facts)
+    told = findings(missing=estimates.missing, **estimates.frames)
+    return Answer(told, estimates.frames, dict(groups), chosen, facts)
 
 
 def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
@@ -269,6 +276,7 @@ def _add_graders(
     chosen: str,
     conditions: list[str],
     checks: Checks,
+    agents: list[str],
 ) -> None:
     unusable = _unusable_verdicts(verdicts)
     if len(unusable):
@@ -277,8 +285,8 @@ def _add_graders(
     several = verdicts["grader"].nunique() > 1
     against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
     into.add("drift", several, reliability.drift, verdicts, labels, **against)
-    compared = verdicts[verdicts["condition"].isin(conditions)]
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "checks": checks}
+    compared = _with_agents_named(verdicts[verdicts["condition"].isin(conditions)])
+    how: dict[str, Any] = {"by": ["grader", *agents], "cases": cases, "checks": checks}
     how["reference"] = conditions[0]
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
@@ -325,7 +333,8 @@ def _add_cases_needed(
 ) -> None:
     """Add the number of cases that each undetermined skill needs for a verdict."""
     decided = into.frames["decided"]
-    undecided = decided["verdict"].eq("undetermined") & ~decided["overturned"]
+    overturned = decided["overturned"] & decided["assume_missing"].eq("")
+    undecided = decided["verdict"].eq("undetermined") & ~overturned
     skills = decided.loc[undecided, "skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 import pandas as pd
@@ -33,6 +33,17 @@ _ESTIMATORS = {
     "ppi": "prediction-powered inference",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
     "rogan_gladen_by_arm": "Rogan-Gladen by condition",
+}
+# names of estimates in sentences, if they differ from the parameters of `findings`
+_ESTIMATES = {
+    "overall": "effect of all skills",
+    "placebo": "comparison with the placebo",
+    "previous": "comparison with the previous version",
+    "gap": "transfer gap",
+    "effects": "effects of the factors",
+    "explained": "association with the scores",
+    "corrected": "correction",
+    "needed": "cases needed",
 }
 
 
@@ -66,6 +77,7 @@ def findings(
     unanswered: pd.DataFrame | None = None,
     addressing: pd.DataFrame | None = None,
     rounds: pd.DataFrame | None = None,
+    missing: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Summarise the estimates of a study in sentences.
 
@@ -112,6 +124,8 @@ def findings(
     rounds : pandas.DataFrame, optional
         Flip rates of graders with several rounds from :func:`skillcomp.reliability.consistency`,
         and ``round``, the round of the results.
+    missing : mapping of str to str, optional
+        The reason for each estimate (by the name of its parameter) that could not be computed.
 
     Returns
     -------
@@ -189,6 +203,7 @@ def findings(
             ("correction", _sentences_if_present(corrected, _correction_sentences)),
             ("limits", _limit_sentences(main, control, agreement, needed)),
         ]
+    topics.append(("limits", _missing_sentences(missing or {})))
     rows = [(topic, s.about, s.verdict, s.text) for topic, sentences in topics for s in sentences]
     return (
         pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"])
@@ -612,29 +627,36 @@ def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
 
 
 def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
-    by_condition: dict[Any, list[float]] = {}
-    by = [name for name in ("grader", "condition") if name in corrected.columns]
+    by_condition: dict[tuple[str, str], list[float]] = {}
+    by = [name for name in ("grader", "agent", "condition") if name in corrected.columns]
     for _, part in corrected.groupby(by, sort=False) if by else [((), corrected)]:
         row, about = _by_measure(part, "estimator"), part.iloc[0]
         name = about.get("grader", "The grader")
         treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
+        agent = f" with {about['agent']}" if "agent" in by else ""
         chosen = part[part["recommended"].fillna(False).astype(bool)]
         if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
             why = say.reason(part.iloc[0], "reason") if len(part) else "no estimate"
-            yield Sentence(f"{name}: no correction is recommended ({why}).", name)
+            yield Sentence(f"{name}{agent}: no correction is recommended ({why}).", name)
             continue
         raw, best = row["naive"], chosen.iloc[0]
-        by_condition.setdefault(treatment, []).append(float(best["estimate"]))
+        by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))
         estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
-        text = f"By {name} {treatment} changes the share of checks met by "
+        text = f"By {name}{agent} {treatment} changes the share of checks met by "
         text += f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
         yield Sentence(f"{text}by {say.difference(best)}.", name)
-    for treatment, estimates in by_condition.items():
+    for (treatment, agent), estimates in by_condition.items():
         if len(estimates) > 1:
             spread = say.points(max(estimates) - min(estimates))
             points = f"{spread} point{say.plural(float(spread))}"
-            end = f" on {treatment}" if len(by_condition) > 1 else ""
+            several = len({name for name, _ in by_condition}) > 1
+            end = f" on {treatment}{agent}" if several else agent
             yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{end}.")
+
+
+def _missing_sentences(missing: Mapping[str, str]) -> Sentences:
+    for name, reason in missing.items():
+        yield Sentence(f"Not computed: {_ESTIMATES.get(name, name)} ({reason.rstrip('.')}).")
 
 
 def _limit_sentences(
@@ -646,6 +668,8 @@ def _limit_sentences(
     by = [name for name in ("skill", "agent") if name in main]
     undecided = main[main["verdict"].eq("undetermined")]
     overturned = undecided.get("overturned", pd.Series(False, undecided.index))
+    assumed = undecided.get("assume_missing", pd.Series("", undecided.index))
+    overturned = overturned & assumed.eq("")
     for _, row in undecided[overturned].drop_duplicates(by).iterrows():
         text = f"{_skill_and_agent(row)}: the missing answers decide, not more cases."
         yield Sentence(text, row["skill"])
