@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import FrameWarning
+from skillcomp.frames.words import condition_names
 
 
 def table(**columns: Any) -> pd.DataFrame:
@@ -250,6 +251,24 @@ def test_the_baseline_is_recognised_and_never_guessed(words, names) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("full", "no examples"), ("full", "no examples")),
+        (("skill", "without examples"), ("skill", "without examples")),
+        (("no tools", "full", "lite"), ("no tools", "full", "lite")),
+        (("baseline", "with docs"), ("baseline", "with docs")),
+        (("with tools", "without skill"), ("with tools", "baseline")),
+        (("env1", "env2"), ("env1", "env2")),
+        (("dev1", "dev2"), ("dev1", "dev2")),
+        (("expert", "non-expert"), ("expert", "non-expert")),
+        (("tea_v1", "tea version 2"), ("previous", "skill")),
+    ],
+)
+def test_a_condition_is_not_guessed_from_one_word(words, names) -> None:
+    assert tuple(condition_names(words).values()) == names
+
+
 def test_with_and_without_plugin_are_not_exchanged() -> None:
     own = table()
     own["condition"] = own["condition"].map({"baseline": "without plugin", "skill": "with plugin"})
@@ -407,6 +426,21 @@ def test_scores_are_read_without_a_verdict() -> None:
     delta = sc.deltas.paired(made.outcomes, value="score").set_index("measure")
     assert delta["estimate"].iloc[0] == pytest.approx(40.0)
     assert made.outcomes["passed"].isna().all()
+
+
+@pytest.mark.parametrize("passed", [None, "passed"])
+def test_scores_of_time_outs_count_and_scores_of_crashes_do_not(passed) -> None:
+    marks = {"baseline": [0.5] * 12, "skill": [0.9] * 6 + [0.0] * 6}
+    own = pd.DataFrame({"condition": ["baseline"] * 12 + ["skill"] * 12, "case": [*range(12)] * 2})
+    own["mark"], own["how"] = marks["baseline"] + marks["skill"], ["ok"] * 18 + ["timeout"] * 6
+    own["passed"] = own["how"].eq("ok").where(own["how"].eq("ok"), None)
+    made = quiet(own, skill=None, passed=passed, score="mark", status="how")
+    row = sc.deltas.paired(made.outcomes, value="score").iloc[0]
+    assert row["estimate"] == pytest.approx(-0.05) and row["n"] == 12
+    assert made.outcomes["passed"].eq(False).sum() == (6 if passed else 0)
+    own["how"] = own["how"].replace("timeout", "error")
+    made = quiet(own, skill=None, passed=passed, score="mark", status="how")
+    assert made.outcomes["score"].isna().sum() == 6
 
 
 def test_a_table_of_verdicts_and_labels_needs_no_condition() -> None:
@@ -819,3 +853,15 @@ def test_ids_of_attempts_are_not_repeats(text: str) -> None:
         quiet(own, repeat="trial")
     made = quiet(own, attempt="trial")
     assert made.outcomes["repeat"].tolist() == [1, 2] * 8
+
+
+def test_amounts_know_the_clusters_and_the_tasks() -> None:
+    rows = [(skill, case, word) for skill in "st" for case in range(8) for word in (0, 1)]
+    own = pd.DataFrame(rows, columns=["skill", "case", "condition"]).assign(passed=True)
+    own["video"], own["time"] = (own["case"] // 2).astype(str), own.index.to_numpy() % 7 + 1.0
+    made = quiet(own, seconds="time", cluster="video", shared_cases=True)
+    clustered = sc.deltas.paired(made.attempts, value="seconds", cluster="video")
+    assert clustered["n_clusters"].tolist() == [4, 4]
+    assert sc.deltas.paired(made.attempts, value="seconds")["n_clusters"].tolist() == [8, 8]
+    with pytest.raises(FrameError, match="allowed: case, skill, video\\."):
+        sc.deltas.paired(made.attempts, value="seconds", cluster="clip")

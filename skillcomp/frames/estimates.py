@@ -168,9 +168,9 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
         return ""
     same = sums.index[(sums == first.iloc[0]).all(axis=1)]
     return (
-        f"the skills {same[0]!r} and {same[1]!r} have identical rows, which would count twice. "
-        "Leave one out or, if both skills really have these results on the same tasks, state "
-        "shared_cases=True in from_frame."
+        f"The skills {same[0]!r} and {same[1]!r} have identical rows. If one is a copy, leave it "
+        "out. If both were really tested: shared_cases=True if they share the tasks, "
+        "shared_cases=False if the tasks only have the same names."
     )
 
 

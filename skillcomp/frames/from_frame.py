@@ -25,6 +25,7 @@ from skillcomp.frames.missing_attempts import (
     without_unanswered,
 )
 from skillcomp.frames.outcomes import outcomes as outcomes_of
+from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.frames.table_gold import labels_beside, labels_inside
 from skillcomp.frames.table_reader import (
     TRY,
@@ -183,8 +184,8 @@ def from_frame(
         stays in the column ``dimension``.
     cluster : hashable or sequence of hashable, optional
         Columns with one value in all rows of a case, which tie cases together: a video, a
-        repository, a user. They keep their names in ``cases`` and ``outcomes``; name one in the
-        ``cluster=`` of an analysis.
+        repository, a user. They keep their names in ``cases``, ``attempts`` and ``outcomes``;
+        name one in the ``cluster=`` of an analysis.
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     status, error : hashable, optional
@@ -270,7 +271,7 @@ def from_frame(
     names |= cluster_names
     del arguments["frame"], arguments["name"]
     reader = TableReader(names, conditions or {}, place=place, arguments=arguments)
-    columns = reader.columns(frame, required=("case",) if score else ("case", "passed"))
+    columns = reader.columns(frame, required=("case",) if score is not None else ("case", "passed"))
     if keep is not None:
         columns = reader.last_rows(columns)
     if shared_cases is None and skill is not None:
@@ -285,6 +286,9 @@ def from_frame(
     )
     rows["status"] = reader.as_statuses(columns, len(rows))
     rows["passed"] = _without_crashes(rows, reader)
+    if "score" in columns:
+        columns["score"] = columns["score"].mask(rows["status"].isin(UNANSWERED))
+        rows["passed"] = _with_failed_ends(rows, columns)
     facts = {
         name: reader.case_column(columns[name], name)
         for name in (*_OF_CASES, *cluster_names)
@@ -319,6 +323,9 @@ def from_frame(
         attempt_cells(made["attempts"], ["agent"])  # refuses ids of attempts in place of repeats
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
+    ties = ["task", "contrast_of", *(str(reader.names[role]) for role in cluster_names)]
+    facts_of_cases = made["cases"][[*CASE, *ties]]
+    made["attempts"] = made["attempts"].merge(facts_of_cases, on=CASE, how="left")
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
     how: dict[str, Any] = {"attempts": made["attempts"], "checks": checks}
     outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
@@ -338,6 +345,15 @@ def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
         role = "error" if "error" in reader.names else "status"
         reader.add_change(role, "error or paused", "missing, not failed", int(crashed.sum()))
     return rows["passed"].mask(crashed)
+
+
+def _with_failed_ends(rows: pd.DataFrame, columns: Columns) -> pd.Series:
+    """Return the verdicts, False for a scored answer without a verdict that ended at a limit."""
+    if "passed" not in columns:
+        return rows["passed"]
+    graded = rows["attempt_id"].isin(rows.loc[rows["passed"].notna(), "attempt_id"])
+    failed = rows["status"].isin(RESULTS) & columns["score"].notna() & ~graded
+    return rows["passed"].mask(failed, False)
 
 
 def _require_names(arguments: Mapping[str, Any], place: str) -> None:
@@ -363,8 +379,9 @@ def _cases_frame(
     clusters = {
         role: str(name) for role, name in reader.names.items() if role.startswith("cluster ")
     }
+    taken = {n for kind in ("cases", "attempts", "outcomes") for n in CONTRACTS[kind].columns}
     for role, name in clusters.items():
-        if name in CONTRACTS["cases"].columns or name in CONTRACTS["outcomes"].columns:
+        if name in taken:
             reader.add_problem(role, "the frames have a column of that name. Rename yours.")
     cases = cases.rename(columns=clusters)
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()

@@ -82,9 +82,10 @@ def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def without_unanswered(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the rows of attempts that ended without an answer and have no verdict."""
+    """Leave out the rows of attempts that ended without an answer and have no verdict or score."""
     ended = attempts.loc[attempts["status"].isin([*UNANSWERED, *RESULTS]), "attempt_id"]
-    graded = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
+    scored = verdicts["passed"].notna() | verdicts["score"].notna()
+    graded = verdicts.loc[scored, "attempt_id"]
     keep = ~verdicts["attempt_id"].isin(ended) | verdicts["attempt_id"].isin(graded)
     return verdicts[keep].reset_index(drop=True)
 

@@ -204,11 +204,11 @@ class TableReader:
         unknown = dict.fromkeys(word for word, key in plain.items() if key not in words)
         if unknown:
             odd = values[[value in unknown for value in values]]
-            hint = suggest(
-                str(next(iter(unknown))).casefold(), [str(word) for word in words if word]
-            )
+            are_scores = role == "passed" and _are_scores(unknown)
+            known = [] if are_scores else [str(word) for word in words if word]
+            hint = suggest(str(next(iter(unknown))).casefold(), known)
             self.add_problem(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
-            if role == "passed" and _are_scores(unknown):
+            if are_scores:
                 self.problems[-1] += (
                     " They look like scores: name the column by score= with passed=None, and read "
                     "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."

@@ -41,11 +41,11 @@ NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "[
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
 _THE = "(?:the |an? |any )?"
-_WITHOUT = re.compile(rf"(?:without|w/o|no|non|not) {_THE}(.+)|(.+) (?:off|disabled)")
+_WITHOUT = re.compile(rf"(?:without|w/o|no) {_THE}(.+)|(.+) (?:off|disabled)")
 _WITH = re.compile(rf"(?:with|w/) {_THE}(.+)|(.+) (?:on|enabled)")
 _BEFORE = re.compile("(?:before|pre|old|previous)((?: .+)?)")
 _AFTER = re.compile("(?:after|post|new|current|updated)((?: .+)?)")
-_VERSION = re.compile(r"(.*?) ?v(?:ersion)? ?(\d+(?:\.\d+)*)")
+_VERSION = re.compile(r"(?:(.*) )?v(?:ersion)? ?(\d+(?:\.\d+)*)")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -67,14 +67,14 @@ def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
 
 
 def _with_and_without(texts: list[str]) -> dict[str, str]:
-    """Return the meaning of "with X" or "X", and "without X" or "no X", if there is a single X."""
+    """Return the meaning of "with X" or "X", and "without X" or "no X", of a single X."""
     without, loaded = (
         {text: match[1] or match[2] for text in texts if (match := pattern.fullmatch(text))}
         for pattern in (_WITHOUT, _WITH)
     )
     loaded |= {text: text for text in texts if text in without.values()}
     things = {thing.removesuffix("s") for thing in (*without.values(), *loaded.values())}
-    if len(things) != 1 or len(without) > 1 or len(loaded) > 1:
+    if len(things) != 1 or len(without) != 1 or len(loaded) != 1:
         return {}
     return dict.fromkeys(without, "baseline") | dict.fromkeys(loaded, "skill")
 
