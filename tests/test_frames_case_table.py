@@ -175,7 +175,7 @@ def test_two_skills_with_identical_rows_are_refused() -> None:
     with pytest.raises(FrameError, match="skills 'a' and 'a2' have identical rows"):
         sc.deltas.paired(both)
     own = both[["skill", "case_id", "condition", "passed"]]
-    with pytest.raises(FrameError, match=r"the skills 'a' and 'a2' .*shared_cases"):
+    with pytest.raises(FrameError, match=r"skills 'a' and 'a2' .*shared_cases=False if"):
         sc.from_frame(own, case="case_id")
     stated = sc.from_frame(own, case="case_id", shared_cases=True).outcomes
     once = sc.from_frame(own[own["skill"].str.len().eq(1)], case="case_id", shared_cases=True)

@@ -865,3 +865,23 @@ def test_amounts_know_the_clusters_and_the_tasks() -> None:
     assert sc.deltas.paired(made.attempts, value="seconds")["n_clusters"].tolist() == [8, 8]
     with pytest.raises(FrameError, match="allowed: case, skill, video\\."):
         sc.deltas.paired(made.attempts, value="seconds", cluster="clip")
+
+
+def test_the_report_reads_the_words_of_conditions_that_were_asked() -> None:
+    own = table()
+    own["condition"] = own["condition"].map({"baseline": "without plugin", "skill": "with plugin"})
+    asked = own.rename(columns={"case": "case_id"})[["skill", "case_id", "condition", "repeat"]]
+    made = quiet(own.iloc[:-1], repeat="repeat")
+    unanswered = sc.report.answer(made, asked=asked).frames["unanswered"]
+    assert unanswered[["condition", "n"]].to_numpy().tolist() == [["skill", 1]]
+    with pytest.raises(StudyError, match=r"asked: .* condition 'tea'; there: baseline, skill"):
+        sc.report.answer(made, asked=asked.assign(condition="tea"))
+
+
+def test_scores_need_no_similar_word_and_a_column_may_be_called_0() -> None:
+    own = table(passed=[40.0, 60.0, 80.0, 100.0] * 4)
+    with pytest.raises(FrameError, match="look like scores") as caught:
+        quiet(own, repeat="repeat")
+    assert "Did you mean" not in str(caught.value)
+    made = quiet(own.rename(columns={"passed": 0}), repeat="repeat", passed=None, score=0)
+    assert made.outcomes["score"].tolist() == own["passed"].tolist()

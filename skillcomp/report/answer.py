@@ -30,6 +30,7 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS
+from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
@@ -174,7 +175,7 @@ def answer(
     recorded, every = attempts, _with_style_and_version(every)
     verdicts = _of_round(every, round, whole=isinstance(study, Frames))
     if asked is not None or isinstance(study, Frames):
-        attempts = with_asked(attempts, asked, "report")
+        attempts = with_asked(attempts, _with_conditions_named(asked, attempts), "report")
     else:
         attempts = with_planned(attempts, study)
     estimates = _Estimates()
@@ -241,6 +242,20 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
             + (hint if folder.is_file() else "")
         )
     return RunStore(folder)
+
+
+def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -> Any:
+    """Replace the words for conditions as `from_frame` does; refuse those without an attempt."""
+    if not isinstance(asked, pd.DataFrame) or "condition" not in asked.columns:
+        return asked
+    present = ordered(attempts["condition"])
+    words = distinct_words(asked["condition"])
+    names = {w: w if w in present else name for w, name in condition_names(words).items()}
+    for word, name in names.items():
+        if name not in present:
+            what = "report: asked: there are no attempts under the condition"
+            require_known(what, word, present, StudyError, label="there")
+    return asked.assign(condition=asked["condition"].astype("object").map(names))
 
 
 def _add_triggers(
