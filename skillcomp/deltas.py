@@ -214,7 +214,8 @@ def paired(
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     else:
         about, sets, _ = paired_cases(outcomes, by=names, **how, weight=weight)
-        estimated = delta_rows(sets, value, cluster, ci_level, levels)
+        sides = [(place["condition"], place["reference"]) for place in about]
+        estimated = delta_rows(sets, value, cluster, ci_level, levels, sides)
         rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
         noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)

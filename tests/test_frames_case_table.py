@@ -52,7 +52,11 @@ def test_rows_copied_under_another_agent_grader_round_or_run_never_narrow_an_int
     for analysis in ANALYSES:
         once, averaged = analysis(frame), analysis(several, average=[column])
         pd.testing.assert_frame_equal(once[LIMITS], averaged[LIMITS])
-        assert averaged["note"].str.contains(f"levels of {column} within each case").all()
+        assert (
+            averaged["note"]
+            .str.contains(f"averaged over {len(COPIES[column])} {column}s within each case")
+            .all()
+        )
         by = ["skill", column] if analysis is sc.skillverdicts.decide else [column]
         each = analysis(several, by=by)
         assert len(each) == len(COPIES[column]) * len(once)

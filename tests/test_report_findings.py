@@ -417,9 +417,9 @@ def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assum
     assert told.loc[told["topic"].eq("skill"), "verdict"].iloc[0] == "undetermined"
     for part in (
         "40 of 60 answers under skill and 0 of 60 answers under baseline are missing",
-        "the change is 17 points fewer or 50 points more. Therefore the answers that are there do",
+        "the change would be 17 points fewer; if all for it, 50 points more. The verdict therefore",
         "Under skill the agent gave no answer in 40 of 60 attempts",
-        "tea: the missing answers decide, not more cases.",
+        "tea: more cases would not settle this; the missing answers would.",
     ):
         assert part in sentences, sentences
     assert "cannot be used" not in sentences  # no grader failed

@@ -286,8 +286,8 @@ MISSING = [
     *("worst_low", "worst_high"),
 ]
 SAME_NAMES = (
-    "skills have cases of the same name: the limits cover both readings, one task and several; "
-    "state which by shared_cases= of from_frame"
+    "several skills have cases of the same name. The limits allow for both: the same tasks, and "
+    "different ones. State shared_cases=True or False in from_frame"
 )
 UNEQUAL_LOSS = 0.05  # warn if two conditions differ this much in their shares of missing attempts
 MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
@@ -474,7 +474,12 @@ def average_note(unit: Ints, level: Ints, average: Sequence[str]) -> str:
     n_levels, counts = len(pd.unique(level)), np.bincount(unit)
     n_short = int((counts[counts > 0] < n_levels).sum())
     short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
-    return f"mean over {plural(n_levels, 'level')} of {', '.join(average)} within each case{short}"
+    if n_levels < 2:
+        return ""
+    several = f"{n_levels} {average[0]}s"
+    if len(average) > 1:
+        several = f"{n_levels} combinations of {' and '.join(average)}"
+    return f"averaged over {several} within each case{short}"
 
 
 def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
@@ -519,8 +524,11 @@ def delta_rows(
     cluster: str,
     ci_level: float,
     average: Sequence[str] = (),
+    names: Sequence[tuple[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
     """Return one estimates row per set of pairs; all intervals are computed together.
+
+    ``names`` has the condition and the reference of each set, for the notes.
 
     Each row has the columns of :func:`skillcomp.frames.row`, then rate, reference_rate, n_dropped
     and those of :data:`MISSING`.
@@ -540,11 +548,13 @@ def delta_rows(
         means = (average_note(pairs.unit, pairs.level, average) for pairs in entries)
         both = zip(means, notes, strict=True)
         notes = [note if note == ONE_SKILL else join_notes(mean, note) for mean, note in both]
-    parts = zip(complete, intervals, notes, map(_missing_counts, sets), strict=True)
+    names = names or [("the condition", "the reference")] * len(sets)
+    missing = map(_missing_counts, sets, names)
+    parts = zip(complete, intervals, notes, missing, strict=True)
     return [_delta_row(f"delta_{value}", *part) for part in parts]
 
 
-def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
+def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str, Any], str]:
     """Count the attempts without an outcome, bound the delta, and describe them in a note.
 
     The lower bound is the delta if every missing attempt of the condition failed and every missing
@@ -566,8 +576,8 @@ def _missing_counts(pairs: CasePairs) -> tuple[dict[str, Any], str]:
     if not share + base:
         return counts, ""
     parts = [
-        f"attempts missing: {counts['n_missing']} of {counts['n_attempts']} of the condition, "
-        f"{counts['n_missing_reference']} of {counts['n_attempts_reference']} of the reference"
+        f"attempts missing: {counts['n_missing']} of {counts['n_attempts']} under {names[0]}, "
+        f"{counts['n_missing_reference']} of {counts['n_attempts_reference']} under {names[1]}"
     ]
     for side, absent in (("condition", pairs.absent1), ("reference", pairs.absent0)):
         if absent.any():

@@ -14,6 +14,7 @@ from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.io.store import RunStore
 
 UNANSWERED = ("error", "paused")  # statuses of missing attempts
+_ENDED = {"error": "ended in an error", "timeout": "ran out of time", "truncated": "were cut off"}
 _CELL = [*CASE, "condition", "agent"]
 _MEASURED = ["n_passed", "n_missing", "share_passed", "score", "passed", "checks_differ", "note"]
 
@@ -120,7 +121,12 @@ def unanswered_outcomes(
         "share_passed": is_result.map({True: 0.0, False: float("nan")}),
         "passed": is_result.map({True: False, False: pd.NA}).astype("boolean"),
         "checks_differ": False,
-        "note": "no answer: " + rows["status"],
+        "note": rows["status"].map(_no_answer),
     }
     rows = rows.assign(**{name: v for name, v in measured.items() if name in outcomes.columns})
     return rows.reindex(columns=outcomes.columns).astype(dict(outcomes.dtypes))
+
+
+def _no_answer(status: str) -> str:
+    """Say that attempts with this status have no answer."""
+    return f"attempts that {_ENDED.get(status, f'were {status}')} have no answer"

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import plural
 from skillcomp.frames.case_table import CasePairs, Floats, covering_means, delta_rows
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import join_notes
@@ -161,11 +160,14 @@ def _judged_row(
         if assume_missing:
             remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
             return verdict, True, assume_missing, remark
-        without = f"without them {row['estimate']:+.2f} ({claimed})"
-        return "undetermined", True, "", f"undetermined because attempts are missing: {without}"
+        others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
+        return "undetermined", True, "", f"undetermined: too many attempts are missing; {others}"
     points = [n for claim in claims if (n := claim.tipping_point()) is not None]
-    least = f"{plural(min(points), 'missing attempt')} set against it" if points else "none"
-    return verdict, False, "", f"tipping point of {claimed}: {least}"
+    n = int(sum(row[name] for name in counts))
+    every = f"all {n} missing attempts" if n > 1 else "the missing attempt"
+    some = f"{min(points)} of the {n} missing attempts" if points and n > 1 else every
+    end = f"would fall if {some}" if points else f"would stand even if {every}"
+    return verdict, False, "", f"{claimed} {end} had gone against it"
 
 
 def _claims_of_row(

@@ -353,11 +353,11 @@ def _missing_answers(row: Row) -> str:
     )
     counts = [f"{row[n]:,.0f} of {row[of]:,.0f} answers under {name}" for name, n, of in sides]
     worst = [say.difference_in_words(row[name]) for name in ("worst_low", "worst_high")]
-    text = f" {say.listing(counts)} are missing: all counted against or for {row['condition']}, "
-    text += f"the change is {worst[0]} or {worst[1]}."
+    text = f" {say.listing(counts)} are missing: if all had gone against {row['condition']}, "
+    text += f"the change would be {worst[0]}; if all for it, {worst[1]}."
     if row["assume_missing"]:
         return f"{text} The verdict assumes that they are missing {row['assume_missing']}."
-    return f"{text} Therefore the answers that are there do not decide."
+    return f"{text} The verdict therefore stays open."
 
 
 def _unanswered_sentences(unanswered: pd.DataFrame) -> Sentences:
@@ -367,7 +367,7 @@ def _unanswered_sentences(unanswered: pd.DataFrame) -> Sentences:
         lost, of_n = int(n_of.reindex(["error", "paused"]).sum()), part["of_n"].iloc[0]
         if lost:
             text = f"Under {condition} the agent gave no answer in {lost:,} of {of_n:,} attempts "
-            text += "(it crashed, paused or was not asked): these are missing, not failed."
+            text += "(it crashed, paused or never started): these are missing, not failed."
             yield Sentence(text, condition)
         results = n_of[[name for name in _RESULTS if name in n_of]]
         if len(results):
@@ -671,7 +671,9 @@ def _limit_sentences(
     assumed = undecided.get("assume_missing", pd.Series("", undecided.index))
     overturned = overturned & assumed.eq("")
     for _, row in undecided[overturned].drop_duplicates(by).iterrows():
-        text = f"{_skill_and_agent(row)}: the missing answers decide, not more cases."
+        text = (
+            f"{_skill_and_agent(row)}: more cases would not settle this; the missing answers would."
+        )
         yield Sentence(text, row["skill"])
     undecided = undecided[~overturned].drop_duplicates(by)
     counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
