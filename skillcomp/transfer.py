@@ -21,6 +21,7 @@ from skillcomp.frames.case_table import (
     covering,
     level_of,
     mean_of_levels,
+    missing_note,
 )
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -87,7 +88,7 @@ def gap(
         ``dimensions`` lists the dimensions used. ``n_dropped`` counts the cases with an outcome
         under only one of the two conditions. Estimates are NaN with a note if there are fewer than
         five near or five far cases; for ``within_dimensions`` only cases in dimensions with both
-        kinds count.
+        kinds count. ``note`` counts the near and far attempts without an outcome by condition.
 
     Raises
     ------
@@ -118,7 +119,8 @@ def gap(
     table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, validate="m:1")
     rows = []
     for values, group in groups(table, names):
-        base = group.loc[group["condition"].eq(reference), [*CASE, *averaged, "rate"]]
+        counted = [*CASE, *averaged, "rate", "size", "n", "n_shares"]
+        base = group.loc[group["condition"].eq(reference), counted]
         for condition in ordered(group["condition"], reference):
             part = group[group["condition"].eq(condition)]
             keys = [*CASE, *averaged]
@@ -130,9 +132,27 @@ def gap(
             complete = complete[complete["transfer"].notna()]
             each = _within_dimensions(complete, ci_level, about)
             each += _pooled_rows(complete, ci_level, about)
+            each = [_with_missing(line, both, value) for line in each]
             rows += [line | {"note": join_notes(line["note"], means)} for line in each]
     noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
+
+
+def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
+    """Add to the note the attempts without an outcome, of near and of far cases."""
+    n = "n" if value == "passed" else "n_shares"
+    if line["scope"] == "within_dimensions":
+        named = line["dimensions"].split(", ")
+        pairs = pairs[pairs["comprehension_dimension"].isin(named)]
+    notes = []
+    for kind in ("near", "far"):
+        part = pairs[pairs["transfer"].eq(kind)]
+        sides = [(part[f"size{end}"], part[f"{n}{end}"]) for end in ("", "_of_reference")]
+        counts = [total for size, seen in sides for total in ((size - seen).sum(), size.sum())]
+        note, warning = missing_note(counts)
+        if note and line["measure"] in (f"{kind}_delta", "gap"):
+            notes.append(join_notes(f"{kind}: {note}", warning))
+    return line | {"note": join_notes(line["note"], *notes)}
 
 
 def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:

@@ -189,6 +189,14 @@ def test_bounds_of_an_attempt_use_the_checks_with_a_verdict() -> None:
     assert low.tolist() == [1, 0.5, 0, 0] and high.tolist() == [1, 1, 0.5, 1]
 
 
+def test_bounds_of_a_share_count_checks_by_their_weights() -> None:
+    rows = {"skill": "s", "case_id": "a", "condition": "skill", "attempt_id": "a", "grader": "g"}
+    rows |= {"check_id": ["x", "y"], "check_weight": [3.0, 1.0], "passed": [None, True]}
+    outcomes = sc.frames.outcomes(pd.DataFrame(rows | {"status": ["error", "ok"]}))
+    low, high = attempt_bounds(sc.frames.check(outcomes, "outcomes"), "share_passed")
+    assert (low.tolist(), high.tolist()) == ([0.25], [1.0])
+
+
 def test_a_case_without_a_shared_check_is_dropped_and_counted() -> None:
     verdicts = studies(two(AB, AB), 20)
     other = verdicts["case_id"].isin(["s/1", "s/2"]) & verdicts["condition"].eq("skill")

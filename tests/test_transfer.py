@@ -55,6 +55,17 @@ def test_the_headline_is_the_gap_within_dimensions_that_have_both() -> None:
     assert row["ci_low"] < row["estimate"] < row["ci_high"]
 
 
+@pytest.mark.parametrize(("measure", "noted"), [("near_delta", False), ("gap", True)])
+def test_attempts_missing_of_far_cases_are_noted(measure: str, noted: bool) -> None:
+    outcomes = mixed()
+    lost = outcomes["transfer"].eq("far") & outcomes["condition"].eq("skill")
+    lost &= outcomes["repeat"].eq(2) & outcomes["comprehension_dimension"].eq("C2")
+    outcomes["passed"] = outcomes["passed"].astype("boolean").mask(lost)
+    note = headline(sc.transfer.gap(outcomes), measure)["note"]
+    text = "far: attempts missing: 8 of 16 under the condition, 0 of 16 under the reference"
+    assert (text in note and "the delta is biased" in note) == noted
+
+
 def test_pooling_over_dimensions_would_give_another_sign_and_says_so() -> None:
     frame = sc.transfer.gap(mixed())
     pooled = frame[frame["scope"].eq("pooled") & frame["measure"].eq("gap")].iloc[0]

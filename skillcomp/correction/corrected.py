@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -23,7 +23,7 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import Value
+from skillcomp.frames.case_table import Value, missing_note
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -127,6 +127,8 @@ def rate(
         n_gold, notes = side.n_gold, made.label_notes(values, [condition])
         chosen = choose({condition: side}, intervals, n_gold, gold_drawn, **notes)
         about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
+        lost = int((side.cases["size"] - side.cases["n"]).sum())
+        about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
         rows += rows_of(f"rate_{value}", intervals, requested, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     return estimates(rows, by=[*names, "condition"], extra=extra, outcomes=made.outcomes)
@@ -289,12 +291,19 @@ def delta(
             "p_differential": tests.either.p_value,
             "reference": reference,
             "n_gold": n_gold,
+            "lost": _lost_attempts(two.values()),
         }
         rows += rows_of(f"delta_{value}", intervals, requested, chosen, key | about)
     error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
     noted: dict[str, Any] = {"outcomes": made.outcomes, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=extra, **noted)
+
+
+def _lost_attempts(sides: Iterable[Condition]) -> str:
+    """Return a note on the attempts without a verdict of a condition and its reference."""
+    both = [side.cases[["size", "n"]].sum() for side in sides]
+    return join_notes(*missing_note([n for s in both for n in (s["size"] - s["n"], s["size"])]))
 
 
 def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
@@ -394,12 +403,20 @@ def rows_of(
     chosen: tuple[str, str],
     columns: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Build one row per estimator, marking the recommended one."""
+    """Build one row per estimator, marking the recommended one.
+
+    ``columns`` may have ``lost``, a note for all estimators that use verdicts.
+    """
     name, reason = chosen
     shared = {**columns, "reason": reason}
-    return [
+    lost = shared.pop("lost", "")
+    rows = [
         row(measure, intervals[word], **shared, estimator=word, recommended=word == name)
         for word in estimators
+    ]
+    return [
+        line | {"note": join_notes(line["note"], "" if line["estimator"] == "gold_only" else lost)}
+        for line in rows
     ]
 
 

@@ -178,8 +178,12 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
     """Return the lowest and the highest possible value of each attempt, as two arrays.
 
     Checks without a verdict count as failed, then as passed: an attempt with a failed check cannot
-    pass. Without counts of checks the bounds are 0 and 1.
+    pass. Without counts of checks the bounds are 0 and 1. If checks have different weights, those
+    of the share are ``share_low`` and ``share_high`` of :func:`skillcomp.frames.outcomes`.
     """
+    if value == "share_passed" and {"share_low", "share_high"} <= set(outcomes.columns):
+        low, high = (outcomes[n].to_numpy(dtype=np.float64) for n in ("share_low", "share_high"))
+        return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
     n_checks, n_passed, n_missing = (
         outcomes[name].to_numpy(dtype=np.float64, na_value=np.nan)
         for name in ("n_checks", "n_passed", "n_missing")
@@ -572,20 +576,35 @@ def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str,
     weights = pairs.entry_weights()
     worst = [float(np.average(delta, weights=weights)) for delta in (low, high)]
     counts |= dict(zip(("worst_low", "worst_high"), worst, strict=True))
-    share, base = lost.sum() / pairs.size1.sum(), lost_base.sum() / pairs.size0.sum()
-    if not share + base:
+    missing, biased = missing_note(list(counts.values())[:4], names)
+    if not missing:
         return counts, ""
-    parts = [
-        f"attempts missing: {counts['n_missing']} of {counts['n_attempts']} under {names[0]}, "
-        f"{counts['n_missing_reference']} of {counts['n_attempts_reference']} under {names[1]}"
-    ]
+    parts = [missing]
     for side, absent in (("condition", pairs.absent1), ("reference", pairs.absent0)):
         if absent.any():
             parts.append(f"no row under the {side}: {first_names(pairs.case[absent > 0])}")
     parts.append(f"in the worst case the delta is {worst[0]:+.2f} or {worst[1]:+.2f}")
-    if abs(share - base) >= UNEQUAL_LOSS - 1e-9:
-        parts.append("their shares differ: if they are unlike the others, the delta is biased")
-    return counts, "; ".join(parts)
+    return counts, join_notes(*parts, biased)
+
+
+def missing_note(
+    counts: Sequence[float], names: tuple[str, str] = ("the condition", "the reference")
+) -> tuple[str, str]:
+    """Return a note on the attempts without an outcome, and a warning if their shares differ.
+
+    ``counts`` are the missing and all attempts of the condition, then those of the reference;
+    ``names`` name the two.
+    """
+    lost, size, lost_base, size_base = (int(count) for count in counts)
+    if not lost + lost_base:
+        return "", ""
+    note = (
+        f"attempts missing: {lost} of {size} under {names[0]}, "
+        f"{lost_base} of {size_base} under {names[1]}"
+    )
+    unequal = abs(lost / size - lost_base / size_base) >= UNEQUAL_LOSS - 1e-9
+    warning = "their shares differ: if they are unlike the others, the delta is biased"
+    return note, warning if unequal else ""
 
 
 def first_names(names: NDArray[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,10 +55,12 @@ def outcomes(
         attempt passed, False if all have a verdict and one failed, and NA if one has no verdict
         (see Notes for checks without a row). ``share_passed`` is the share of passes among the
         checks with a verdict; it is NA if fewer than half of the checks have a verdict. If verdicts
-        have a column ``check_weight``, checks count by it. ``score`` is the mean of the scores
-        given, on the grader's own scale, or NaN if there is none. ``n_checks``, ``n_passed`` and
-        ``n_missing`` count checks. ``checks_differ`` is True if conditions of the case were asked
-        different checks, and ``note`` gives the counts of attempts that lack checks. An altered
+        have a column ``check_weight``, checks count by it; if weights differ, ``share_low`` and
+        ``share_high`` are the shares if all missing verdicts were fails or passes. ``score`` is the
+        mean of the scores given, on the grader's own scale, or NaN if there is none.
+        ``n_checks``, ``n_passed`` and ``n_missing`` count checks.
+        ``checks_differ`` is True if conditions of the case were asked different checks,
+        and ``note`` gives the counts of attempts that lack checks. An altered
         copy of an answer has its own outcome, and ``perturbation`` names the change. Analyses
         refuse to count copies as repeats unless ``by`` contains this column.
 
@@ -136,6 +139,11 @@ def outcomes(
     share = share_of_checks(n_passed, n_seen, sets.n_checks)
     weights = _check_weights(rows)
     total, met = (np.bincount(code, weights * which) for which in (decided, decided & passed))
+    weight_limits: dict[str, Any] = {}
+    if len(np.unique(weights)) > 1:
+        whole = np.bincount(code, weights * sets.counted)
+        whole = np.where((n_rows == sets.n_checks) & (whole > 0), whole, np.nan)
+        weight_limits = {"share_low": met / whole, "share_high": 1.0 - (total - met) / whole}
     scores = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))
     table = table.assign(
         n_checks=sets.n_checks,
@@ -146,10 +154,11 @@ def outcomes(
         passed=attempt_passed(n_passed, n_seen, np.where(sets.stopped, n_rows, sets.n_checks)),
         checks_differ=sets.differ,
         note=sets.note,
+        **weight_limits,
     )
     columns = CONTRACTS["outcomes"].columns
     own = [name for name in facts.columns if name not in columns]
-    table = table[[*columns, *own]].astype(dict(columns))
+    table = table[[*columns, *own, *weight_limits]].astype(dict(columns))
     table = table[table["n_checks"].gt(0)].reset_index(drop=True)
     if attempts is not None:
         more = unanswered_outcomes(table, check(attempts, "attempts"), cases)

@@ -52,9 +52,11 @@ def build(
     *,
     notebooks: Sequence[Path] | None = None,
     parameters: Mapping[str, object] | None = None,
+    grader: str | None = None,
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
     order: str = "effect",
+    round: int = 1,
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
     checks: Checks = "all",
@@ -76,9 +78,10 @@ def build(
     parameters : mapping of str to object, optional
         Values that replace those in the parameter cells of the notebooks, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
-        ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer. A ``STORE`` is relative to
+        ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer, before the arguments of these
+        names. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
-    groups, margin, order, assume_missing, asked, checks, reference
+    grader, groups, margin, order, round, assume_missing, asked, checks, reference
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -112,11 +115,11 @@ def build(
     values = dict(parameters or {})
     _require_named(values, defaults.values())
     out.mkdir(parents=True, exist_ok=True)
-    grader = str(values["GRADER"]) if "GRADER" in values else None
+    grader = str(values["GRADER"]) if "GRADER" in values else grader
     how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
     how |= {"margin": _margin_of(values.get("MARGIN", margin))}
-    how |= {"round": _round_of(values.get("ROUND", 1), study)}
+    how |= {"round": _round_of(values.get("ROUND", round), study)}
     result, problem = _answer_or_reason(study, grader, how)
     figures = _headline_figures(result, out, study.fingerprint) if result else []
     run = _Run(study, out, _with_paths(values, study, out), result, progress)
