@@ -159,7 +159,7 @@ def decide(
     }
     deltas["verdict"] = _first_that_holds(verdicts, "undetermined")
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
-    deltas = with_missing_attempts(deltas, sets, references, value, assume_missing)
+    deltas = with_missing_attempts(deltas, sets, references, value, assume_missing, cluster=cluster)
     return _with_reasons(deltas)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.frames.from_frame import FrameWarning
 from skillcomp.report import answer
 from skillcomp.stats.clusters import cr2_mean
 from tests.reference_map import ENTRIES
@@ -166,7 +167,7 @@ def test_cases_of_one_name_under_several_skills_cover_both_readings(analysis: An
     both = pd.concat([shared, apart])
     assert unknown["ci_low"].tolist() == both["ci_low"].groupby(level=0).min().tolist()
     assert unknown["ci_high"].tolist() == both["ci_high"].groupby(level=0).max().tolist()
-    assert unknown["note"].str.contains("shared_cases= of from_frame").all()
+    assert unknown["note"].str.contains("shared_cases=True or False in from_frame").all()
     assert not both["note"].str.contains("shared_cases").any()
     alone = analysis(frame, by=["skill"])
     assert not alone["note"].str.contains("shared_cases").any()
@@ -201,3 +202,61 @@ def test_a_case_that_holds_more_than_a_fifth_of_the_weight_is_noted() -> None:
     frame["heavy"] = np.where(frame["case_id"].eq("0"), 5.0, 1.0)
     assert "one case has 31% of the weight" in sc.deltas.paired(frame, weight="heavy")["note"][0]
     assert sc.deltas.paired(frame)["note"][0] == ""
+
+
+def test_an_agent_or_a_skill_without_any_rows_under_a_condition_is_missing_there() -> None:
+    frame = copied(study([0] * 14, [1] * 14), "agent", ["m1", "m2"])
+    lost = frame["agent"].eq("m2") & frame["condition"].eq("skill")
+    rows = sc.deltas.paired(frame[~lost], by=["agent"]).set_index("agent")
+    assert rows["n_missing"].to_dict() == {"m1": 0, "m2": 14}
+    assert sc.skillverdicts.decide(frame[~lost], average=["agent"])["n_missing"].tolist() == [14]
+    other = study([0] * 6, []).assign(skill="b", attempt_id=[f"b{k}" for k in range(6)])
+    both = pd.concat([study([0] * 14, [1] * 14), other], ignore_index=True)
+    rows = sc.deltas.paired(both, by=["skill"]).set_index("skill")
+    assert rows["n_missing"].to_dict() == {"b": 6, "s": 0} and np.isnan(rows.loc["b", "estimate"])
+    # batches of one condition each were never planned to hold the other
+    apart = frame[frame["agent"].eq("m1")].assign(batch=lambda rows: rows["condition"].str[0])
+    rates = sc.deltas.rates(apart, by=["batch"])
+    assert len(rates) == 2 and not rates["n_missing"].any()
+
+
+@pytest.mark.parametrize("side", ["baseline", "skill"])
+def test_a_case_tried_more_often_makes_no_attempts_missing_in_the_others(side: str) -> None:
+    frame = study([0] * 30, [13] * 30, repeats=13)
+    often = frame["case_id"].eq("0") & frame["condition"].eq(side)
+    row = sc.deltas.paired(frame[often | (frame["repeat"] <= 3)]).iloc[0]
+    assert (row["n_missing"], row["n_missing_reference"]) == (0, 0)
+    planned = frame["repeat"].le(4) & ~(frame["repeat"].eq(4) & ~frame["case_id"].isin(list("012")))
+    assert sc.deltas.paired(frame[planned])["n_missing"].tolist() == [27]
+    gone = frame["condition"].eq("skill") & frame["case_id"].eq("1")
+    row = sc.deltas.paired(frame[(often | (frame["repeat"] <= 3)) & ~gone]).iloc[0]
+    assert (row["n_missing"], row["n_attempts"]) == (3, 100 if side == "skill" else 90)
+
+
+def test_missing_attempts_are_set_against_a_verdict_with_its_clusters() -> None:
+    parts = [study([0] * 10, [1] * 10).assign(skill=skill) for skill in "abcdefgh"]
+    frame = pd.concat(parts, ignore_index=True)
+    frame["attempt_id"] = frame["skill"] + frame["attempt_id"]
+    frame["task"] = frame["skill"] + frame["case_id"]
+    lost = frame["skill"].eq("a") & frame["condition"].eq("skill") & frame["case_id"].lt("3")
+    how: dict[str, Any] = {"by": [], "cluster": "skill", "margin": 0.33}
+    lost_rows = frame.assign(passed=frame["passed"].astype("boolean").mask(lost))
+    row = sc.skillverdicts.decide(lost_rows, **how).iloc[0]
+    failed = sc.skillverdicts.decide(frame.assign(passed=frame["passed"] & ~lost), **how).iloc[0]
+    assert (row["verdict"], failed["verdict"]) == ("teaching", "undetermined")
+    assert "teaching would fall if " in row["note"]
+    once = sc.skillverdicts.decide(lost_rows, by=[], margin=0.33)["note"][0]
+    assert "teaching would stand even if " in once
+
+
+def test_a_skill_whose_attempts_all_crashed_is_missing_not_left_out() -> None:
+    frame = study([0] * 6, [1] * 6)
+    crashed = frame.assign(skill="b", attempt_id="b" + frame["attempt_id"], passed=None)
+    both = pd.concat([frame.assign(passed=frame["passed"].astype(object)), crashed])
+    own = both[["skill", "case_id", "condition", "repeat", "grader", "passed", "attempt_id"]]
+    own = own.assign(status=np.where(own["skill"].eq("b"), "error", "ok"))
+    names = {"case": "case_id", "repeat": "repeat", "attempt": "attempt_id", "status": "status"}
+    with pytest.warns(FrameWarning, match=r"missing, not failed \(12 rows\)"):
+        made = sc.from_frame(own, **names)
+    rates = sc.deltas.rates(made.outcomes, by=["skill"])
+    assert rates["n_missing"].groupby(rates["skill"]).sum().to_dict() == {"b": 12, "s": 0}

@@ -211,7 +211,9 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(r
     passed = outcomes.set_index("case_id")["passed"].to_dict()
     assert not passed["tides/hang-1"] and passed["tides/explicit-1"]
     goals = sc.triggers.goals(verdicts[verdicts["grader"].eq("trace")]).set_index("goal")
-    assert goals.loc["outcome", "estimate"] == pytest.approx(4 / 6)  # one late, one with code 3
+    assert goals.loc["outcome", "estimate"] == pytest.approx(
+        4 / 5
+    )  # one with code 3; the late one is NA
     fired = sc.frames.invocations(store).query("offered == 'tides'")
     assert fired.set_index("case_id")["invoked"].to_dict()["tides/explicit-1"]
     assert sc.frames.commands(store)["text"].isin(["ls", "cat given.txt"]).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
@@ -202,10 +203,10 @@ def attempt_cells(
 
     Columns: ``by``, skill, case_id, cluster (a number shared by linked cases, see
     :func:`clusters_of`), cluster_by_name (the same if equal names are the same task), condition,
-    size (expected attempts: the rows, and the repeats that other cases of the skill have
-    under the condition and this case lacks) and absent. A case with rows under only one of
-    baseline and skill gets a row under the other, with ``absent``, if other cases of its skill were
-    asked under it.
+    size (expected attempts: the rows, and the repeats that at least two and a tenth of the cases of
+    the skill have under the condition and this case lacks) and absent. A case with rows under only
+    one of baseline and skill gets a row under the other, with ``absent``, if any case was asked
+    under it (of the same ``by``, if ``by`` has columns that differ within a case, agents aside).
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
     cluster = by_name = clusters_of(frame, column=column)
@@ -224,9 +225,19 @@ def attempt_cells(
         condition=alone["condition"].map(_OTHER_SIDE).astype("str"), absent=True
     )
     keys = list(dict.fromkeys([*by, "skill", "condition"]))
-    planned = grouped(sides, keys)["size"].max().reset_index()
-    absent = absent.merge(planned, on=keys)
+    planned = grouped(sides, keys)["size"].agg(_planned_size).reset_index()
+    absent = absent.merge(planned, on=keys, how="left")
+    facts = [name for name in by if name not in ("skill", "agent")]
+    if not facts or grouped(table, CASE)[facts].nunique(dropna=False).le(1).all(axis=None):
+        anywhere = grouped(sides, ["condition"])["size"].agg(_planned_size)
+        absent["size"] = absent["size"].fillna(absent["condition"].map(anywhere))
+    absent = absent[absent["size"].notna()].astype({"size": table["size"].dtype})
     return pd.concat([table, absent], ignore_index=True), code
+
+
+def _planned_size(sizes: pd.Series) -> int:
+    least = max(_PLANNED_CASES, math.ceil(_PLANNED_SHARE * len(sizes) - 1e-9))
+    return int(sizes.nlargest(least).min())
 
 
 def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:
@@ -243,8 +254,12 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
             f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
             "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
         )
-    n_expected = np.bincount(every // k, minlength=n_groups)[group]
-    return np.asarray(n_expected - np.bincount(own // k, minlength=len(table)), dtype=np.int64)
+    # a repeat of few cases, such as a case tried more often, is not planned for the others
+    least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
+    planned = every[n_cases >= least[every // k] - 1e-9]
+    n_planned = np.bincount(planned // k, minlength=n_groups)[group]
+    made = own[np.isin(group[own // k] * k + own % k, planned)]
+    return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
 
 
 WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
@@ -283,6 +298,7 @@ ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
 _SEVERAL_CASES = 3  # with fewer cases, ids of attempts do not differ from repeats
 _SHARED_REPEATS = 0.1  # the values are ids if fewer of them occur in two or more cases
+_PLANNED_CASES, _PLANNED_SHARE = 2, 0.1  # a repeat is planned if so many cases have it
 _NAMED = 3  # cases that a note names
 # columns of a delta about its missing attempts
 MISSING = [

@@ -97,11 +97,15 @@ def unanswered_outcomes(
     """Return outcomes of the attempts that ended without an answer and have no verdict.
 
     ``passed`` is NA after an error or a pause, and False if the agent reached its time limit, its
-    answer was cut off or it refused: these are results. Each grader of the skill gets a row.
+    answer was cut off or it refused: these are results. Each grader of the skill gets a row, or all
+    graders if no attempt of the skill was graded.
     """
     ended = attempts["status"].isin([*UNANSWERED, *RESULTS]) & attempts["perturbation"].isna()
     graders = outcomes[["skill", *GRADER_KEYS]].drop_duplicates()
-    rows = attempts.loc[ended, [*ATTEMPT_KEYS, "status"]].merge(graders, on="skill")
+    ended_rows = attempts.loc[ended, [*ATTEMPT_KEYS, "status"]]
+    lone = ended_rows.loc[~ended_rows["skill"].isin(graders["skill"]), ["skill"]].drop_duplicates()
+    every = lone.merge(graders[GRADER_KEYS].drop_duplicates(), how="cross")
+    rows = ended_rows.merge(pd.concat([graders, every], ignore_index=True), on="skill")
     for place in (["attempt_id"], [*_CELL, "repeat"]):
         keys = [*place, *GRADER_KEYS]
         known = outcomes.loc[outcomes[place[-1]].notna(), keys].drop_duplicates()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.frames.case_table import CasePairs, Floats, covering_means, delta_rows
+from skillcomp.frames.case_table import CasePairs, Floats, claim, covering_means, delta_rows
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import join_notes
 
@@ -22,13 +22,14 @@ class Claim:
     """A claim that a delta or, with ``is_rate``, the rate of the condition is above ``bound``.
 
     ``is_gain`` is True if the claim is that the delta is above 0, too. Losses are gains of the
-    reference: see :func:`mirrored`.
+    reference: see :func:`mirrored`. ``cluster`` is that of the verdict.
     """
 
     pairs: CasePairs
     bound: float
     value: str
     ci_level: float
+    cluster: str
     is_gain: bool = False
     is_rate: bool = False
 
@@ -79,11 +80,13 @@ class Claim:
         if self.is_rate:
             whole = [pairs.where(~np.isnan(pairs.level1)) for pairs in sets]
             whole = [pairs.averaged() for pairs in whole]
-            samples = [(pairs.level1, pairs.cluster, pairs.weight) for pairs in whole]
-            by_name = [pairs.by_name for pairs in whole]
+            labels = [claim(pairs.skill, pairs.cluster, self.cluster)[0] for pairs in whole]
+            by_name = [claim(pairs.skill, pairs.by_name, self.cluster)[0] for pairs in whole]
+            parts = zip(whole, labels, strict=True)
+            samples = [(pairs.level1, label, pairs.weight) for pairs, label in parts]
             intervals = covering_means(samples, by_name, quantity=RATES, ci_level=self.ci_level)
             return [(interval.estimate, interval.low) for interval in intervals]
-        rows = delta_rows(sets, self.value, "case", self.ci_level)
+        rows = delta_rows(sets, self.value, self.cluster, self.ci_level)
         return [(row["estimate"], row["ci_low"]) for row in rows]
 
     def _order(self) -> NDArray[np.int64]:
@@ -116,6 +119,8 @@ def with_missing_attempts(
     references: Sequence[CasePairs],
     value: str,
     assume_missing: str | None,
+    *,
+    cluster: str = "case",
 ) -> pd.DataFrame:
     """Overturn the verdicts that missing attempts could change, or note the tipping point.
 
@@ -129,6 +134,8 @@ def with_missing_attempts(
         ``passed`` or ``share_passed``.
     assume_missing : str or None
         The assumption that keeps a verdict.
+    cluster : str
+        As of :func:`skillcomp.deltas.paired`, which made the rows.
 
     Returns
     -------
@@ -136,7 +143,7 @@ def with_missing_attempts(
         The rows with ``overturned`` and ``assume_missing``, and a remark in ``note``.
     """
     rows = [
-        _judged_row(row, _claims_of_row(row, pairs, reference, value), assume_missing)
+        _judged_row(row, _claims_of_row(row, pairs, reference, value, cluster), assume_missing)
         for (_, row), pairs, reference in zip(decided.iterrows(), sets, references, strict=True)
     ]
     columns = ["verdict", "overturned", "assume_missing", "remark"]
@@ -171,23 +178,24 @@ def _judged_row(
 
 
 def _claims_of_row(
-    row: pd.Series, pairs: CasePairs, reference: CasePairs, value: str
+    row: pd.Series, pairs: CasePairs, reference: CasePairs, value: str, cluster: str
 ) -> list[Claim]:
     """Return what the verdict of a row rests on.
 
     An undetermined verdict with an interval on one side of 0 claims a gain or a loss.
     """
-    verdict, margin, level = row["verdict"], row["margin"], row["ci_level"]
+    verdict, margin = row["verdict"], row["margin"]
+    how = (value, row["ci_level"], cluster)
     gain, loss = (
-        Claim(pairs, margin, value, level, True),
-        Claim(mirrored(pairs), margin, value, level, True),
+        Claim(pairs, margin, *how, is_gain=True),
+        Claim(mirrored(pairs), margin, *how, is_gain=True),
     )
     no_loss = replace(gain, bound=-margin, is_gain=False)
     claims = {
         "teaching": [gain],
         "harmful": [loss],
         "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
-        "redundant": [no_loss, Claim(reference, 1.0 - margin, value, level, is_rate=True)],
+        "redundant": [no_loss, Claim(reference, 1.0 - margin, *how, is_rate=True)],
     }
     if row["ci_low"] > 0:
         claims["undetermined"] = [replace(gain, bound=0.0)]
