@@ -126,7 +126,7 @@ def test_the_example_of_the_readme_runs(folder: Path, monkeypatch: pytest.Monkey
     names: dict[str, object] = {}
     with mpl.rc_context():
         exec(compile(first, "README.md", "exec"), names)
-        names["table"] = names["forced"].rename(  # type: ignore[attr-defined]
+        names["table"] = names["forced"].drop(columns="task").rename(  # type: ignore[attr-defined]
             columns={"skill": "plugin", "case_id": "task", "condition": "setup", "passed": "solved"}
         )
         exec(compile(own, "README.md", "exec"), names)
