@@ -144,7 +144,7 @@ def test_case_ids_may_repeat_between_skills_in_a_foreign_layout() -> None:
             "order": ["AB", "BA"] * 2, "winner": ["A", "B", "A", "A"]}  # fmt: skip
     found = sc.bias.position(pd.DataFrame(rows)).set_index("measure")
     assert found.loc["position_points", ["n", "n_clusters"]].tolist() == [2, 2]
-    assert found.loc["position_consistency", "note"] == ""
+    assert found.loc["position_consistency", "note"] == "only 2 cases: read with care"
 
 
 def some_frames(pilot: sc.RunStore) -> tuple[pd.DataFrame, ...]:

@@ -512,7 +512,7 @@ def fair_studies(n_studies: int, **how: object) -> simulate.Study:
 
 def coverage(*, n_studies: int, gold: float, unit: str = "behaviour", **how: object) -> pd.Series:
     """Share of studies whose interval holds the true delta of 0."""
-    made = fair_studies(n_studies, unit=unit, gold_fraction=gold, **how)
+    made = fair_studies(n_studies, value=VALUES[unit], gold_fraction=gold, **how)
     found = sc.correction.delta(made.verdicts, made.gold, by=["skill"], value=VALUES[unit])
     assert found.groupby("skill")["recommended"].sum().eq(1).all()
     hit = found["ci_low"].le(0) & found["ci_high"].ge(0)
@@ -556,7 +556,7 @@ def test_coverage_near_the_bounds(rate: float, unit: str) -> None:
     found = []
     for seed in (1, 2):
         made = fair_studies(
-            500, n_cases=40, baseline_rate=rate, unit=unit, gold_fraction=0.5, seed=seed
+            500, n_cases=40, baseline_rate=rate, value=VALUES[unit], gold_fraction=0.5, seed=seed
         )
         shown = sc.correction.delta(made.verdicts, made.gold, by=["skill"], value=VALUES[unit])
         found.append(shown[shown["recommended"]])
