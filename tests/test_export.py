@@ -22,7 +22,7 @@ def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.D
     every = sc.frames.verdicts(pilot, perturbation="all", round="all")
     verdicts = every.iloc[::9].reset_index(drop=True)
     outcomes = sc.frames.outcomes(verdicts, pilot_cases)
-    forced = outcomes["grader"].eq("g2") & outcomes["round"].eq(1)
+    plain = sc.frames.outcomes(sc.frames.verdicts(pilot), pilot_cases)
     triggers, process = sc.datasets.load("triggers"), sc.datasets.load("process")
     return {
         "cases": pilot_cases,
@@ -35,9 +35,7 @@ def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.D
         "passages": sc.frames.passages(ROOT / "data" / "corpus" / "copies.jsonl"),
         "invocations": sc.frames.invocations(triggers),
         "events": sc.frames.events(process),
-        "estimates": sc.deltas.paired(
-            outcomes[forced & outcomes["perturbation"].isna()], by=["skill"]
-        ),
+        "estimates": sc.deltas.paired(plain[plain["grader"].eq("g2")], by=["skill"]),
     }
 
 

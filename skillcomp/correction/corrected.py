@@ -126,7 +126,7 @@ def rate(
         error, side = group.errors[condition], group.sides[condition]
         n_gold, notes = side.n_gold, made.label_notes(values, [condition])
         chosen = choose({condition: side}, intervals, n_gold, gold_drawn, **notes)
-        about = error_columns(error) | {"youden": error.j, "n_gold": n_gold}
+        about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
         lost = int((side.cases["size"] - side.cases["n"]).sum())
         about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
         rows += rows_of(f"rate_{value}", intervals, requested, chosen, key | about)
