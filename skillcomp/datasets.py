@@ -81,7 +81,7 @@ def load(name: str) -> RunStore:
 
 
 def passages(name: str) -> pd.DataFrame:
-    """Load recorded passages with five degrees of copying, each written with a known degree.
+    """Load recorded passages; each was written with one of five known degrees of copying.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ def paired(
 
 
 def _with_method(result: pd.DataFrame, cluster: str, weight: str | None) -> pd.DataFrame:
-    """Add the column of clusters and that of weights to the method."""
+    """Append the names of the cluster column and the weight column to the text in ``method``."""
     parts = [f"; clustered by {cluster}"] if cluster not in get_args(Cluster) else []
     parts += [f"; cases weighted by {weight}"] if weight is not None else []
     return result.assign(method=result["method"] + "".join(parts)) if parts else result

@@ -26,7 +26,8 @@ OVERLAP_RULE = "SKILL.md less prompt"
 _STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
-# A rationale may say that the answer is undecided, so match only indecision of the grader.
+# A rationale may state that the answer is undecided, so match only statements that the grader could
+# not decide.
 _UNDECIDED = re.compile(
     rf"(?:^|[.;:]\s*|\b(?:i|we|the grader)\s+)(?:could|can)(?:not|n't| not)\s+(?:be\s+)?{_JUDGE}"
     rf"|\b(?:could|can)(?:not|n't| not)\s+be\s+(?:evaluated|judged|graded|assessed)\b"
@@ -59,12 +60,13 @@ _CONTRADICTIONS = {
         ),
     )
 }
-# Words before a statement about a requirement that limit or negate it.
+# A statement such as "it meets the requirement" does not count as a contradiction if a word of
+# _QUALIFIER, such as "not" or "barely", precedes it, or a word of _LIMIT, such as "only", follows.
 _LIMITS = r"if|unless|part\w*|barely|nearly|almost|hardly|only"
 _QUALIFIER = re.compile(
     rf"\b(?:no|not|nothing|none|never|neither|nor|without|cannot|whether|would|{_LIMITS})\b|n't\b"
 )
-# Words after it that limit it, and the ends of its clause.
+# Words after a statement are searched only up to the end of the clause with the statement.
 _LIMIT = re.compile(rf"\b(?:{_LIMITS})\b")
 _CLAUSE_END = re.compile(r"[.;:,]|\b(?:because|since|as|and)\b")
 # Phrases by which an answer addresses its grader, and the tags and keys of graders' prompts.
@@ -90,9 +92,10 @@ _LIST_MARK = re.compile(r"^\s*(?:(?:[-+*•>#]+|\d+[.)])\s+)+")
 _WORD = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]|[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+"
 )
-_LEAST_WORDS = 3  # in a quote that is not a whole sentence, line or answer
-# A word in _COPYING always means copying. A word in _TAKING means copying if it is in the name of a
-# check; in the description of a check, it does so only near a word in _SOURCE.
+_LEAST_WORDS = 3  # shortest quote that counts as evidence, unless it is a whole sentence or line
+# Words that show that a check is about copying. A word in _COPYING shows it in the name and in the
+# description of a check. A word in _TAKING shows it in the name; in the description it counts only
+# if a word in _SOURCE is near.
 _COPYING = r"verbatim|word[ -]for[ -]word|n?[ -]?gram\b|\b(?:same|exact) words"
 _TAKING = r"\bquot(?:e|es|ing|ation|ations)\b|\bcop(?:y|ies|ied|ying)\b"
 _SOURCE = r"\b(?:skill|body|source|definition|concept|text|document|file)\b"
@@ -134,8 +137,8 @@ def is_valid_quote(quote: str, answer: str) -> bool:
 def needs_evidence(check_kind: str | None, *, passed: bool) -> bool:
     """Check whether a verdict claims that something is in the answer, so that it can be quoted.
 
-    A failed positive behaviour or a passed negative one cannot be quoted. The quote is then the
-    place of the answer that comes closest.
+    If a positive behaviour failed or a negative one passed, the behaviour is absent from the
+    answer and cannot be quoted. The quote is then the passage that comes closest to the behaviour.
     """
     return passed != (check_kind == "negative")
 
@@ -198,9 +201,9 @@ def overlap_record(shared: Sequence[str], *, n: int) -> str:
 def forbids_copying(check: Check) -> bool:
     """Check whether a behaviour forbids copying the skill, so that the overlap check decides it.
 
-    Only a negative behaviour can forbid copying. Either its name must be about copying, such as
-    ``no_verbatim_span``, ``no_body_copy`` or ``no_quoting``, or its description about copying from
-    the skill. For example, ``does not quote a price`` is not about copying from the skill.
+    Only a negative behaviour can forbid copying. Its name must be about copying (such as
+    ``no_verbatim_span``, ``no_body_copy`` or ``no_quoting``), or its description must be about
+    copying from the skill. The description "does not quote a price", for example, is not.
     """
     name = check.check_id.replace("_", " ").replace("-", " ")
     return check.check_kind == "negative" and bool(

@@ -96,7 +96,7 @@ class Tokens:
         return int(self.ids.max(initial=END)) + 1
 
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
-        """Return the text of the ``run`` tokens of a document that start at token ``begin``."""
+        """Return the part of a document that has ``run`` tokens and starts at token ``begin``."""
         if self.words is not None:
             return _find_run(text, self.words[doc][: begin + run], begin)
         assert self.start is not None and self.end is not None
@@ -473,9 +473,10 @@ def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int)
 
 
 def _repeat_lengths(tokens: Tokens, at: Ints, text: Ints, top: int) -> Ints:
-    """Return the length of the longest n-gram at each position that occurs earlier in its text.
+    """For each position, return the length of the longest repeated n-gram that begins there.
 
-    Lengths are at most `top`.
+    An n-gram is repeated if the same n-gram begins at an earlier position of the same text. Lengths
+    are at most `top`.
     """
     rank, where = text, np.arange(len(at))
     length = np.zeros(len(at), dtype=np.int64)

@@ -365,10 +365,11 @@ class Verdict(Record):
     ``passed`` is None unless ``status`` is ``ok``. ``dimension_passed`` is the grader's verdict on
     all checks of the attempt together, which the comprehension report calls ``dimension_verdict``.
     It is the same in each verdict of a reply, and None if the grader was not asked for it.
-    ``overlap`` is the evidence of copying in the grader's prompt, as JSON: ``rule``, ``n`` and the
-    ``shared`` n-grams. It is None if the prompt had no such evidence. It is also None in old
-    verdicts, made before the rule was recorded: their rule counted n-grams of the skill body and of
-    the case's concept field, including those in the case's prompt.
+    ``overlap`` is the result of the check for copying that the grader saw in its prompt, as JSON:
+    ``rule``, ``n`` and the n-grams that answer and skill have in common (``shared``). It is None if
+    the grader saw no such result. It is also None in old verdicts, from before the rule was
+    recorded. The old rule counted the n-grams of SKILL.md without its front matter and of the part
+    of the skill that the case is about (its concept field), including n-grams in the case's prompt.
     """
 
     attempt_id: str

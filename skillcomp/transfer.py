@@ -331,7 +331,9 @@ def hedging(
     by: By = (),
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compare how often right and wrong answers contain a hedge, as calibration in words.
+    """Compare how often right and wrong answers contain a hedge, such as "perhaps".
+
+    An agent whose words are calibrated hedges more often when it is wrong.
 
     Parameters
     ----------
@@ -347,9 +349,9 @@ def hedging(
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by`` and condition, with the estimates columns. ``hedged_rate_right`` is
-        the share of right answers that contain at least one hedge such as "perhaps";
-        ``hedged_rate_wrong`` is that of wrong answers. Both are means over cases, with repeats
+        An estimates frame with three rows per ``by`` and condition. ``hedged_rate_right`` is the
+        share of right answers that contain at least one hedge; ``hedged_rate_wrong`` is the share
+        of wrong answers that do. Both are means over cases, with repeats
         averaged within a case. ``hedged_gap`` is wrong minus right, from -1 to 1; above 0, wrong
         answers contain hedges more often. ``n`` counts cases; a case with right and wrong answers
         counts once for each. NaN with a note if no skill has both kinds of answer.

@@ -184,8 +184,9 @@ NOT_IDENTIFIED = "not identified"
 _METHOD = "linear probability, least squares"
 # with fewer clusters, CR2 standard errors have only one or two degrees of freedom
 _FEWEST_CLUSTERS = 5
-# A feature must vary by at least this share of its unit. The share is below 1 because the labels
-# may be missing for the smallest and largest values.
+# An effect is estimated only if the feature's range in the data is at least this multiple of the
+# unit for which the effect is reported. The multiple is below 1, because the answers with the
+# smallest and the largest value may have no labels, which makes the range smaller.
 _REACH = 0.9
 _LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
 # A feature is collinear if the other features leave at most this share of its variance unexplained.

@@ -138,8 +138,8 @@ class LabelEditor(ui.Explorer):
     def _update_agreement(self) -> None:
         """Estimate the agreement of graders with labels.
 
-        Until all labels are given, their number is a multiple of ten, so that one label does not
-        reveal a verdict.
+        Until every item has a label, the estimate is updated only after every tenth label. If it
+        changed after a single label, the change would reveal whether the grader agrees with it.
         """
         items = set(self._names)
         labels = [label for name, label in self._labels.items() if name in items]

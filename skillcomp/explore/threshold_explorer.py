@@ -119,8 +119,8 @@ class ThresholdExplorer(ui.Explorer):
     choices : dict of str to Control
         The sliders ``n`` and ``cut``; a cut of None flags any shared n-gram.
     errors, moved : pandas.DataFrame
-        The texts judged wrongly at the chosen point, and those flagged at only one of the chosen
-        and the saved point.
+        ``errors`` has the texts that the chosen n and cut judge wrongly. ``moved`` has the texts
+        that are flagged with the chosen n and cut but not with the saved ones, or the reverse.
     """
 
     errors: pd.DataFrame

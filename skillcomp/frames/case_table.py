@@ -41,12 +41,13 @@ def clusters_of(
 ) -> pd.Series:
     """Assign each row to a cluster: its case and all cases linked to it.
 
-    Links are twins (``contrast_of``, within a skill), the same ``task`` under several skills, and
-    the same value of ``column``. Clusters are connected components, so it does not matter which of
-    two twins names the other. Cases of one skill that name the same twin are in one cluster, even
-    if the frame lacks the twin. All agents, graders, rounds and runs of a case are in its cluster.
-    Clusters are numbered in the order of the sorted skills and cases, so resampling does not depend
-    on the order of the rows.
+    Two cases are linked in three ways: one names the other in ``contrast_of`` (a contrast pair
+    within a skill), they have the same ``task`` under several skills, or they have the same value
+    of ``column``. Clusters are connected components of these links, so it does not matter which
+    case of a pair names the other. Cases that name the same third case are in one cluster, even if
+    the third case is not in the frame. All agents, graders, rounds and runs of a case are in its
+    cluster. Clusters are numbered in the order of the sorted skills and cases, so resampling does
+    not depend on the order of the rows.
 
     Parameters
     ----------
@@ -546,12 +547,13 @@ def delta_rows(
     average: Sequence[str] = (),
     names: Sequence[tuple[str, str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one estimates row per set of pairs; all intervals are computed together.
+    """Estimate the delta of each set of pairs; return one row of an estimates frame per set.
 
-    ``names`` has the condition and the reference of each set, for the notes.
+    ``names`` has the condition and the reference of each set, for the notes. Computing all
+    intervals in one call saves time; it does not change them.
 
     Each row has the columns of :func:`skillcomp.frames.row`, then rate, reference_rate, n_dropped
-    and those of :data:`MISSING`.
+    and the columns that :data:`MISSING` lists.
     """
     entries = [pairs.where(~np.isnan(pairs.level1 - pairs.level0)) for pairs in sets]
     complete = [pairs.averaged() for pairs in entries]

@@ -22,7 +22,8 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import DIFFERENT_CHECKS, group_codes
 from skillcomp.stats.results import join_notes
 
-Checks = Literal["all", "shared"]  # the checks that an analysis counts
+# Which checks an analysis counts: all, or only those that are graded under every condition.
+Checks = Literal["all", "shared"]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -266,10 +267,11 @@ def _stops_at_fail(by: Ints, side: Ints, lacking: Bools, n_failed: Ints) -> tupl
 
 
 def _refuse_stopping(cells: _Cells, absences: _Absences, what: str) -> None:
-    """Raise FrameError if a grader stops before checks that only one condition may have been asked.
+    """Raise FrameError if the grader stops at the first fail and conditions have different checks.
 
-    If such checks belong to single cases, nothing shows which of them a failed attempt lacks
-    because it failed.
+    This concerns checks that belong to a single case. If such a check has no row under a condition
+    whose attempts failed, there are two possible reasons: the check was never graded under this
+    condition, or the grader stopped before it.
     """
     stops = absences.stops[cells.pair_group] & absences.designed
     if stops.any():

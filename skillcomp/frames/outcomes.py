@@ -42,8 +42,8 @@ def outcomes(
     grader : str or sequence of str, optional
         Keep the outcomes of this grader, or of several. Default: all graders.
     checks : {"all", "shared"}, default "all"
-        ``"shared"``: count only the checks that every condition of the case was asked. Cases
-        without such a check are dropped, and ``note`` gives their number.
+        ``"shared"``: count only the checks that the grader was asked about under every condition of
+        the case. Cases without such a check are dropped, and ``note`` gives their number.
     attempts : pandas.DataFrame, optional
         An attempts frame. It adds the attempts without a verdict that ended in an error or a pause
         (``passed`` is NA), at a time limit, cut off or in a refusal (``passed`` is False).

@@ -120,11 +120,11 @@ class TableReader:
         return f"column '{self.names.get(role, role)}' ({role.partition(' ')[0]}=)"
 
     def add_problem(self, role: str, problem: str) -> None:
-        """Add a problem of the column that an argument names."""
+        """Record a problem with the column that the argument ``role`` names."""
         self.problems.append(f"{self.column_label(role)}: {problem}")
 
     def add_change(self, role: str, found: str, done: str, n: int) -> None:
-        """Add a change to values of the column that an argument names."""
+        """Record a change to values of the column that the argument ``role`` names."""
         self.changes.append(Change(self.column_label(role), found, done, int(n)))
 
     def columns(self, frame: pd.DataFrame, required: Iterable[str]) -> dict[str, pd.Series]:
@@ -326,7 +326,11 @@ class TableReader:
                 self.remedies["conditions"] = plain | {_plain_scalar(word): str(word)}
 
     def last_rows(self, columns: Columns) -> Columns:
-        """Return the columns without the rows that a later row on the same thing replaces."""
+        """Return the columns without the rows that a later row replaces.
+
+        A later row replaces an earlier one if both have the same skill, case, condition, agent,
+        check, grader, grader version, repeat, attempt and round (as far as there are columns).
+        """
         place = [
             r
             for r in (*(role for role, _, _ in _NAMES), "repeat", "attempt", "round")
@@ -384,7 +388,11 @@ class TableReader:
         return f" They differ in {', '.join(names)}: grader=, check=, agent= or repeat=?"
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
-        """Convert a column of repeats to numbers from 1."""
+        """Replace the repeats in a column by the numbers 1, 2 and so on.
+
+        Numbers from 0 are raised by 1; names are numbered in alphabetical order. With ``again``,
+        the rule that the first column had is applied to a second one.
+        """
         if values.isna().any():
             self.as_texts(values, "repeat")
             return pd.Series(1, index=values.index, dtype="Int64")

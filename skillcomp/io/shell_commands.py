@@ -114,7 +114,9 @@ def _program_reads(words: Sequence[str]) -> bool:
 
 
 def opens_skill(command: str) -> bool:
-    """Return whether a command names the SKILL.md of any skill and only reads.
+    """Return whether a command contains the path of a SKILL.md and writes nothing.
+
+    The path must contain the folder of the skill: ``tides/SKILL.md``, not ``SKILL.md`` alone.
 
     Examples
     --------

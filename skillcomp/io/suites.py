@@ -1,7 +1,9 @@
 """Read suites of every format, and write comprehension suites as JSON.
 
-The vocabulary is that of the comprehension report (2.1 and 6.1). Other words in public files are
-kept and listed in ``Suite.problems``, with an explanation if a published schema defines them.
+A field such as the dimension of a case has a closed vocabulary, defined in sections 2.1 and 6.1 of
+comprehension-report.md, one of the documents that this package implements. If a file has another
+word in such a field, the word is kept and listed in ``Suite.problems``. If a published schema
+defines the word, the problem explains it.
 """
 
 from __future__ import annotations

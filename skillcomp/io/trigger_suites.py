@@ -1,9 +1,10 @@
 r"""Read prompts.csv: prompts on which a skill should trigger or should not, with their checks.
 
-The format is that of the trigger document, a source of this package: one row per case, in
-``evals/skills/<slug>/prompts.csv``. Patterns are separated by ``|``; ``\|`` is a ``|`` inside a
-pattern. The program in that document splits at every ``|``, so a file for both programs must not
-use ``\|``. A ``|`` inside a pattern means "or"; ``[\|]`` matches the character ``|`` itself.
+The format comes from trigger-evals.md, one of the documents that this package implements: one row
+per case, in ``evals/skills/<slug>/prompts.csv``. A cell holds regular expressions separated by
+``|``. To write a ``|`` inside an expression, where it means "or", escape it as ``\|``; to match the
+character itself, write ``[\|]``. The program in trigger-evals.md splits at every ``|``, so a file
+for both programs must not use ``\|``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NUMBERS = {"timeout_s": 1, **dict.fromkeys(_LIMITS, 0)}
 _PATTERNS = ("must_include", "must_not_include", "required_steps")
 _NEEDED = ("id", "should_trigger", "prompt")
 # ``kind``, ``right_skills`` and ``required_steps`` are additions of this package; the other columns
-# are those of the trigger document
+# are those of trigger-evals.md
 COLUMNS = (
     *_NEEDED,
     *("sandbox", *NUMBERS, "output_schema", "judge", "require_files"),

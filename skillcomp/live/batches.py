@@ -169,9 +169,10 @@ def open_batches(store: RunStore) -> Iterator[tuple[str, Sent]]:
 
 
 def _open_and_lost(store: RunStore) -> tuple[dict[str, tuple[str, Sent]], list[tuple[str, float]]]:
-    """Return the open batches with their purposes, and purpose and cost of each lost batch.
+    """Return the open batches by nonce, and the purpose and cost of each batch that was given up.
 
-    A purpose is the stage and the name under which batches are stored.
+    A purpose is a text ``stage:name``, which shows what the batch is for, such as the grading by
+    one grader. An open batch comes with its purpose.
     """
     still_open: dict[str, tuple[str, Sent]] = {}
     lost = []

@@ -158,11 +158,11 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent to ask, by the label under which its batches are stored."""
+        """The agent that answers, by the label under which its batches are stored."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the columns that identify a comparison in the table of replies."""
+        """Return the values of the columns that identify a comparison in the table of replies."""
         return dict(zip(("order", "first", "second"), json.loads(key), strict=True))
 
     def key_of(self, row: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Evaluate a skill on its task suite: its pass rate, the change from its original, and a verdict.
 
-The result is a file, called the artefact. Its fields and rules are those of the execution evaluator
-of the source system; intervals and some other fields are additions of this package.
+The result is a file, called the artefact. Its fields and rules come from execution-evaluator.md,
+one of the documents that this package implements; intervals and some other fields are additions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FEWEST_PASSES = 0.2  # the verdict is error if the baseline passes a smaller sha
 ENOUGH = 0.5  # a skill without an original passes if its pass rate is at least this
 AGE = timedelta(days=7)  # a cached baseline is used only if it is younger than this
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
-_DIGITS = 4  # rates are rounded to this number of decimals, as in the source system
+_DIGITS = 4  # rates are rounded to this number of decimals, as in execution-evaluator.md
 _MAIN = ("skill", "previous")  # conditions of the candidate and of the baseline
 Results = Mapping[str, Mapping[str, Any]]  # result of each task, by task id
 _CONTENT = ("content", "skill_content", "body")  # keys that may hold the text of a candidate
@@ -384,7 +384,7 @@ class Evaluation:
             "evaluation": main,
             "candidate_results": rows.get("skill", []),
             "baseline_results": rows.get("previous"),
-            # the source system has none of the following fields
+            # The following fields are additions: execution-evaluator.md does not have them.
             "mock": self.mock,
             "agent": {"name": self.agent.name, "model": self.agent.model},
             "judge": {"version": self.grader.version, "model": self.grader.model},

@@ -232,12 +232,12 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent to ask, by the labels under which its batches are stored."""
+        """The agent that answers, by each of the labels under which its batches are stored."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
     def row_of(self, key: str) -> dict[str, Any]:
-        """Return the columns that identify a grading in the table of replies."""
+        """Return the values of the columns that identify a grading in the table of replies."""
         return {"attempt_id": key}
 
     def key_of(self, row: Mapping[str, Any]) -> str:

@@ -296,9 +296,9 @@ class StudyFile(Record):
     In both cases, the class or function is called with the other keys as keyword arguments; a
     grader's ``agent`` is built before this call.
 
-    This code is imported only when the agents or graders of a study file (or of a command's option
-    ``--agent``) are built. Reading a study file, `skillcomp check` and `skillcomp status` import
-    none of it, and neither do stores, suites and skills.
+    The code of such agents and graders is imported only when the agents or graders of a study file
+    (or of a command's option ``--agent``) are built. It is not imported when a study file, store,
+    suite or skill is read, nor by the commands ``skillcomp check`` and ``skillcomp status``.
 
     Attributes
     ----------

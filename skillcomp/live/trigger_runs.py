@@ -1,7 +1,7 @@
 """Trigger runs: send the prompts of suites to a program with skills, and grade its work.
 
 A run is a folder. It holds ``run.json`` (the `TriggerPlan`), ``store/`` (a `RunStore` with answers
-and verdicts), and artefacts in the layout of the source system: a folder ``work/<skill>/<case>/``
+and verdicts), and artefacts in the layout of trigger-evals.md: a folder ``work/<skill>/<case>/``
 for each case, and ``summary.json`` and ``summary.md`` for the run.
 """
 
@@ -52,7 +52,7 @@ from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
-SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in the source system
+SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in trigger-evals.md
 # fields of the reply that are copied to meta.json
 _FROM_REPLY = ("model", "status", "error", "offered", "invoked")
 
@@ -407,7 +407,7 @@ def write_case(
 
 
 def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
-    """Summarise a run from its artefacts; the fields are those of the source system.
+    """Summarise a run from its artefacts; the fields are those of trigger-evals.md.
 
     The field ``pass`` of a case is None (unknown) if no check or judgement failed, but the case was
     not asked, the infrastructure failed, a check could not be decided or the judgement is missing.

@@ -53,10 +53,10 @@ def score(
     ----------
     texts : pandas.DataFrame
         Attempts with attempt_id, skill, case_id, condition and answer, or passages with passage_id,
-        skill, level, text and optionally question. Other columns of the two contracts may be
-        missing.
+        skill, level, text and optionally question. The other columns of an attempts or passages
+        frame may be missing.
     skills : mapping of str to Skill or str
-        By slug, the record of each skill or the text of its SKILL.md as loaded.
+        The skills, with slugs as keys. A value is a Skill or the text of a SKILL.md as loaded.
     cases : pandas.DataFrame, optional
         A cases frame (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is
         False.

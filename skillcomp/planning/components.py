@@ -176,7 +176,11 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
 
 
 def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
-    """Return the interval of each measure: rates, delta, gap and variance components."""
+    """Return the interval of each measure.
+
+    The measures are the baseline rate, the delta (rate with the skill minus baseline rate), the gap
+    (delta of far cases minus delta of near cases) and the variance components.
+    """
     if not len(pairs.skill):
         nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
         return dict.fromkeys(MEASURES, nothing)

@@ -25,23 +25,28 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Rate = float | Mapping[str, float]
 
-FEWEST = 10  # with fewer gold cases, the coverage of prediction-powered intervals was not tested
+# Smallest number of gold cases that is planned, because the coverage of prediction-powered
+# intervals was not tested with fewer.
+FEWEST = 10
 _EXTRA = ["width", "expected_width", "n_cases", "correlation", "lam"]
-_NO_ERROR = 1e-9  # a smaller difference between gold and grader is a rounding error
-_FEWEST_PILOT = 5  # with fewer gold cases in a pilot, covariances are too imprecise
+_NO_ERROR = 1e-9  # A smaller difference between gold and grader is a rounding error.
+_FEWEST_PILOT = 5  # With fewer gold cases, the covariances of a pilot are too imprecise.
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
     """Means and covariances of the cases' paired differences, in a pilot or in its resamples.
 
-    A case has three paired differences: by gold, by the grader over all repeats, and by the grader
-    on the repeats with gold. ``mean`` (..., 3) and ``joint`` (..., 3, 3) are their means and
-    covariances over the cases with gold. ``grader`` is the variance of the second difference over
-    all cases. ``errors`` (..., 2) has the share of gold cases in which gold is above the grader,
-    and the share in which it is below. ``largest`` (..., 2) has the largest difference in each
-    direction. ``checks`` is the number of checks per case. ``n_gold`` is the number of cases with
-    gold, infinite for assumptions.
+    A paired difference is the value of a case under a condition minus its value under the
+    reference. Each case has three of them, computed from different values: the gold labels, the
+    grader's verdicts on all repeats, and the grader's verdicts on the repeats with gold.
+
+    ``mean`` (..., 3) and ``joint`` (..., 3, 3) are the means and covariances of the three
+    differences over the cases with gold. ``grader`` is the variance of the second difference over
+    all cases. ``errors`` (..., 2) has the share of gold cases in which the gold difference is above
+    that of the grader, and the share in which it is below. ``largest`` (..., 2) has the largest
+    distance between the two in each direction. ``checks`` is the number of checks per case.
+    ``n_gold`` is the number of cases with gold; it is infinite if there is no pilot.
     """
 
     mean: Floats
@@ -53,7 +58,7 @@ class Differences:
     n_gold: float = math.inf
 
 
-# the differences in a pilot and in its resamples, which may be missing
+# the differences in the pilot, and in its resamples (None if there are no resamples)
 Pilots = tuple[Differences, Differences | None]
 # the pilot's differences, the number of cases of the study, and the columns that identify the row
 _Plan = tuple[Pilots, int, dict[str, Any]]
@@ -62,10 +67,11 @@ _Plan = tuple[Pilots, int, dict[str, Any]]
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
     """Return the variance of the PPI++ paired delta with n gold cases, and the grader weight.
 
-    The delta is that of :func:`skillcomp.stats.ppi.ppi_paired`. If n is below ``n_cases``, it is
-    computed from separate means of the cases with and without gold; if every case has gold, from
-    one value per case. Imagined errors are not included. The results have the leading dimensions of
-    the pilot, then those of n.
+    The delta is estimated as in :func:`skillcomp.stats.ppi.ppi_paired`. If only some cases have
+    gold, the estimate combines the mean of the cases with gold and the mean of the cases without.
+    If every case has gold, it is the mean of one value per case. The variance does not include the
+    imagined errors of :func:`imagined_variance`. The two arrays have the leading dimensions of the
+    pilot, then those of ``n``.
     """
     joint, grader = pilot.joint[..., None, :, :], pilot.grader[..., None]
     gold, on_gold, cross = joint[..., 0, 0], joint[..., 2, 2], joint[..., 0, 2]
@@ -73,7 +79,9 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
     with np.errstate(invalid="ignore", divide="ignore"):
         lam = _clipped_ratio(cross, on_gold + n / rest * grader)
         some = lam**2 * grader / rest + (gold - 2 * lam * cross + lam**2 * on_gold) / n
-        # If every case has gold on one repeat, its true mean cancels from the difference.
+        # If every case has gold, the grader enters only as the difference between its mean over all
+        # repeats and its value on the repeat with gold. In this difference the case's true mean
+        # cancels. `gap` is the variance of the difference.
         gap = joint[..., 1, 1] - 2 * joint[..., 1, 2] + on_gold
         both = joint[..., 0, 1] - cross - joint[..., 1, 1] + joint[..., 1, 2]
         full_lam = _clipped_ratio(-both, gap)
@@ -85,10 +93,11 @@ def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats
 def imagined_variance(pilot: Differences, n: Ints) -> Floats:
     """Return the expected variance of imagined errors, for a grader of weight 1.
 
-    If gold shows fewer than five errors in a direction (gold above or below the grader),
-    :func:`skillcomp.stats.ppi.ppi_paired` adds one imagined error in each direction. In a direction
-    with five or more errors, the imagined error is as large as the largest of them; otherwise it is
-    a whole case.
+    An error is a case in which gold and grader differ. An imagined error is one that was not
+    observed but is added for caution. If there are fewer than five errors with gold above the
+    grader, or fewer than five with gold below, :func:`skillcomp.stats.ppi.ppi_paired` adds one
+    imagined error in each direction. In a direction with five or more errors, the imagined error is
+    as large as the largest of them; otherwise its size is 1.
     """
     few = np.asarray(binom.cdf(FEWEST_ERRORS - 1, n[:, None], pilot.errors[..., None, :]))
     square = np.minimum(pilot.largest[..., None, :], 1.0) ** 2
@@ -102,7 +111,7 @@ def expected_length(
 ) -> tuple[Floats, Floats]:
     """For each ``n``, return the expected length of the interval and the weight of the grader.
 
-    The length is that of an interval computed with the expected variance.
+    The expected length is approximated by the length of the interval at the expected variance.
     """
     variance, lam = expected_variance(pilot, n, n_cases)
     whole = n >= n_cases
@@ -167,10 +176,11 @@ def gold_needed(
         ``skill``. Without a pilot, both are required, as are ``n_cases``, ``baseline_rate``,
         ``delta`` and ``gold_variance``.
     baseline_rate, delta : float, optional
-        Assumed pass rate of the baseline by gold, and rate with the skill minus that of the
-        baseline.
+        Assumed pass rate of the baseline according to gold, and assumed rate with the skill minus
+        the rate of the baseline.
     gold_variance : float, optional
-        Assumed variance over cases of the paired difference by gold, for one attempt per condition.
+        Assumed variance, over cases, of the paired difference computed from gold labels on one
+        attempt per condition.
     n_checks : int, default 5
         Number of checks per case; not used with a pilot.
     ci_level : float, default 0.95
@@ -187,9 +197,9 @@ def gold_needed(
         the pilot's cases. It is NaN with a note if even gold on every case is not sufficient, or if
         fewer than 5 cases of the pilot have gold. ``note`` also states the number of labels without
         a matching attempt. ``width`` is the target and ``expected_width`` the width expected with
-        the estimate. ``n_cases`` is the number of cases of the study. ``correlation`` is that of
-        the paired differences by gold and by the grader, over cases with gold. ``lam`` is the
-        weight of the grader.
+        the estimate. ``n_cases`` is the number of cases of the study. ``correlation`` is the
+        correlation, over cases with gold, of the paired differences computed from gold and from the
+        grader. ``lam`` is the weight of the grader's verdicts in the estimate, from 0 to 1.
 
     Raises
     ------
@@ -208,8 +218,9 @@ def gold_needed(
     -----
     The planned interval is ``ppi`` of :func:`skillcomp.correction.delta`. Its limits are those of
     :func:`skillcomp.stats.ppi.ppi_limits`, with the variance of PPI++ at the weight of the grader
-    that minimises it. If gold shows too few errors of the grader, the interval includes imagined
-    errors; the plan includes them in proportion to the probability that this happens. Without a
+    that minimises it. If gold shows fewer than five errors of the grader in a direction, the
+    interval allows for an error that was not observed; the plan allows for it in proportion to the
+    probability of so few errors. Without a
     pilot, the errors of different checks are assumed to be independent; with ``value="passed"``, an
     attempt counts as one check. At least 10 gold cases are planned, because coverage was not tested
     with fewer.
@@ -271,7 +282,7 @@ def _pilot_plan(part: _LabelledCases, n_cases: int | None, n_resamples: int, see
 
 
 def _pilot_differences(values: Floats, n_checks: float, n_resamples: int, seed: int) -> Pilots:
-    """Return the differences in a pilot and its resamples; NaN and None if gold is too scarce."""
+    """Return the differences in a pilot and its resamples; NaN and None if gold is too rare."""
     n_gold = float(np.isfinite(values).all(axis=1).sum())
     if n_gold < _FEWEST_PILOT:
         unknown, pair = np.full((3, 3), np.nan), np.full(2, np.nan)
@@ -367,8 +378,9 @@ def _bootstrap_limits(
 def differences_of(values: Floats, checks: float) -> Differences:
     """Compute `Differences` from an array with cases on the second-last axis.
 
-    The last axis has the differences by gold, by the grader over all repeats, and by the grader on
-    the repeats with gold. The first and the third are NaN for cases without gold.
+    The last axis has the three paired differences: from gold, from the grader on all repeats, and
+    from the grader on the repeats with gold. The first and the third are NaN for cases without
+    gold.
     """
     has: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=-1))
     count = has.sum(axis=-1)[..., None]
@@ -404,13 +416,16 @@ def _assumed_differences(n_verdicts: int, **values: Any) -> Differences:
         youden[condition] = se + sp - 1
         seen[condition] = rate * se + (1 - rate) * (1 - sp)
         error += (rate * se * (1 - se) + (1 - rate) * sp * (1 - sp)) / n_verdicts
-    # Assume that each condition has half the variance of gold; this matters if error rates differ.
+    # Assume that the baseline and the skill each contribute half of the variance of the gold
+    # difference. If the grader's error rates differ between the two, another split would give
+    # another covariance of grader and gold.
     middle = (youden["baseline"] + youden["skill"]) / 2
     cross, grader = middle * gold_variance, middle**2 * gold_variance + error
     seen_twice = [cross, grader, grader]
     joint = np.array([[gold_variance, cross, cross], seen_twice, seen_twice])
     apparent = seen["skill"] - seen["baseline"]
-    # take the summed errors of a case as normal, in steps of one verdict
+    # Approximate the sum of a case's errors by a normal distribution. The sum changes in steps of
+    # one verdict, so use a continuity correction of half a step.
     off, spread = change - apparent, math.sqrt(error)
     step = 0.5 / n_verdicts
     errors = norm.cdf(np.array([off - step, -off - step]) / spread) if spread > 0 else np.zeros(2)
@@ -428,10 +443,11 @@ def _rate_of_condition(rate: Rate | None, condition: str) -> float:
 class _LabelledCases:
     """Paired differences of one group and condition.
 
-    ``cases`` has one row per case with verdicts in both conditions. Its columns are differences:
-    ``gold`` (NaN unless both conditions have gold), ``grader`` (over all repeats) and ``on_gold``
-    (by the grader over the attempts with gold). ``about`` identifies the group and condition.
-    ``n_checks`` is the mean number of checks per case.
+    ``cases`` has one row per case with verdicts in both conditions. Its columns are paired
+    differences: ``gold``, from gold labels (NaN unless both conditions have gold); ``grader``, from
+    the grader's verdicts on all repeats; ``on_gold``, from the grader's verdicts on the attempts
+    with gold. ``about`` identifies the group and condition. ``n_checks`` is the mean number of
+    checks per case.
     """
 
     about: dict[str, Any]
@@ -445,7 +461,7 @@ def case_differences(
     """Return the cases' differences by group and condition, and a note on gold without an attempt.
 
     As in :mod:`skillcomp.correction`, a check without a verdict counts as missing, and an attempt
-    passes only if all of its checks are known to pass.
+    passes only if every check has a verdict and passed.
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=None, what="planning.gold_needed")
     checks = {

@@ -38,11 +38,12 @@ KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
 OTHER_VARIANCE = "a delta cannot vary as much or as little as stated: the nearest is simulated"
-_LABELS = ["skills", "cases", "repeats"]  # columns with the sizes in words, for legends
-_NOTHING = 1e-15  # a smaller variance is a rounding error
-_EDGE = 1e-3  # simulated rates are at least this far from 0 and 1
-_STEP = 5e-4  # precision of the minimum detectable effect
-# a grid of skill effects in standard deviations, and the probability of each
+# Columns of the result that hold the sizes of a design as text, for legends.
+_LABELS = ["skills", "cases", "repeats"]
+_NOTHING = 1e-15  # A variance below this is a rounding error and counts as 0.
+_EDGE = 1e-3  # Smallest distance of a simulated rate from 0 and from 1.
+_STEP = 5e-4  # Precision of the minimum detectable effect.
+# A grid of skill effects, in standard deviations, and the probability of each grid point.
 _SKILLS = np.linspace(-4.0, 4.0, 41)
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
 _NEAREST = 1e-6  # tolerance at both ends of the possible range of a variance

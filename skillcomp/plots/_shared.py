@@ -103,9 +103,10 @@ def optional(frame: pd.DataFrame, column: str) -> list[Any]:
 def levels(column: pd.Series) -> list[Any]:
     """Return the levels of a column in drawing order.
 
-    Conditions, C1 to C9 and near/far have a natural order. A categorical column keeps its own
-    order, including levels without rows, so that all panels of a facet have the same levels. Other
-    levels are in order of appearance.
+    A categorical column keeps the order of its categories, including categories without rows, so
+    that all panels of a facet have the same levels. In other columns, three kinds of level are in
+    a fixed order: conditions (baseline first), the dimensions C1 to C9, and the distances near and
+    far. All other levels are in order of appearance.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         return [*column.cat.categories, *([None] if column.isna().any() else [])]

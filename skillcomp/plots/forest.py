@@ -548,7 +548,10 @@ def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
 def _name_places(
     ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
 ) -> None:
-    """Label the places with name and n; draw lines between them and a zero line for differences."""
+    """Label the positions on the x axis (near, far, gap) with their names and n.
+
+    Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
+    """
     counts = draw.numbers(frame, "n", _WHERE)
     texts = []
     wide = max(int(draw.characters(ax, 0.66) / max(len(places), 1)), 7)

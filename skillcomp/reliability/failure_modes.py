@@ -78,7 +78,7 @@ def failure_modes(
     short : int, default 3
         Length in tokens of the n-grams that distinguish a close paraphrase from coincidence.
     verbatim : str, default "verbatim"
-        Text that the ids of negative checks contain if they forbid copying.
+        A negative check is taken to forbid copying if its id contains this text.
 
     Returns
     -------

@@ -86,7 +86,8 @@ class Chapter:
         Headings with their content, in order, as sanitised HTML. Each sheet is laid out in two
         columns and is about as high as a screen.
     sentences : tuple of str
-        Computed sentences shown at the start if the text of the notebook is about another study.
+        Sentences computed from the reported study. They are shown at the start if the prose of the
+        notebook describes a different study.
     files : tuple of str
         Files that the notebook saved and that belong to no figure on the page.
     number : str
@@ -94,11 +95,11 @@ class Chapter:
     stopped : str
         The error that ended the notebook early; empty if it ran to its end.
     elsewhere : str
-        Name of the study that the numbers come from, if the text was written about another study;
-        otherwise empty.
+        Name of the study that the numbers come from, if the prose of the notebook describes a
+        different study; otherwise empty.
     other_study : str
-        Name of the recorded study that the chapter shows because the reported study lacks the data
-        that the chapter needs; otherwise empty.
+        Name of the recorded study that the chapter shows in place of the reported study, if the
+        reported study does not have the data for this chapter; otherwise empty.
     """
 
     stem: str

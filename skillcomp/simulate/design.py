@@ -167,7 +167,11 @@ def layout(
     far_share: float,
     contrast_pairs: int = 0,
 ) -> Layout:
-    """Lay out the cases of each skill: far cases evenly spread, contrast pairs at the end."""
+    """Decide which cases of each skill are far, and which form contrast pairs.
+
+    A far case is one that differs much from the examples in the skill. Far cases are spread evenly
+    over the numbered cases of a skill; contrast pairs are the last cases.
+    """
     if n_skills < 1:
         raise StudyError(f"n_skills: found {n_skills}; allowed: 1 or more.")
     if not 0 <= far_share <= 1:

@@ -389,9 +389,9 @@ def _effect_rows(
 
 
 def _marginal_rates(plan: Layout, intercepts: Floats, spread: Spread, value: Value) -> Floats:
-    """Return, for each case and condition, the mean rate of all possible cases like it.
+    """Return, for each case and condition, the expected rate over the distribution of cases.
 
-    Such cases have the same distance (near or far) as the case.
+    The distribution is that of near cases if the case is near, and of far cases if it is far.
     """
     rates = np.empty(intercepts.shape)
     for far in np.unique(plan.far):

@@ -292,7 +292,10 @@ def simulated_rates(
 
 
 def planted(attempts: pd.DataFrame, written: text.WrittenAnswers) -> pd.DataFrame:
-    """Return a frame of the planted properties of answers, with one row per attempt."""
+    """Return the properties of the simulated answers, one row per attempt.
+
+    Columns: number of words, of copied words and of hedges, and whether the answer is a list.
+    """
     columns = {
         "attempt_id": attempts["attempt_id"],
         "n_words": written.n_words,

@@ -463,7 +463,10 @@ def _rating_matrix(ratings: ArrayLike) -> Floats:
 
 
 def _beyond_chance(observed: Floats, expected: Floats) -> Floats:
-    """Return the coefficient; NaN where ``expected`` is 1 or ``observed`` is NaN."""
+    """Return chance-corrected agreement, ``(observed - expected) / (1 - expected)``.
+
+    It is NaN where ``expected`` is 1 or ``observed`` is NaN.
+    """
     room = 1.0 - np.asarray(expected, float)
     defined = np.isfinite(room) & np.isfinite(observed) & (room > _NO_VARIATION)
     short = np.where(defined, 1.0 - np.asarray(observed, float), np.nan)

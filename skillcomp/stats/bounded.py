@@ -41,14 +41,14 @@ class Quantity:
     low, high : float
         Smallest and largest possible value of one case.
     c : float
-        Weight of the pseudo-case at the bound, in cases. 1 gives Gaffke's bound (Clopper-Pearson
-        for yes/no data) and 1/2 corresponds to the mid-p. It must be at least 1/3; otherwise a
-        limit can cross the estimate.
+        Weight of the pseudo-case at the bound, as a number of cases. With 1, the interval is
+        Gaffke's bound (Clopper-Pearson for yes/no data); with 1/2, it corresponds to the mid-p
+        interval. With less than 1/3, a limit could be on the wrong side of the estimate.
     largest : bool, default False
-        Whether the pseudo-case is as large as the largest cluster. Otherwise it has the mean size
-        of the clusters, weighted by variance. Choose True for a gap between two groups with
-        different weights. All the variation may be in one group, so the interval must be as wide as
-        for the less precise group.
+        Whether the pseudo-case is as large as the largest cluster. Otherwise its size is a weighted
+        mean of the cluster sizes, with the squared sizes as weights. Choose True for a gap between
+        two groups with different weights: all the variation may be in the group that is measured
+        less precisely, and the interval must be wide enough for that.
     """
 
     low: float
@@ -71,12 +71,12 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # the number of nodes per block, and the largest number of blocks. With two or more cases, fewer
 # blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # largest angle between the contour and the vertical; the bend damps slow oscillations
-_CHUNK = 1_000_000  # maximum number of numbers in memory at a time
-_ENOUGH = 1e-15  # the sum ends if a node adds less than this fraction of it
-_XTOL = 1e-11  # precision of a limit, as a fraction of the range of the quantity
-_ONE_OR_TWO = 2  # so few cases get a note
-_EFFECTIVE = 5.0  # a note warns if the effective number of clusters (Kish) is below this
+_BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
+_CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
+_ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
+_XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
+_ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
+_EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,11 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
     """Compute the probability that the randomly weighted mean is below ``at``, and its density.
 
     This is the probability of ``sum g w (at - value) > 0``, where g is gamma-distributed with shape
-    ``count``. The sum is a linear combination of chi-squares. Its distribution function is an
-    inversion integral. It is computed along a hyperbola through the saddlepoint, where the
-    integrand neither oscillates nor cancels. The tail that is computed is the one without the mean,
-    so that small probabilities keep their precision. The density is 0 unless ``slope`` is True.
+    ``count``. The sum is a linear combination of chi-square variables. Its distribution function is
+    an inversion integral. The integral is computed along a hyperbola through the saddlepoint, where
+    the integrand neither oscillates nor cancels. The tail that does not contain the mean is
+    computed, so that small probabilities keep their precision. The density is 0 unless ``slope`` is
+    True.
     """
     reach = np.where(samples.count > 0, samples.weight * (at[:, None] - samples.value), 0.0)
     most, least = reach.max(1), reach.min(1)
@@ -158,7 +159,8 @@ def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple
     for start in range(0, len(open_), rows):
         k = open_[start : start + rows]
         over = (samples.count[k] * reach[k]).sum(1) > 0
-        # the scale is negative where `over`, which exchanges the two tails
+        # Where `over` is True, most of the probability is below ``at``. The scale is then negative.
+        # This reverses the sign of the sum, so that the small probability above ``at`` is computed.
         scale = np.where(over, least[k], most[k])[:, None]
         lam, change = reach[k] / scale, samples.weight[k] / scale
         beyond, change = _path_integral(lam, samples.count[k], change, slope)
@@ -215,7 +217,8 @@ def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tu
         up, right = across[live][:, None], along[live][:, None]
         speed = up * np.cosh(v) - 1j * right * np.sinh(v)
         y = sd[live][:, None] * (right * (np.cosh(v) - 1.0) + 1j * up * np.sinh(v))
-        # the factors 1 - ratio y as real numbers: their logarithm is five times as fast
+        # Store the complex factors 1 - ratio y as two real arrays, because the logarithm of complex
+        # numbers takes five times as long.
         each, shape = ratio[live][:, :, None], count[live][:, :, None]
         real, imaginary = 1.0 - each * y.real[:, None, :], -each * y.imag[:, None, :]
         square = real * real + imaginary * imaginary
@@ -321,7 +324,9 @@ def _solve_limits(
         high = -_lower_limits(samples.mirrored(), turned, tail)
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
-        # the two chances add up to 1 or more, so that one of 1/2 or less is the smaller of the two
+        # The p-value is twice the smaller of two probabilities: that the mean is below the null and
+        # that it is above. Each is computed with a pseudo-case at its own bound, so they add up to
+        # 1 or more. If the first one computed is at most 1/2, it is the smaller one.
         size = samples.count * samples.weight
         above = (size * (samples.value - null)).sum(1) > 0
         chance = _chance_beyond(samples, quantity, null, above)
@@ -334,7 +339,7 @@ def _solve_limits(
 
 
 def _chance_beyond(samples: _Samples, quantity: Quantity, null: float, which: Any) -> Floats:
-    """Return the chance that the mean of a study is below the null; NaN except for ``which``."""
+    """Return P(mean is below the null) for each study in ``which``; NaN for the others."""
     chance = np.full(len(samples.value), np.nan)
     if which.any():
         side = samples.rows(which)
@@ -378,10 +383,11 @@ def bounded_mean(
     -------
     Interval
         Weighted mean, with limits that are inside the bounds and never equal. ``p_value`` tests
-        ``null`` by inverting the same interval; NaN if ``null`` is omitted. ``se`` and ``df`` are
-        those of CR2 and serve to combine results. They are NaN if there is only one cluster or if
-        values have no spread; then combine results by their limits. ``n`` counts cases and
-        ``n_clusters`` clusters. All values are NaN if there are no cases.
+        ``null`` by inverting the same interval; NaN if ``null`` is omitted. ``se`` is the CR2
+        standard error and ``df`` its Satterthwaite degrees of freedom; use them to combine several
+        results. Both are NaN if there is only one cluster or if all values are equal; then use the
+        limits to combine results. ``n`` counts cases and ``n_clusters`` clusters. All values are
+        NaN if there are no cases.
 
     Raises
     ------
@@ -442,8 +448,8 @@ def bounded_means(
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     recentred : bool, default False
-        Whether each value is the estimate plus a residual. Such values may be outside the bounds,
-        but the limits are inside.
+        Whether each value is an estimate plus a residual. Such values may be outside the bounds;
+        the limits of the interval are inside them nevertheless.
 
     Returns
     -------
@@ -463,7 +469,7 @@ def bounded_means(
         limits[:, place] = _solve_limits(_stack_samples(batch), quantity, null, ci_level)
     intervals = []
     for (_, bare), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
-        # because of rounding, the estimate could be just outside its limits
+        # widen the limits if rounding has put the estimate just outside them
         ends = min(low, bare.estimate), max(high, bare.estimate)
         intervals.append(replace(bare, low=ends[0], high=ends[1], p_value=p_value))
     return intervals
@@ -578,7 +584,11 @@ def bounded_mean_many(
 
 
 def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
-    """Return the distinct studies as counts, and the index of each study among them."""
+    """Convert studies to counts of cases; return one row per distinct study, and each study's row.
+
+    A count is the number of cases with the same value and weight. If this would not make the arrays
+    shorter, all studies are returned with a count of 1 per case.
+    """
     # sorting numbers is many times faster than sorting pairs of numbers
     values, of_value = np.unique(value.ravel().round(12), return_inverse=True)
     weights, of_weight = np.unique(weight.ravel().round(12), return_inverse=True)

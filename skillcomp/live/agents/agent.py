@@ -49,9 +49,9 @@ _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_token
 # either.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
-LONGEST_WAIT = 120.0  # seconds; if a service asks to wait longer, the run stops
-TIME_LIMIT = "timeout_s"  # stop_reason of an answer that exceeded the time limit of its case
-# Replies with one of these statuses are charged for.
+LONGEST_WAIT = 120.0  # If a service asks to wait for more seconds than this, the run stops.
+TIME_LIMIT = "timeout_s"  # The stop_reason of an answer that took longer than its case allows.
+# The service charges for replies with one of these statuses.
 PAID = frozenset({"ok", "refused", "truncated", "paused"})
 
 

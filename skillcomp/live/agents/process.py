@@ -266,7 +266,7 @@ def keep_files(
 
 
 def write_file(folder: Path, name: str, data: bytes) -> None:
-    """Write a file of this library, and replace any file or folder with its name."""
+    """Write a file; if the folder already has a file or folder with this name, replace it."""
     remove_entry(folder, name)
     (folder / name).write_bytes(data)
 

@@ -93,7 +93,7 @@ def _request_headers(error: BaseException) -> Mapping[str, Any]:
     except (
         AttributeError,
         RuntimeError,
-    ):  # the HTTP library raises RuntimeError if the error has no request
+    ):  # if an error was raised without a request, reading its `request` raises RuntimeError
         return {}
     return headers
 
@@ -325,7 +325,7 @@ class ServiceAgent(BaseAgent):
         `create` sends the call and returns the raw response, which is kept if it cannot be read.
         """
         if stop := interruption():
-            stop.check()  # the user may have pressed Ctrl-C while the call waited at the cache gate
+            stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
         raw: Any = None
         try:

@@ -153,7 +153,7 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """Share of agreement among the labels with a verdict; NaN if no label has one."""
+        """Share of the labels that equal the grader's verdict; NaN if there is no such verdict."""
         return self.n_agree / self.n if self.n else float("nan")
 
     def fields(self) -> dict[str, Any]:

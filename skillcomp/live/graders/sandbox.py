@@ -36,8 +36,9 @@ USERS = range(61184, 65520)  # user ids that operating systems leave unassigned
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
 # the parts of Python's folder that a run needs
 _PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")
-_WAIT = 2.0  # maximum number of seconds to wait until the killed processes of a user have ended
-_SETTINGS = ".settings.ini"  # pytest reads this file, so it does not search for another
+_WAIT = 2.0  # Maximum number of seconds to wait until the killed processes of a user have ended.
+# pytest gets the path of this file, so that it does not use a settings file of the answer.
+_SETTINGS = ".settings.ini"
 _PROBE = b"""
 import os
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-_KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # arguments of the system call prctl
-_READ_ALL = 2  # number of the capability CAP_DAC_READ_SEARCH, the right to read all files
+_KEEP_CAPS, _AMBIENT, _RAISE, _NO_NEW_PRIVS = 8, 47, 2, 38  # Arguments of the system call prctl.
+_READ_ALL = 2  # The Linux capability CAP_DAC_READ_SEARCH, which gives the right to read all files.
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
 
 

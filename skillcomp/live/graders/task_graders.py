@@ -346,7 +346,7 @@ class SuiteGrader(_TaskGrader):
 
     @property
     def trusted(self) -> bool:
-        """Whether answers to tasks with tests run without a sandbox."""
+        """Whether the tests of a task are executed outside the sandbox."""
         return str(self.version).endswith("-trusted")
 
     async def grade(self, attempt: Attempt, case: Case, skill: Skill, **options: Any) -> Grading:
