@@ -9,8 +9,8 @@ check: the contract of a frame
     ``check``: convert and check a frame of a kind.
     ``empty``: a frame without rows.
 
-estimates: what every analysis shares
-    ``prepared``: a checked frame that pools no graders or agents.
+estimates: functions that all analyses use
+    ``prepared``: check a frame, and that an analysis of it pools no graders or agents.
     ``groups``: the rows of each group.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 

@@ -58,7 +58,7 @@ def clusters_of(
         A cases frame; its links between cases are used, too.
     column : str, optional
         A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
-        repository that it comes from. A case without a value is linked to no other by it.
+        repository that the case comes from. A missing value links a case to no other.
     by_name : bool, default False
         Whether equal case names under several skills are the same task where ``task`` is missing.
 
@@ -145,10 +145,11 @@ def compared_outcomes(
 def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None) -> pd.DataFrame:
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
-    The columns of :func:`attempt_cells`, then n (attempts with an outcome), n_passed, share (mean
-    share of checks passed; NaN if no attempt has a share), n_shares (attempts with a share), and,
-    for each of ``passed`` and ``share``, ``<name>_low`` and ``<name>_high``: the sums of the lowest
-    and of the highest possible values of the attempts without one.
+    The columns are those of :func:`attempt_cells`, then n (number of attempts with an outcome),
+    n_passed, share (mean share of checks passed; NaN if no attempt has a share) and n_shares
+    (number of attempts with a share). ``passed_low`` and ``passed_high`` bound the number of passes
+    among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
+    shares of the attempts without a share.
     """
     table, code = attempt_cells(outcomes, listed(by), column)
 
@@ -179,9 +180,10 @@ def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None
 def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
     """Return the lowest and the highest possible value of each attempt, as two arrays.
 
-    Checks without a verdict count as failed, then as passed: an attempt with a failed check cannot
-    pass. Without counts of checks the bounds are 0 and 1. If checks have different weights, those
-    of the share are ``share_low`` and ``share_high`` of :func:`skillcomp.frames.outcomes`.
+    For the lowest value, checks without a verdict count as failed; for the highest, as passed. An
+    attempt with a failed check cannot pass, so its highest value of ``passed`` is 0. If the number
+    of checks is unknown, the bounds are 0 and 1. If checks have different weights, the bounds of
+    ``share_passed`` are ``share_low`` and ``share_high`` of :func:`skillcomp.frames.outcomes`.
     """
     if value == "share_passed" and {"share_low", "share_high"} <= set(outcomes.columns):
         low, high = (outcomes[n].to_numpy(dtype=np.float64) for n in ("share_low", "share_high"))
@@ -200,14 +202,20 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
 def attempt_cells(
     frame: pd.DataFrame, by: Sequence[str], column: str | None = None
 ) -> tuple[pd.DataFrame, Ints]:
-    """Return one row per ``by``, case and condition, and the place of each row of the frame in it.
+    """Return a table with one row per ``by``, case and condition, and each frame row's table row.
 
     Columns: ``by``, skill, case_id, cluster (a number shared by linked cases, see
-    :func:`clusters_of`), cluster_by_name (the same if equal names are the same task), condition,
-    size (expected attempts: the rows, and the repeats that at least two and a tenth of the cases of
-    the skill have under the condition and this case lacks) and absent. A case with rows under only
-    one of baseline and skill gets a row under the other, with ``absent``, if any case was asked
-    under it (of the same ``by``, if ``by`` has columns that differ within a case, agents aside).
+    :func:`clusters_of`), cluster_by_name (the cluster if cases of the same name are the same task),
+    condition, size and absent.
+
+    ``size`` is the number of expected attempts: those in the frame, and the planned repeats that
+    are missing. A repeat is planned for all cases of a skill under a condition if at least two of
+    them, and at least a tenth, have it.
+
+    ``absent`` is True in rows that were added. If a case has rows under only one of baseline and
+    skill, a row is added for the other condition, provided that other cases have rows under it. If
+    ``by`` has a column, other than the agent, that differs within a case, these other cases must
+    have the same values in ``by``.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
     cluster = by_name = clusters_of(frame, column=column)
@@ -255,7 +263,7 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
             f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
             "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
         )
-    # a repeat of few cases, such as a case tried more often, is not planned for the others
+    # if only few cases have a repeat, because they were tried more often, it is not planned for all
     least = np.maximum(_PLANNED_CASES, _PLANNED_SHARE * np.bincount(group, minlength=n_groups))
     planned = every[n_cases >= least[every // k] - 1e-9]
     n_planned = np.bincount(planned // k, minlength=n_groups)[group]
@@ -297,11 +305,14 @@ Value = Literal["passed", "share_passed"]
 Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
-_SEVERAL_CASES = 3  # with fewer cases, ids of attempts do not differ from repeats
-_SHARED_REPEATS = 0.1  # the values are ids if fewer of them occur in two or more cases
-_PLANNED_CASES, _PLANNED_SHARE = 2, 0.1  # a repeat is planned if so many cases have it
-_NAMED = 3  # cases that a note names
-# columns of a delta about its missing attempts
+# A column of repeats that has at least _SEVERAL_CASES cases holds ids of attempts, not repeats, if
+# less than the share _SHARED_REPEATS of its values occur in two or more cases.
+_SEVERAL_CASES = 3
+_SHARED_REPEATS = 0.1
+# A repeat is planned for all cases if at least this number and this share of the cases have it.
+_PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
+_NAMED = 3  # Number of cases that a note names.
+# The columns of a delta that describe its missing attempts.
 MISSING = [
     *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
     *("worst_low", "worst_high"),
@@ -310,9 +321,9 @@ SAME_NAMES = (
     "several skills have cases of the same name. The limits allow for both: the same tasks, and "
     "different ones. State shared_cases=True or False in from_frame"
 )
-UNEQUAL_LOSS = 0.05  # warn if two conditions differ this much in their shares of missing attempts
-MIN_SKILLS = 5  # fewer skills support no claim about skills in general (STATISTICS, rule 4)
-HARDLY_ENOUGH = 7  # with this many skills or fewer hardly any delta excludes 0
+UNEQUAL_LOSS = 0.05  # A note warns if two shares of missing attempts differ by this much.
+MIN_SKILLS = 5  # With fewer skills, no estimate is about skills in general (STATISTICS, rule 4).
+HARDLY_ENOUGH = 7  # With at most this number of skills, hardly any delta excludes 0.
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -322,14 +333,17 @@ Ints = NDArray[np.int64]
 class CasePairs:
     """Arrays with one entry per case, for the condition (suffix 1) and the reference (suffix 0).
 
-    ``level`` is the share of attempts that passed or, for the value ``share_passed``, the mean
-    share of checks passed; it is NaN without outcomes. ``n`` counts the attempts with an outcome,
-    ``met`` is the number of them that passed (for ``share_passed``, the sum of their shares), and
-    ``size`` counts all expected attempts.
-    ``n_dropped`` counts the cases left out because they lack one of the two conditions. Without
-    ``weight`` all cases have the same weight. ``by_name`` is the cluster if equal case names of
-    several skills are the same task. If columns are averaged within the case, a case has an entry
-    per combination of their values, ``level``; ``unit`` is the number of the case.
+    ``level0`` and ``level1`` are the shares of attempts that passed or, for the value
+    ``share_passed``, the mean shares of checks passed; they are NaN without outcomes. ``n`` counts
+    the attempts with an outcome. ``met`` is the number of these attempts that passed or, for
+    ``share_passed``, the sum of their shares. ``size`` counts all expected attempts. ``n_dropped``
+    counts the cases that were left out because one of the two conditions has no outcome. If
+    ``weight`` is None, all cases have the same weight. ``by_name`` is the cluster if cases of the
+    same name under several skills are the same task.
+
+    If columns are averaged within the case, a case has one entry per combination of their values.
+    ``level`` (without suffix) is then the number of the combination, and ``unit`` the number of the
+    case.
     """
 
     level1: Floats
@@ -356,7 +370,7 @@ class CasePairs:
     weight: Floats | None = None
 
     def where(self, keep: Any) -> CasePairs:
-        """Return the selected pairs; cases without one count as dropped."""
+        """Return the selected entries; a case without a selected entry counts as dropped."""
         if keep.all():
             return self
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -366,7 +380,7 @@ class CasePairs:
         return CasePairs(**selected, n_dropped=n_dropped)
 
     def entry_weights(self) -> Floats | None:
-        """Return weights of the entries that give each case its weight; None if all are equal."""
+        """Divide the weight of each case among its entries; return None if all are equal."""
         if len(pd.unique(self.unit)) == len(self.unit):
             return self.weight
         share = 1.0 / np.bincount(self.unit)[self.unit]
@@ -491,7 +505,7 @@ def mean_of_levels(
 
 
 def average_note(unit: Ints, level: Ints, average: Sequence[str]) -> str:
-    """Return that the levels of columns are averaged within the case, and where some are absent."""
+    """Return a note on averaging within cases, with the number of cases without some level."""
     n_levels, counts = len(pd.unique(level)), np.bincount(unit)
     n_short = int((counts[counts > 0] < n_levels).sum())
     short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
@@ -504,10 +518,12 @@ def average_note(unit: Ints, level: Ints, average: Sequence[str]) -> str:
 
 
 def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
-    """Return the interval of each sample, which covers both readings of equal case names.
+    """Return the interval of each sample; it is valid whether or not equal names are one task.
 
-    ``by_name`` has the clusters of each sample if equal case names of several skills are the same
-    task. ``how`` are arguments of :func:`skillcomp.stats.bounded.bounded_means`.
+    If several skills have cases of the same name, these may be one task, and then one cluster, or
+    different tasks. Both intervals are computed and combined by :func:`covering`. ``by_name`` has
+    the clusters of each sample if equal names are one task. ``how`` are arguments of
+    :func:`skillcomp.stats.bounded.bounded_means`.
     """
     intervals = bounded_means(samples, **how)
     twice = [
@@ -522,14 +538,17 @@ def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any
 
 
 def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
-    """Return the clusters of the rows and, if they differ, those by the names of the cases."""
+    """Return the clusters of the rows, and those in which cases of the same name are one task.
+
+    The second are left out if they equal the first.
+    """
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
     return [first] if len(pd.unique(by_name)) == len(pd.unique(first)) else [first, by_name]
 
 
 def covering(first: Interval, second: Interval) -> Interval:
-    """Return the wider of two intervals with the smaller lower and the larger upper limit."""
+    """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
     return replace(
         second if second.n_clusters < first.n_clusters else first,
         low=min(first.low, second.low),
@@ -633,7 +652,7 @@ def first_names(names: NDArray[Any]) -> str:
 
 
 def few_skills(n_skills: int) -> str:
-    """Return why the skills are too few for a general claim; empty if they suffice."""
+    """Return why there are too few skills for an estimate about skills in general, or ""."""
     if n_skills == 1:
         return ONE_SKILL
     if n_skills < MIN_SKILLS:
@@ -646,12 +665,12 @@ def few_skills(n_skills: int) -> str:
 def claim(
     skill: Any, clusters: Any, cluster: str, *, delta: bool = False
 ) -> tuple[NDArray[Any], str]:
-    """Return the cluster of each case, and a note on what an estimate over the clusters can claim.
+    """Return the cluster of each case, and a note on the population of an estimate over them.
 
-    The clusters are the skills if ``cluster`` is ``"skill"`` and there are at least five of them,
-    otherwise the clusters of cases. With ``"skill"`` and a single skill the note is ``ONE_SKILL``:
-    no claim is possible. With ``delta`` the note warns if there are so few skills that the interval
-    of a delta can hardly ever exclude 0.
+    If ``cluster`` is ``"skill"`` and there are at least five skills, each skill is a cluster;
+    otherwise the clusters are ``clusters``. With ``"skill"`` and a single skill the note is
+    ``ONE_SKILL``, because an estimate about skills in general is impossible. With ``delta`` the
+    note warns if there are so few skills that the interval of a delta can hardly ever exclude 0.
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     n_skills = len(pd.unique(skills))
@@ -671,7 +690,7 @@ def claim(
 
 
 def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval:
-    """Add the note of :func:`claim` to an interval; without a claim, make the interval NaN.
+    """Add the note of :func:`claim` to an interval; if the note is ``ONE_SKILL``, make it NaN.
 
     An interval without cases gets the note ``nothing`` instead. The notes ``more`` are added only
     to an interval with an estimate.

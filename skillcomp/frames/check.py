@@ -1,6 +1,7 @@
 """The check of a frame against its contract, and the conversion of its columns.
 
-Columns are converted only where no information is lost. One error reports all problems.
+The contract of a kind of frame defines its columns, their dtypes, allowed values and keys. Columns
+are converted only where no information is lost. One error reports all problems.
 """
 
 from __future__ import annotations
@@ -97,9 +98,9 @@ def require_frame(frame: Any, what: str) -> None:
 
 
 def settle(frame: pd.DataFrame, dtypes: Mapping[str, str], what: str) -> pd.DataFrame:
-    """Convert columns to the dtypes in ``dtypes``; names that the frame lacks are ignored.
+    """Convert columns to the dtypes in ``dtypes``; ignore names that are not columns of the frame.
 
-    Used for frames without a contract, such as a result that is passed on to another analysis.
+    This is for frames that have no contract, such as a result that is passed to another analysis.
     """
     require_frame(frame, what)
     changed, problems = {}, []
@@ -171,7 +172,7 @@ def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
 def missing_values(dtype: Any, n: int) -> Any:
     """Return an array of ``n`` missing values of a contract's dtype."""
     if dtype == "str":
-        # made by Arrow, because pandas would create n Python objects first
+        # let Arrow make the array, because pandas would first create n Python objects
         return pd.array(pa.nulls(n, pa.large_string()), dtype="str")
     storage = {"boolean": "bool", "float64": "float64"}
     values = pd.array(np.zeros(n, storage.get(dtype, "int64")), dtype=dtype)

@@ -1,9 +1,12 @@
-"""Checks that an attempt lacks: never asked, not reached or lost; and checks that conditions share.
+"""Find out why checks of an attempt have no verdict, and which checks all conditions have.
 
-A check without a row was not asked of the attempt. The reason follows from the other attempts of
-the same grader version. The code works with arrays of integers that have one entry per row,
-outcome, cell, slot or pair. A cell is a case under one condition, graded by one grader version. A
-pair is a check of such a case. A slot is a pair under one condition.
+If a check has no row for an attempt, there are three possible reasons. The grader was never asked
+about this check under the condition, the grader stopped before the check, or the row was lost. The
+other attempts that the same grader version graded show which reason applies.
+
+The code works with arrays of integers that have one entry per row, outcome, cell, pair or slot. A
+cell is a case under one condition, graded by one grader version. A pair is a check of a case,
+graded by one grader version. A slot is a pair under one condition.
 """
 
 from __future__ import annotations
@@ -27,14 +30,20 @@ Checks = Literal["all", "shared"]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_FEW_CASES = 3  # a check id of fewer cases belongs to its case, not to the grader
-_ONE_FAIL = 0.9  # under a grader that stops, so many failed attempts have exactly one fail
-_STOP_RATIO = 3.0  # and they lack checks so many times as often as the other attempts
-_MIN_STOPPED = 3  # fewer stopped attempts of one condition prove nothing about the grader
-_FEW_LOST = 0.1  # a larger share of pairs without rows under one condition is no loss
-_MIN_DIFFERENT = 3  # nor are so many pairs
-_MIXED = 0.01  # largest share of attempts that stopped between two shared checks
-_SHOWN = 3  # checks named in a note
+_FEW_CASES = 3  # A check id that fewer cases have is regarded as specific to its case.
+# A grader is taken to stop at the first fail if two conditions are met. Of the failed attempts that
+# have a check without a row, at least the share _ONE_FAIL has exactly one failed check. And failed
+# attempts have such a check at least _STOP_RATIO times as often as attempts without a failed check.
+_ONE_FAIL = 0.9
+_STOP_RATIO = 3.0
+_MIN_STOPPED = 3  # With fewer stopped attempts, it is not certain that the grader stops.
+# Conditions are taken to have different checks if more than the share _FEW_LOST of the pairs, and
+# at least _MIN_DIFFERENT of them, have rows under one condition and none under another. Otherwise
+# the absent rows are taken as lost.
+_FEW_LOST = 0.1
+_MIN_DIFFERENT = 3
+_MIXED = 0.01  # Largest allowed share of attempts that stopped between two shared checks.
+_SHOWN = 3  # Number of checks that a note names.
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,8 @@ class CheckSets:
 
     ``counted`` has one entry per row: whether its check counts. The other arrays have one entry per
     outcome: ``n_checks``, the number of checks that count; ``stopped``, whether the grader stopped
-    at the first fail; ``differ``, whether conditions were asked different checks; ``note``.
+    at the first fail; ``differ``, whether the grader was asked about different checks under
+    different conditions of the case; ``note``.
     """
 
     counted: Bools
@@ -110,11 +120,14 @@ def dense_codes(*codes: Ints) -> tuple[Ints, Ints]:
 class _Absences:
     """The reasons why slots have no rows.
 
-    ``never`` (by slot): the condition was asked this check in no case. ``stopped`` (by outcome):
-    the grader stopped at the first fail. ``asked`` (by slot): there are rows, or the grader stopped
-    before the check. ``designed`` and ``differ`` (by pair): conditions of the case were asked
-    different checks, apart from ``never`` and in all. ``stops`` (by group): the grader version
-    stops at the first fail, at least under one condition.
+    - ``never``, one entry per slot: in no case was the grader asked about this check under the
+      condition.
+    - ``stopped``, per outcome: the grader stopped at the first fail.
+    - ``asked``, per slot: there are rows, or the grader stopped before the check.
+    - ``differ``, per pair: the grader was asked about the check under some conditions of the case
+      only.
+    - ``designed``, per pair: the same, without the pairs that have a slot in ``never``.
+    - ``stops``, per group: under one condition or more, the grader version stops at the first fail.
     """
 
     never: Bools
@@ -153,7 +166,8 @@ def check_sets(
     n_listed : array of float
         The number of checks that the suite lists for the case of each outcome; 0 if unknown.
     checks : {"all", "shared"}
-        Whether to count all checks or only those that every condition of the case was asked.
+        Whether to count all checks, or only those that the grader was asked about under every
+        condition of the case.
     what : str
         Name of the analysis, the first words of every error message.
     """
@@ -234,7 +248,7 @@ def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: I
 
 
 def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
-    """Return the slots of checks that their condition was asked in no case."""
+    """Mark the slots of checks that the grader was never asked about under their condition."""
     check, cell = cells.pair_check[cells.slot_pair], cells.slot_cell
     place, first = dense_codes(cells.side[cell], check)
     n_rows = np.bincount(place, cells.has_rows)
@@ -247,9 +261,10 @@ def _never_asked(cells: _Cells, unfailed: Bools) -> Bools:
 
 
 def _stops_at_fail(by: Ints, side: Ints, lacking: Bools, n_failed: Ints) -> tuple[Bools, Ints]:
-    """Return whether the grader stops at the first fail, and its failed attempts without a check.
+    """Return whether the grader stops at the first fail, and the number of attempts that show it.
 
-    Both have one entry per code of ``by``. ``side`` is the code of grader version and condition.
+    These are the failed attempts that have a check without a row. Both results have one entry per
+    code of ``by``. ``side`` is the code of grader version and condition.
     """
     failed, n = n_failed > 0, int(side.max()) + 1
     group = np.zeros(n, dtype=np.int64)
@@ -284,7 +299,7 @@ def _refuse_stopping(cells: _Cells, absences: _Absences, what: str) -> None:
 
 
 def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
-    """Raise FrameError if the grader often stopped at an unshared check between shared checks."""
+    """Raise FrameError if the grader often stopped after some shared checks and before others."""
     if np.any(np.bincount(group, mixed) > _MIXED * np.bincount(group)):
         raise FrameError(
             f"{what}: checks='shared': in {plural(int(mixed.sum()), 'attempt')} the grader stopped "
@@ -316,7 +331,7 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
-    """Name the checks of the slots, the conditions that were not asked them, and their cases."""
+    """Name the checks of the slots, the conditions without them, and the number of their cases."""
     pair, cell = cells.slot_pair[slots], cells.slot_cell[slots]
     missing = pd.DataFrame({"check": cells.pair_check[pair], "condition": cells.condition[cell]})
     missing["pair"] = pair

@@ -17,7 +17,7 @@ from skillcomp.stats.results import Interval, check_level, join_notes
 
 Ints = NDArray[np.int64]
 
-# columns that analyses add to their result; they would overwrite a column in by= of the same name
+# columns that analyses add to their result, so that `by` must not contain a column of the same name
 RESERVED = frozenset(
     [
         *CONTRACTS["estimates"].columns,
@@ -26,13 +26,14 @@ RESERVED = frozenset(
 )
 GRADER = ("grader", "grader_version", "round")
 SOME_STOPPED = 0.05  # largest share of stopped attempts for a comparison of shares of checks
-DIFFERENT_CHECKS = "conditions were asked different checks"  # the start of the note on them
+# the start of the note of an outcome whose conditions have different checks
+DIFFERENT_CHECKS = "conditions were asked different checks"
 _SHARED_REMEDY = (
     "Compare only the checks that every condition was asked: checks='shared' in "
     "sc.frames.outcomes(verdicts, cases, checks='shared'), sc.from_frame, sc.report.answer, "
     "sc.report.build or sc.correction; --checks shared in commands."
 )
-_MOST_NOTES = 5  # notes of outcomes that a row of estimates repeats
+_MOST_NOTES = 5  # largest number of notes of outcomes that a row of estimates repeats
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
 # points are such a difference multiplied by 100.
@@ -100,12 +101,16 @@ def refuse_pooling(
 ) -> None:
     """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
-    ``graders`` refuses several graders, grader versions or rounds; it also refuses columns in
-    ``by`` that have the name of a column of the result. ``agents`` refuses several agents.
-    ``copies`` refuses altered copies together with original answers (whose ``perturbation`` is
-    missing, ``none`` or empty). Columns that are in ``by`` or ``average``, or absent from the
-    frame, may have several values. With ``agents``, several runs (a column ``run``) and, unless
-    ``skill`` is in ``by``, skills with identical rows are refused, too.
+    Each of three arguments selects what is refused:
+
+    - ``graders``: several graders, grader versions or rounds, and columns in ``by`` that have the
+      name of a column of the result.
+    - ``agents``: several agents, several values of a column ``run`` and, unless ``skill`` is in
+      ``by``, two skills with identical rows.
+    - ``copies``: altered copies of answers together with original answers. The ``perturbation`` of
+      an original answer is missing, empty or ``none``.
+
+    Columns that are in ``by`` or ``average`` may have several values.
     """
     exempt = [*by, *(average or ())]
     if graders:
@@ -153,9 +158,9 @@ def _refuse_copied_skills(frame: pd.DataFrame, what: str) -> None:
 
 
 def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> str:
-    """Return the problem that two skills have equal rows, apart from skill and ``ids``, if any.
+    """Describe the problem that two skills have equal rows; return "" if there are no such skills.
 
-    The order of the rows plays no part.
+    The columns skill and ``ids`` are not compared, and the order of the rows does not matter.
     """
     labels = frame[skill].astype("str").to_numpy()
     if not pd.Series(labels).value_counts().duplicated().any():
@@ -225,11 +230,9 @@ def prepared(
     average : sequence of str, optional
         Columns that the analysis averages within each case. Default: it averages none.
     **pooled : bool
-        Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
-        rounds; then columns in ``by`` with the name of a result column are refused too. ``agents``
-        (default False): several agents or runs, and skills with identical rows. ``copies``
-        (default True): altered copies together with original answers. Columns in ``by`` and
-        ``average`` are exempt, because their values are not pooled.
+        Kinds of pooling to refuse, as in :func:`refuse_pooling`: ``graders`` (default True),
+        ``agents`` (default False) and ``copies`` (default True). Columns in ``by`` and ``average``
+        are exempt, because their values are not pooled.
 
     Returns
     -------
@@ -269,7 +272,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
 
 
 def reference_choices(conditions: Sequence[str], argument: str = "reference='{}'") -> str:
-    """Return what each condition as the reference would mean, if no condition is the baseline."""
+    """Describe what a positive difference means for each choice of the reference."""
     if len(conditions) < 2:
         return "a comparison needs a second condition"
     choices = []
@@ -433,8 +436,9 @@ def estimates(
     extra : sequence of str, optional
         Names of the last columns; further keys of the rows are left out.
     outcomes : pandas.DataFrame, optional
-        The outcomes behind the rows. Each row gets the notes of those with its values in the
-        columns that both frames have. ``condition`` may also be ``reference``.
+        The outcomes from which the rows were computed. Their notes are appended to the notes of
+        the rows. An outcome belongs to a row if both have the same values in all columns that both
+        frames have; its condition may also be ``reference``.
     reference : str, optional
         The condition that others are compared with.
 
@@ -456,7 +460,7 @@ def estimates(
 def _with_notes_of(
     frame: pd.DataFrame, outcomes: pd.DataFrame, by: Sequence[str], reference: str | None
 ) -> pd.DataFrame:
-    """Append the notes of the outcomes behind each row of an estimates frame, each once."""
+    """Append to each row of an estimates frame the distinct notes of its outcomes."""
     if "note" not in outcomes.columns:
         return frame
     keys = [name for name in by if name in outcomes.columns and name != "condition"]
@@ -481,8 +485,9 @@ def _with_notes_of(
 def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "passed") -> None:
     """Raise FrameError if the checks of several conditions cannot be compared.
 
-    Conditions were asked different checks, or ``value`` is the share of checks passed and the
-    grader often stopped at the first fail, so that the share depends on the order of the checks.
+    There are two reasons. Either the grader was asked about different checks under different
+    conditions. Or ``value`` is the share of checks passed and the grader often stopped at the first
+    fail, so that the share depends on the order of the checks.
     """
     if outcomes["condition"].nunique() < 2:
         return

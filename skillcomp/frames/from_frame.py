@@ -151,11 +151,12 @@ def from_frame(
     skill, case, condition, passed : hashable
         Columns of the table. With ``skill=None`` the table is about one skill, called "the skill".
         A case is identified by its skill and its name. Common words for the conditions baseline,
-        skill, placebo and previous are replaced by these names ("control", "with plugin" beside
-        "without plugin", "v2" beside "v1"); other conditions keep their names, and none of them is
-        taken for the baseline. Verdicts with gold labels may have ``condition=None``. ``passed``
-        holds truth values, 1 and 0, or words such as "yes" and "fail"; an empty value ("n/a", "",
-        NaN) is a missing verdict, never a fail. With ``score`` it may be None.
+        skill, placebo and previous are replaced by these names. Examples are "control", the pair
+        "with plugin" and "without plugin", and the pair "v1" and "v2". Other conditions keep their
+        names and are never used as the baseline. Verdicts with gold labels may have
+        ``condition=None``. ``passed`` holds truth values, 1 and 0, or words such as "yes" and
+        "fail"; an empty value ("n/a", "", NaN) is a missing verdict, never a fail. With ``score``
+        it may be None.
     repeat : hashable, optional
         Column that numbers the repeats of a case, from 0 or from 1, or names them. Without
         ``repeat`` and ``check``, rows with the same case, condition, agent and grader are
@@ -178,10 +179,10 @@ def from_frame(
         condition, agent and repeat.
     dimension, transfer, contrast_of, prompt, criticality, bloom, should_trigger : hashable
         Optional columns about the case, with one value in all rows of a case: its dimension, its
-        transfer distance (near or far), the id of its twin, its prompt, its criticality, its level
-        in Bloom's taxonomy, and whether it should trigger the skill. If all dimensions are
-        among C1 to C9, or none is, they become the column ``comprehension_dimension``; a mixture
-        stays in the column ``dimension``.
+        transfer distance (near or far), the id of the other case of its contrast pair, its prompt,
+        its criticality, its level in Bloom's taxonomy, and whether it should trigger the skill. If
+        all dimensions are among C1 to C9, or none is, they become the column
+        ``comprehension_dimension``; a mixture stays in the column ``dimension``.
     cluster : hashable or sequence of hashable, optional
         Columns with one value in all rows of a case, which tie cases together: a video, a
         repository, a user. They keep their names in ``cases``, ``attempts`` and ``outcomes``;
@@ -189,14 +190,16 @@ def from_frame(
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     status, error : hashable, optional
-        Columns that tell how the agent ended: a status (ok, error, paused, timeout, truncated or
-        refused), or the text of an error, empty if there was none. An answer that ended in an error
-        or a pause is missing, never failed, whatever ``passed`` holds; the other ends are results,
-        which fail without a verdict. An empty ``passed`` of a whole answer is the grader's.
+        Columns with the way in which the agent ended: its status (ok, error, paused, timeout,
+        truncated or refused), or the text of an error, empty if there was none. After an error or a
+        pause, the answer is missing and never a fail, whatever ``passed`` holds. After a timeout, a
+        truncation or a refusal, an answer without a verdict counts as a fail. If the agent ended
+        normally and
+        ``passed`` is empty, the verdict is missing, but not the answer.
     asked : pandas.DataFrame, optional
-        The attempts that were asked for, with the columns skill, case_id and condition and, if
-        present, agent and repeat, under these names or those of the table. Each one without an
-        answer becomes an attempt with the status ``error``.
+        The attempts that were planned, with the columns skill, case_id and condition and, if
+        present, agent and repeat. The columns have these names or those of the table. A planned
+        attempt without an answer is added with the status ``error``.
     gold : hashable or pandas.DataFrame, optional
         Reference labels: a column of the table, or a frame of labels. Such a frame identifies each
         item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
@@ -209,8 +212,9 @@ def from_frame(
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
     keep : {"last"}, optional
-        With "last", only the last of several rows on the same thing counts, as after a retry. By
-        default such rows are repeats or, with ``repeat``, ``attempt`` or ``check``, refused.
+        With "last", only the last of several rows with the same keys counts, as after a retry. By
+        default such rows are repeats; if ``repeat``, ``attempt`` or ``check`` is given, they are
+        refused.
     name : str, optional
         Name of the table in messages, such as the name of its file.
     shared_cases : bool, optional
@@ -218,8 +222,8 @@ def from_frame(
         of ``cases`` and ``outcomes``). Default: yes if their prompts are equal, no if they
         differ, unknown without ``prompt``; an estimate over skills then covers both readings.
     checks : {"all", "shared"}, default "all"
-        ``"shared"``: the outcomes count only checks that every condition of the case was asked, as
-        in :func:`skillcomp.frames.outcomes`.
+        ``"shared"``: the outcomes count only checks that the grader was asked about under every
+        condition of the case, as in :func:`skillcomp.frames.outcomes`.
 
     Returns
     -------

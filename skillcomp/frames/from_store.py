@@ -47,10 +47,10 @@ def cases(store: RunStore) -> pd.DataFrame:
         One row per case in suite order: skill, suite, case_id (``suite/id``), prompt, dimension,
         comprehension_dimension (C1 to C9, or the study's own names), concept_field, transfer
         (near, far or NA), criticality, bloom, schema_weight (NaN if the source schema has no
-        weight, as for C7 to C9), contrast_of (case_id of the twin), task (equal for cases of
-        several skills that have the same name and prompt), should_trigger, prompt_kind (explicit,
-        implicit or negative; NA if the suite tests no triggers), n_checks. Words outside the
-        vocabulary are NA; ``store.suites[slug].problems`` lists them.
+        weight, as for C7 to C9), contrast_of (case_id of the other case of a contrast pair), task
+        (equal for cases of several skills that have the same name and prompt), should_trigger,
+        prompt_kind (explicit, implicit or negative; NA if the suite tests no triggers), n_checks.
+        Words outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
     """
     suites = require_store(store).suites.values()
     family = dimension_family(c.comprehension_dimension for suite in suites for c in suite.cases)
@@ -62,7 +62,7 @@ def cases(store: RunStore) -> pd.DataFrame:
 
 
 def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
-    """Return the task of each case, by which cases of several skills are recognised as the same.
+    """Return the task of each case; cases of several skills with the same task are the same case.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def verdicts(
         and is NA for original answers. Analyses refuse to count copies as repeats unless ``by``
         contains this column. ``passed`` is NA unless ``status`` is ok, so that an error of the
         grader never counts as a fail. ``check_kind`` and ``goal`` come from the suite if the
-        verdict lacks them. ``evidence_found`` is True if the answer contains the quote, after white
+        verdict has none. ``evidence_found`` is True if the answer contains the quote, after white
         space and quotation marks are normalised; NA without a quote or an answer.
 
     Raises
@@ -313,10 +313,10 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     pandas.DataFrame
         attempt_id, check_id, labeller, passed (NA if the labeller gave no label), borderline,
         inclusion_probability (chance that the attempt was drawn for labelling), note. With one
-        label per item, labeller shows how it was settled: ``adjudicated``, ``agreed``,
+        label per item, labeller shows how it was chosen: ``adjudicated``, ``agreed``,
         ``disputed`` (not adjudicated: passed is NA), or the name of the only labeller with a
-        label. A later label that ``replaces`` earlier ones of the labeller on the item takes their
-        place, as does one that does not contradict them.
+        label. If a labeller labelled an item several times, the last label counts. It must agree
+        with the earlier ones or be marked as replacing them (``replaces``).
 
     Raises
     ------
@@ -338,7 +338,7 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
 
 
 def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:
-    """Raise FrameError if a labeller gave an item two labels and the later replaces no other."""
+    """Raise FrameError if a labeller's labels of an item differ and the later replaces no other."""
     keys = [*ITEM, "labeller"]
     again = gold.duplicated(keys, keep=False)
     if not again.any():
@@ -495,7 +495,7 @@ def commands(store: RunStore, *, perturbation: str | Sequence[str] | None = None
 
 
 def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
-    """Return the properties of each run, and which of them changed since the run before.
+    """Return the properties of each run, and which of them changed since the previous run.
 
     Parameters
     ----------
@@ -507,8 +507,8 @@ def runs(stores: Mapping[str, RunStore]) -> pd.DataFrame:
     pandas.DataFrame
         One row per run and property: run, what (``text of <skill>``, ``description of <skill>``,
         ``prompts of <suite>``, ``agent``, ``model``, ``settings``, ``skills on offer``,
-        ``grader <name>``), value (a name, or the first digits of a sha256; NA if the run lacks a
-        property that the run before has) and changed (False in the first run).
+        ``grader <name>``), value (a name, or the first digits of a sha256; NA if only the
+        previous run has the property) and changed (False in the first run).
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Attempts without an answer: those asked and never answered, and those that ended without one."""
+"""Attempts without an answer: planned attempts that were never made, and attempts that failed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
     attempts : pandas.DataFrame
         A checked attempts frame.
     asked : pandas.DataFrame or None
-        skill, case_id, condition and, if present, agent and repeat: one row per attempt that was
-        asked for. Without ``repeat``, equal rows ask for several attempts.
+        The planned attempts, one per row: skill, case_id, condition and, if present, agent and
+        repeat. Without ``repeat``, several equal rows mean several planned attempts.
     what : str
         Name of the function, for error messages.
 
@@ -40,7 +40,8 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
     Raises
     ------
     FrameError
-        If ``asked`` lacks a column, or the column ``agent`` although several agents answered.
+        If ``asked`` has no skill, case_id or condition, or if several agents answered and it has no
+        column ``agent``.
     """
     if asked is None:
         return attempts
@@ -77,7 +78,7 @@ def with_planned(attempts: pd.DataFrame, store: RunStore) -> pd.DataFrame:
 
 
 def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Add the cases of attempts that the cases frame lacks."""
+    """Add to the cases frame the cases that only the attempts frame has."""
     added = pd.concat([cases, attempts[CASE]], ignore_index=True).drop_duplicates(CASE)
     return cases if len(added) == len(cases) else check(added, "cases")
 

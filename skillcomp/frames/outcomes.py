@@ -37,8 +37,8 @@ def outcomes(
     cases : pandas.DataFrame, optional
         A cases frame. It adds the dimension, the transfer distance, the task and your own columns
         about the case, and its ``n_checks`` is the number of checks that an attempt should have.
-        Without ``cases`` an attempt should have all checks that its grader version was asked about
-        the case.
+        Without ``cases``, an attempt should have every check for which its grader version has a
+        verdict on the case.
     grader : str or sequence of str, optional
         Keep the outcomes of this grader, or of several. Default: all graders.
     checks : {"all", "shared"}, default "all"
@@ -59,10 +59,10 @@ def outcomes(
         ``share_high`` are the shares if all missing verdicts were fails or passes. ``score`` is the
         mean of the scores given, on the grader's own scale, or NaN if there is none.
         ``n_checks``, ``n_passed`` and ``n_missing`` count checks.
-        ``checks_differ`` is True if conditions of the case were asked different checks,
-        and ``note`` gives the counts of attempts that lack checks. An altered
-        copy of an answer has its own outcome, and ``perturbation`` names the change. Analyses
-        refuse to count copies as repeats unless ``by`` contains this column.
+        ``checks_differ`` is True if the grader was asked about different checks under different
+        conditions of the case. ``note`` counts the attempts that have a check without a row. An
+        altered copy of an answer has its own outcome, and ``perturbation`` names the change.
+        Analyses refuse to count copies as repeats unless ``by`` contains this column.
 
     Raises
     ------
@@ -77,19 +77,26 @@ def outcomes(
     A check without a usable verdict makes ``passed`` NA even if another check failed. Otherwise
     exactly the passes of a grader that sometimes breaks would be lost.
 
-    A check that has no row for an attempt was not asked of it. Rules for each grader version decide
-    what this means, in this order. A check id of three or more cases that has no row under a
-    condition was never asked there, if an attempt there lacks it and has no failed check. A grader
-    stops at the first fail if at least nine in ten attempts with a failed check that lack one have
-    exactly one failed check, and attempts with a failed check lack one at least three times as
-    often as the others of their condition. Such attempts are False. ``checks_differ`` is True if a
-    check was never asked under a condition, or if more than a tenth of the checks of the cases, and
-    at least three, have rows under one condition and none under another. ``passed`` then rests on
-    the checks that the condition was asked, and comparisons of conditions raise. All other attempts
-    that lack a check are NA.
+    An attempt is incomplete if one of its checks has no row. Three rules, applied in this order to
+    each grader version, decide what an absent row means:
 
-    With ``checks="shared"``, a check counts for a case if each of its conditions has a row of it or
-    an attempt that stopped before it. An attempt that stopped at another check is NA.
+    1. The grader was never asked about a check under a condition if three or more cases have this
+       check id, it has no row under the condition, and at least one attempt at these cases under
+       the condition has no failed check. The check does not count under this condition.
+    2. The grader stops at the first fail if at least nine in ten of the failed incomplete attempts
+       have exactly one failed check, and failed attempts are incomplete at least three times as
+       often as attempts of the same condition without a failed check. Failed incomplete attempts
+       are then False.
+    3. Conditions have different checks if rule 1 applies to a check, or if more than a tenth of the
+       checks of the cases, and at least three, have rows under one condition and none under
+       another. Then ``checks_differ`` is True, ``passed`` rests on the checks that have rows under
+       the condition, and comparisons of conditions raise an error.
+
+    All other incomplete attempts are NA.
+
+    With ``checks="shared"``, a check counts for a case if, under each condition of the case, it has
+    a row or an attempt stopped before it. An attempt that stopped at a check that does not count is
+    NA.
 
     Examples
     --------

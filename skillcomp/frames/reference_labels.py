@@ -1,4 +1,4 @@
-"""Reference labels (one per item) and their join to verdicts; usable verdicts and checks."""
+"""Reference labels: combine several labels of an item to one, and join the labels to verdicts."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.check import as_list, check
 
 ITEM = ["attempt_id", "check_id"]
-# values of `labeller` for a label to which several people contributed
+# values of `labeller` if the reference label of an item comes from several people
 ADJUDICATED, AGREED, DISPUTED = SETTLED = ("adjudicated", "agreed", "disputed")
 # with more labellers than this a note gives their number instead of their names
 _NAMED = 4
 
 
 def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Settle the labels of a checked gold frame to one per item.
+    """Combine the labels of each item in a checked gold frame to one reference label.
 
-    ``labeller`` shows how a label was settled:
+    The column ``labeller`` of the result shows how the label was found:
 
-    - ``adjudicated``: the adjudicator's label. An adjudicator's row without a label decides
-      nothing, since adjudicating a whole sheet leaves undisputed items blank;
-    - ``agreed``: no adjudicated label; all labellers with a label gave the same one;
-    - ``disputed``: the labellers differ and nobody adjudicated; ``passed`` is NA;
+    - ``adjudicated``: the adjudicator's label. A row of the adjudicator without a label is
+      ignored, because adjudicators usually leave undisputed items blank;
+    - ``agreed``: there is no adjudicated label, and all labels of the item are equal;
+    - ``disputed``: there is no adjudicated label, and labels of the item differ; ``passed`` is NA;
     - a name: the only labeller with a label or, if ``passed`` is NA, one labeller without a label.
 
-    ``inclusion_probability`` is that of the chosen row or, if missing, of another row of the item.
-    ``borderline`` of an agreed or disputed label is True if one labeller set it. Labels of a
-    single labeller are returned unchanged. Raise FrameError if labellers differ and nothing was
-    adjudicated, because the analysis cannot choose between the labels. Keeping only adjudicated
-    labels would be wrong: usually only disputed items are adjudicated, so every error rate would
-    rest on doubtful items.
+    ``inclusion_probability`` comes from the chosen row or, if it is missing there, from another row
+    of the item. ``borderline`` of an agreed or disputed label is True if it is True for one of the
+    labellers. Labels of a single labeller are returned unchanged. Raise FrameError if labels differ
+    and no item of the frame was adjudicated, because the analysis cannot choose between the labels.
+    It would be wrong to keep only adjudicated labels: usually only disputed items are adjudicated,
+    and error rates would then be those of difficult items.
     """
     # unique() also counts the missing name: labels without a name count as one more labeller
     names = list(gold["labeller"].unique())
@@ -75,7 +75,7 @@ def _unsettled_message(names: list[str], n_items: int, what: str) -> str:
 
 
 def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Return one reference label per item, settled by :func:`one_label`, as numbers.
+    """Return the reference label of each item, as :func:`one_label` chooses it, as a number.
 
     Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label) and
     settled_by (adjudicated, agreed, disputed, a name or ``no name``; never NA).
@@ -132,7 +132,9 @@ def strays_of(verdicts: pd.DataFrame, labels: pd.DataFrame) -> str:
 
 
 def labellers_said(labellers: pd.Series, passed: pd.Series) -> str:
-    """Return a note on how labels were settled; "" if all in one way and none is disputed.
+    """Return a note on how reference labels were chosen.
+
+    The note is empty if all were chosen in the same way and none is disputed.
 
     Examples: ``gold: 10 labels adjudicated, 805 agreed, 5 disputed and left out``, or ``gold: 100
     labels by anna, 95 by bob`` if people labelled different items.

@@ -1,4 +1,4 @@
-"""Reference labels of a researcher's own table, in a column or in a frame beside it."""
+"""Reference labels of a researcher's own table, in a column or in a separate frame."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def labels_beside(
         if name in gold.columns:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
-    # leave out the warning about a missing baseline: gold may cover a single condition
+    # gold may cover a single condition, so leave out the warning that no condition is the baseline
     changes = [change for change in other.changes if "none is 'baseline'" not in change.found]
     reader.changes += [c._replace(place=f"gold: {c.place}") for c in changes]
     matches = pd.MultiIndex.from_frame(items[ITEM]).isin(pd.MultiIndex.from_frame(rows[ITEM]))

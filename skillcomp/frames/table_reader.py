@@ -42,7 +42,7 @@ _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("grader", "grader", "unnamed grader"),
     ("grader_version", "grader_version", None),
 )
-# arguments that identify an attempt, and their columns in the frames
+# arguments that identify a planned attempt, and their columns in the frames
 _OF_ASKED = {"skill": "skill", "case": "case_id", "condition": "condition"}
 _OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
@@ -100,7 +100,7 @@ class TableReader:
         self.conditions = conditions
         self.problems: list[str] = []
         self.changes: list[Change] = []
-        # how the repeats were numbered, kept so that a gold frame gets the same numbers
+        # whether repeats are numbered from 0; stored so that the gold frame is read in the same way
         self.from_zero = False
         self.tries: dict[str, int] = {}
         self.numbered = False
@@ -262,7 +262,7 @@ class TableReader:
         return rows
 
     def as_statuses(self, columns: dict[str, pd.Series], n: int) -> pd.Series:
-        """Return how each of n answers ended; NA if no column names it."""
+        """Return the status of each of n answers; NA if no column has a status or an error."""
         ends = pd.Series(pd.NA, range(n), dtype="str")
         if "status" in columns:
             allowed = ", ".join(get_args(AttemptStatus)) + ", or missing; replace other words first"
@@ -274,7 +274,7 @@ class TableReader:
         return ends
 
     def asked_attempts(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Read the attempts that were asked for, under the names of the table or of the frames."""
+        """Read the planned attempts; columns have the names of the table or those of the frames."""
         candidates = [(role, (self.names.get(role, c), c)) for role, c in _OF_ASKED.items()]
         names = {
             role: next(name for name in two if name in asked.columns)
@@ -345,7 +345,7 @@ class TableReader:
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
     def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return how to tell apart rows on the same thing, and add it to the completed call."""
+        """Return a hint on how to distinguish rows with equal keys; add it to the completed call."""
         match = separating_column(self.frame, place, list(self.names.values()))
         if match is None:
             self.remedies["keep"] = "last"

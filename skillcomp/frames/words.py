@@ -53,8 +53,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
     """Return the condition that each word means; an unknown word keeps its name.
 
-    The words are read together, because "v1" is the previous version only beside "v2", and "tools"
-    the skill only beside "no tools". A word that cannot be a name has the value None.
+    The words are read together, because "v1" means the previous version only if there is also a
+    "v2", and "tools" means the skill only if there is also "no tools". A word that cannot be a name
+    has the value None.
     """
     texts = {word: plain_word(word) for word in words}
     names = {text: _CONDITION_OF[text] for text in texts.values() if text in _CONDITION_OF}
@@ -67,7 +68,7 @@ def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
 
 
 def _with_and_without(texts: list[str]) -> dict[str, str]:
-    """Return the meaning of "with X" or "X", and "without X" or "no X", of a single X."""
+    """Return the meanings of two words such as "with X" (or "X") and "without X" (or "no X")."""
     without, loaded = (
         {text: match[1] or match[2] for text in texts if (match := pattern.fullmatch(text))}
         for pattern in (_WITHOUT, _WITH)
@@ -80,7 +81,7 @@ def _with_and_without(texts: list[str]) -> dict[str, str]:
 
 
 def _before_and_after(texts: list[str]) -> dict[str, str]:
-    """Return the meaning of before and after, old and new, or two versions of one thing."""
+    """Return the meanings of two words such as before and after, old and new, or v1 and v2."""
     before = {text: match[1] for text in texts if (match := _BEFORE.fullmatch(text))}
     after = {text: match[1] for text in texts if (match := _AFTER.fullmatch(text))}
     versions = {text: match for text in texts if (match := _VERSION.fullmatch(text))}

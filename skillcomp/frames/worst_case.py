@@ -1,4 +1,8 @@
-"""Missing attempts set against a verdict: the worst case, and how many of them change it."""
+"""Effect of missing attempts on a verdict: the worst case, and the number that changes the verdict.
+
+A missing attempt is set against a verdict if it is given the result that speaks most against the
+verdict: a fail under the condition, or a pass under the reference, if the verdict is a gain.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,17 @@ from skillcomp.frames.case_table import CasePairs, Floats, claim, covering_means
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import join_notes
 
-ENOUGH_MISSING = 0.05  # fewer missing attempts than this share leave a verdict
-_GRID = 32  # numbers of attempts that are tried together
+ENOUGH_MISSING = 0.05  # A smaller share of missing attempts does not change a verdict.
+_GRID = 32  # How many numbers of missing attempts are tried in one step of the search.
 
 
 @dataclass(frozen=True)
 class Claim:
     """A claim that a delta or, with ``is_rate``, the rate of the condition is above ``bound``.
 
-    ``is_gain`` is True if the claim is that the delta is above 0, too. Losses are gains of the
-    reference: see :func:`mirrored`. ``cluster`` is that of the verdict.
+    ``is_gain`` is True if the claim is also that the delta is above 0. A loss of the condition is
+    expressed as a gain of the reference, see :func:`mirrored`. ``cluster`` is the clustering with
+    which the verdict was computed.
     """
 
     pairs: CasePairs
@@ -44,8 +49,8 @@ class Claim:
     def tipping_point(self) -> int | None:
         """Return the smallest number of missing attempts that bring the lower limit to the bound.
 
-        The attempts are ordered once by their influence on the estimate, ties by row. None if the
-        claim holds with all of them set against it.
+        The attempts are ordered once by their influence on the estimate, and attempts with the same
+        influence by row. None if the claim holds even if all attempts are set against it.
         """
         below, at_most = 0, int(self._lost().sum())
         tipping = None
@@ -60,18 +65,18 @@ class Claim:
         return tipping
 
     def _lost(self) -> Floats:
-        """Return the missing attempts of each case under condition and reference, two columns."""
+        """Count the missing attempts of each case, in one column for each of the two conditions."""
         pairs = self.pairs
         lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
     def _against(self) -> Floats:
-        """Return the value of one missing attempt that is set against the claim, as `_lost`."""
+        """Return the value of one missing attempt set against the claim, shaped as `_lost`."""
         sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
     def _estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
-        """Return estimate and lower limit with the first attempts of the order set against it."""
+        """Return estimate and lower limit with each number of attempts set against the claim."""
         order, lost, against = self._order(), self._lost(), self._against()
         sets = []
         for count in counts:
@@ -129,13 +134,14 @@ def with_missing_attempts(
     decided : pandas.DataFrame
         Verdicts with the columns of :func:`skillcomp.deltas.paired` and ``margin``.
     sets, references : sequence of CasePairs
-        For each row, the pairs of its delta, and the reference paired with itself.
+        For each row, the pairs of condition and reference, and the pairs of the reference with
+        itself.
     value : str
         ``passed`` or ``share_passed``.
     assume_missing : str or None
         The assumption that keeps a verdict.
     cluster : str
-        As of :func:`skillcomp.deltas.paired`, which made the rows.
+        The argument ``cluster`` of :func:`skillcomp.deltas.paired` with which the rows were made.
 
     Returns
     -------
@@ -180,7 +186,7 @@ def _judged_row(
 def _claims_of_row(
     row: pd.Series, pairs: CasePairs, reference: CasePairs, value: str, cluster: str
 ) -> list[Claim]:
-    """Return what the verdict of a row rests on.
+    """Return the claims from which the verdict of a row follows.
 
     An undetermined verdict with an interval on one side of 0 claims a gain or a loss.
     """
@@ -212,7 +218,10 @@ def mirrored(pairs: CasePairs) -> CasePairs:
 
 
 def _with_attempts(pairs: CasePairs, n: Floats, met: Floats) -> CasePairs:
-    """Add attempts and what they met, two columns: of the condition and of the reference."""
+    """Add attempts to the pairs: their number `n` and the sum `met` of their values.
+
+    The first column is about the condition, the second about the reference.
+    """
     n1, n0 = pairs.n1 + n[:, 0], pairs.n0 + n[:, 1]
     met1, met0 = pairs.met1 + met[:, 0], pairs.met0 + met[:, 1]
     level1, level0 = (
