@@ -194,8 +194,7 @@ def from_frame(
         truncated or refused), or the text of an error, empty if there was none. After an error or a
         pause, the answer is missing and never a fail, whatever ``passed`` holds. After a timeout, a
         truncation or a refusal, an answer without a verdict counts as a fail. If the agent ended
-        normally and
-        ``passed`` is empty, the verdict is missing, but not the answer.
+        normally and ``passed`` is empty, the verdict is missing, but not the answer.
     asked : pandas.DataFrame, optional
         The attempts that were planned, with the columns skill, case_id and condition and, if
         present, agent and repeat. The columns have these names or those of the table. A planned
