@@ -230,9 +230,11 @@ def prepared(
     average : sequence of str, optional
         Columns that the analysis averages within each case. Default: it averages none.
     **pooled : bool
-        Kinds of pooling to refuse, as in :func:`refuse_pooling`: ``graders`` (default True),
-        ``agents`` (default False) and ``copies`` (default True). Columns in ``by`` and ``average``
-        are exempt, because their values are not pooled.
+        Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
+        rounds, and columns in ``by`` that have the name of a column of the result. ``agents``
+        (default False): several agents or runs, and two skills with identical rows. ``copies``
+        (default True): altered copies of answers together with original answers. Columns in ``by``
+        and ``average`` are exempt, because their values are not pooled.
 
     Returns
     -------
