@@ -116,8 +116,9 @@ def paired(
         is about cases, and with one it is NaN. With five to seven skills hardly any interval can
         exclude 0. ``note`` states each of these limits. Any other column with one value in all
         rows of a case (a video, a repository, a user): cases with the same value are one cluster,
-        together with the twins of each; a case without a value is a cluster of its own. Coverage
-        falls to 84-91 % if clusters differ much in size and only the large ones change.
+        together with the other case of a contrast pair; a case without a value is a cluster of its
+        own. Coverage falls to 84-91 % if clusters differ much in size and only the large ones
+        change.
     average : str or sequence of str, optional
         Columns whose values are averaged within each case, such as ``["agent"]``: each value is
         paired with the same value under the reference. Copies of all rows under another agent,

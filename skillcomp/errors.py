@@ -28,7 +28,7 @@ class SkillcompError(Exception):
 
 
 class SkillError(SkillcompError):
-    """A SKILL.md cannot be read or lacks what is needed."""
+    """A SKILL.md cannot be read, or a required part of it is missing."""
 
 
 class SuiteError(SkillcompError):
@@ -54,11 +54,11 @@ class FrameError(SkillcompError, ValueError):
 
 
 class AgentError(SkillcompError):
-    """An agent could not be asked, or its reply could not be read."""
+    """A call to an agent failed, or the reply of the agent could not be read."""
 
 
 class GraderError(SkillcompError):
-    """A grader could not be asked, or its reply could not be used."""
+    """A call to a grader failed, or the reply of the grader could not be used."""
 
 
 class StudyError(SkillcompError):

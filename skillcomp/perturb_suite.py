@@ -45,7 +45,8 @@ def perturb_suite(
     """Copy a suite with other names, codes and dates but the same right answers.
 
     The same replacements are made in prompts, expected reasoning and descriptions of behaviours. A
-    case thus stays consistent with its checks, and contrast twins still differ in only one detail.
+    case thus stays consistent with its checks, and the two cases of a contrast pair still differ in
+    only one detail.
 
     Parameters
     ----------

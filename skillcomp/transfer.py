@@ -236,7 +236,7 @@ def rates(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.
 def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.DataFrame:
     """Estimate how often both cases of a contrast pair are passed, to detect pattern matching.
 
-    A contrast pair is a case and its twin, in which one decisive detail is changed. An agent that
+    A contrast pair consists of two cases whose prompts differ in one decisive detail. An agent that
     matches surface patterns passes one of them and fails the other.
 
     Parameters
@@ -266,9 +266,9 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
 
     Notes
     -----
-    Repeat 1 of a case is matched with repeat 1 of its twin. Without repeat numbers, attempts are
-    matched in their order. Twins that name each other are one pair without an original. Pairs that
-    share a case are one cluster.
+    Repeat 1 of a case is matched with repeat 1 of the other case of its pair. Without repeat
+    numbers, attempts are matched in their order. Two cases that name each other in ``contrast_of``
+    are one pair without an original. Pairs that share a case are one cluster.
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer")
@@ -297,16 +297,17 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return one row per pair, condition and repeat; `passed_of` is the outcome of the twin."""
+    """Return one row per pair, condition and repeat; `passed_of` is the other case's outcome."""
     outcomes = outcomes.assign(cluster=clusters_of(outcomes))
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
-    # keep one of two twins that name each other
+    # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
     keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
-    # number the attempts: without repeat numbers, each would match every attempt of the twin
+    # Number the attempts. Without repeat numbers, each attempt would be matched with every attempt
+    # of the other case.
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())
     contrasts = outcomes.merge(cases[[*CASE, "mutual"]], on=CASE)
     other = outcomes[[*keys, "turn", "case_id", "passed"]].rename(

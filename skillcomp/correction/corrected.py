@@ -183,7 +183,8 @@ def delta(
     cases : pandas.DataFrame, optional
         A cases frame. If given, the members of a contrast pair form one cluster.
     checks : {"all", "shared"}, default "all"
-        ``"shared"``: count only checks that every condition of the case was asked.
+        ``"shared"``: count only checks that the grader was asked about under every condition of the
+        case.
     ci_level : float, default 0.95
         Level of the interval.
 

@@ -112,7 +112,7 @@ def lint_suite(
 
     Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
     duplicate behaviour ids; no negative behaviour or no anti-quote behaviour in the whole suite;
-    truth sources that do not resolve; a contrast case with a twin that does not exist or does not
+    truth sources that do not resolve; a contrast case whose other case does not exist or does not
     differ from it.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;

@@ -1,9 +1,10 @@
 """Calibration of the overlap rule: the n-gram length from which a shared n-gram means copying.
 
-A candidate is an n-gram length with a rule: flag a text if it shares any n-gram, or if the share of
-its n-grams that are shared reaches a cut. A candidate is evaluated by its sensitivity among
-passages that copy, and by its false flags under each null. A null is a class of texts that are
-known not to copy.
+A candidate is an n-gram length n with one of two rules. The rule ``any`` flags a text if it shares
+at least one n-gram with its skill. The rule ``share`` flags a text if the share of its n-grams that
+also occur in the skill is at least a cut. A null is a class of texts that are known not to copy.
+A candidate is evaluated by its sensitivity, the rate of flags among passages that copy, and by its
+false flags, the rate of flags in each null.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ COLUMNS = {
     **dict.fromkeys(_NUMBERS, "float64"),
     **{"chosen": "bool", "method": "str", "note": "str"},
 }
-N_SPLITS, N_REPEATS = 5, 10  # number of folds, and of repeats, of the nested cross-validation
-FEW_UNITS = 10  # with fewer documents or cases, a bootstrap is not reliable
-BLOCK = 250  # number of resamples per batch, which limits the memory in use
+N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and of repeats of the nested cross-validation.
+FEW_UNITS = 10  # With fewer documents or cases, a bootstrap is not reliable.
+BLOCK = 250  # Number of resamples that are computed together; a small number saves memory.
 
 
 def calibrate(
@@ -103,7 +104,7 @@ def calibrate(
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram
         cut : float64, the preferred cut for this n (see Notes); only for ``share``.
-            If no cut that keeps the limit finds a copy, there are no such rows.
+            There are no rows for ``share`` if no cut both keeps the limit and flags a copy.
         measure : str
             ``sensitivity``: share of the copies that are flagged.
             ``specificity``: share of the null passages that are not flagged.
@@ -112,8 +113,8 @@ def calibrate(
             needed.
             ``false_flags_<null>_at_answer_length``: this rate extrapolated from short passages to
             texts as long as the answers.
-            ``flagged_<name>``: share of flagged texts of any other level or condition, for which it
-            is unknown whether texts copy.
+            ``flagged_<name>``: share of flagged texts of another level or condition, that is, one
+            for which it is unknown whether the texts copy.
             ``auc``: area under the ROC curve of the share.
             ``nested_...``: the rates on documents and cases that were not used to choose the
             candidate. Folds in which no candidate kept the limit are left out.
@@ -125,8 +126,8 @@ def calibrate(
         chosen : bool, True in the row with the measure ``chosen_n``, one per ``by``.
             This row has the chosen n, rule and cut. Its interval is the range of n over resamples,
             widened by 0.5 on each side. The row is NaN with a note if no candidate keeps the limit.
-            It has no interval if a class has fewer than 10 documents or cases, because resamples of
-            so few hardly change the choice.
+            It has no interval if a class has fewer than 10 documents or cases, because the choice
+            then varies too little over resamples.
         method, note : str, method of the interval, and a caution or reason
 
     Raises
@@ -265,7 +266,7 @@ def _measure_row(
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
     unit = "count" if measure.startswith("chosen_n") else "rate"
-    # name the number of texts n_texts, because n is the length of the n-gram here
+    # the number of texts is in the column n_texts, because n is the length of the n-gram here
     estimate = row(measure, replace(value, note=join_notes(note, value.note)), unit=unit)
     return estimate | {"n_texts": value.n, "n": None, "limit": limit, "chosen": False} | about
 

@@ -14,8 +14,8 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
-# For each n, at most this many cuts are tried. A cut is the share of shared n-grams from which a
-# text is flagged.
+# Largest number of cuts that are tried for each n. A text is flagged if its share of shared n-grams
+# is at least the cut.
 MAX_CUTS = 200
 TIE = 1e-12  # rates that differ by less than this count as equal
 
@@ -254,7 +254,7 @@ class Chooser:
         return np.where(usable, picked, -1)
 
     def at_the_end(self, chosen: int) -> str:
-        """Return a note if the longest n was chosen, but shorter ones do equally well."""
+        """Return a note if the longest n was chosen although a shorter one has equal rates."""
         if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
             return ""
         sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)

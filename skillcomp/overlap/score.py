@@ -45,9 +45,9 @@ def score(
 ) -> pd.DataFrame:
     """Count the n-grams that each text shares with its skill, for every length of n-gram.
 
-    Each answer or passage is compared with the whole SKILL.md of its skill, even if the skill was
-    not loaded, as in the baseline. Such rows show what is shared by coincidence. Nothing is
-    averaged.
+    Each answer or passage is compared with the whole SKILL.md of its skill. This includes answers
+    without the skill, such as those of the baseline, which show how much is shared by coincidence.
+    Nothing is averaged.
 
     Parameters
     ----------
@@ -82,10 +82,11 @@ def score(
         n_shared : Int64, number of distinct n-grams that are shared
         n_distinct : Int64, number of distinct n-grams of the text, including those of the prompt
         share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
-        longest_run : Int64, number of tokens in the longest shared run of tokens.
+        longest_run : Int64, number of tokens in the longest sequence of tokens that is shared.
             The same for every n; 0 if no token is shared.
-        longest_text : str, the first run of this length as written in the text.
-            It has the small words and punctuation between its tokens; empty if no token is shared.
+        longest_text : str, the first such sequence as written in the text.
+            It includes the small words and punctuation between the tokens; empty if no token is
+            shared.
         n_tokens : Int64, number of content tokens of the text
 
         Without an answer, any_shared and all columns after it are NA.
@@ -99,14 +100,15 @@ def score(
 
     Notes
     -----
-    Longer texts share more by chance, and every honest text about a subject shares its technical
-    terms. Interpret `any_shared` and `share` therefore only in comparison with a null. A text that
-    shares an n-gram also shares the shorter n-grams inside it, except those that occur in an
-    excluded prompt. Matching is exact (see `skillcomp.ngrams.match`); its time is proportional to
-    the length of the texts.
+    Longer texts share more n-grams by chance, and every text about a subject contains the technical
+    terms of the subject. Therefore interpret `any_shared` and `share` only in comparison with texts
+    that are known not to copy. A text that shares an n-gram also shares the shorter n-grams inside
+    it, except those that occur in an excluded prompt. Matching is exact (see
+    `skillcomp.ngrams.match`); its time is proportional to the length of the texts.
 
-    With your own tokenizer, the text is searched for the tokens of `longest_text` in order. If it
-    lacks one, because tokens are stems, for example, `longest_text` is the tokens joined by blanks.
+    With your own tokenizer, the tokens of the longest run are searched for in the text to find
+    `longest_text`. If one of them does not occur there, for example because tokens are stems,
+    `longest_text` is the tokens joined by blanks.
 
     References
     ----------
@@ -328,10 +330,10 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     Returns
     -------
     pandas.DataFrame
-        The verdicts with two more boolean columns. ``copied`` is True if the answer copies; NA if
-        the attempt was not scored or has no answer. ``passed_own_words`` is True if the verdict is
-        a PASS and the answer does not copy, False if the verdict is a FAIL or the answer copies,
-        otherwise NA.
+        The verdicts with two more boolean columns. ``copied`` is True if the rule flags the answer,
+        and NA if the attempt was not scored or has no answer. ``passed_own_words`` is True if the
+        verdict is a PASS and the answer is not flagged, False if the verdict is a FAIL or the
+        answer is flagged, and otherwise NA.
 
     Raises
     ------
@@ -409,8 +411,8 @@ def roc(
     Returns
     -------
     pandas.DataFrame
-        One row per n and cut at which a curve bends, the strictest cut first. A text is flagged if
-        its share is at least ``cut``; the first cut is infinite. Further columns:
+        One row per n and cut at which the slope of a curve changes, the strictest cut first. A text
+        is flagged if its share is at least ``cut``; the first cut is infinite. Further columns:
         ``true_positive_rate``, ``false_positive_rate``, ``recall`` (equal to the true positive
         rate), ``precision`` (NaN if nothing is flagged) and ``prevalence`` (share of copies among
         the passages).

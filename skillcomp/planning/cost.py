@@ -20,7 +20,7 @@ from skillcomp.errors import FrameError, StudyError, require_type, suggest
 from skillcomp.io.skills import require_skills
 from skillcomp.records import CONDITIONS, Case, Skill, Suite
 
-# for each mode: whether prefixes are cached, and whether calls are batched
+# for each mode, two truth values: whether prefixes are cached, and whether calls are batched
 MODES = dict(plain=(False, False), cached=(True, False), batched=(False, True), both=(True, True))
 _TOKENS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
 ANSWER_TOKENS = 300.0  # tokens of 180 words, the mean length of 420 answers of the pilot

@@ -32,8 +32,8 @@ Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # range of the difference of two deltas
 
-MOST_CASES = 2000  # a search tries at most this many cases per skill
-STEPS_OF_SHARES = 20  # with value="share_passed", simulated deltas are multiples of 1/20
+MOST_CASES = 2000  # Largest number of cases per skill that a search tries.
+STEPS_OF_SHARES = 20  # With value="share_passed", simulated deltas are multiples of 1/20.
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
 ONE_REPEAT = "the pilot has one repeat a case: further repeats are taken to gain nothing"
@@ -87,15 +87,15 @@ def power_curve(
         0 to 1; its 95 % limits show the simulation error. Further columns: effect, cluster, scope
         (of a gap), n_skills, n_cases (per skill), n_repeats and size. ``skills``, ``cases`` and
         ``repeats`` are the numbers in words, such as "1 repeat", for a legend. The estimate is NaN
-        with a note if the analysis would have no interval, as for ``cluster="skill"`` with fewer
-        than five skills; if the size requires a rate outside 0 to 1; or if the pilot has no
-        variance or lacks a component.
+        with a note in three situations: the analysis would have no interval (as for
+        ``cluster="skill"`` with fewer than five skills), the size requires a rate outside 0 to 1,
+        or the pilot has no variance or too few data for a required component.
 
     Raises
     ------
     StudyError
-        If every group of the pilot lacks a required component that is not stated, or if a word or
-        number is not allowed.
+        If a required component is neither stated nor known from any group of the pilot, or if a
+        word or number is not allowed.
     FrameError
         If the pilot breaks its contract or pools graders.
 
@@ -108,8 +108,9 @@ def power_curve(
     The delta of a case is drawn in steps of 1 / repeats. The mean of its distribution is that of
     the skill, and the variance is omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such
     distributions, the one with the largest entropy is used; with one repeat there is only one. With
-    ``cluster="skill"``, the effects of skills are drawn from a normal distribution. If a delta of
-    this size cannot have the variance, the nearest possible variance is used, with a note. A pilot
+    ``cluster="skill"``, the effects of skills are drawn from a normal distribution. If no
+    distribution has this mean and this variance, the nearest possible variance is used, with a
+    note. A pilot
     with one repeat cannot distinguish the variance between cases from that between repeats. Further
     repeats are then assumed to gain nothing.
 
@@ -279,7 +280,7 @@ def _check_power(power: float, ci_level: float) -> None:
 class _PlannedStudy:
     """One plan, with the variance components of one group of the pilot.
 
-    ``lacking`` names the required components that are unknown; it is empty if there are none.
+    ``lacking`` has the names of the required components that are unknown; it may be empty.
     """
 
     about: dict[str, Any]
@@ -359,8 +360,8 @@ class _PlannedStudy:
             counts, fits = self._draw_counts(rng, n_cases, delta, steps)
             drawn.append(counts)
             possible &= fits
-        # a p-value below 1 minus the level means that the interval excludes 0, which counts as
-        # detection
+        # An effect is detected if the interval excludes 0, that is, if the p-value is below 1 minus
+        # the confidence level.
         how: dict[str, Any] = {"null": 0.0, "ci_level": settings.ci_level, "limits": False}
         # the value of a skill is the mean delta (or gap) of its cases
         if settings.cluster == "skill":

@@ -38,7 +38,7 @@ _CHARACTER = 0.56  # mean width of a character of the font DejaVu Sans, as a sha
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str | None], where: str) -> None:
-    """Raise FrameError if the frame lacks one of the columns; None among the columns is skipped."""
+    """Raise FrameError if one of the columns is missing; a column name of None is skipped."""
     require_columns(frame, [name for name in columns if name is not None], where)
 
 
@@ -76,8 +76,9 @@ def truth(frame: pd.DataFrame, column: str, where: str) -> Bools:
 def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> str | None:
     """Return the unit of the rows, or None if no row has one; raise FrameError for several units.
 
-    A row without a unit has that of its measure, if skillcomp has a measure of this name. Units
-    that are all in `together` may share an axis; the unit that appears first is then returned.
+    If a row has no unit, the unit of its measure is used, provided that skillcomp has a measure of
+    this name. Several units are allowed if all of them are in `together`, because these may share
+    an axis; the unit that appears first is then returned.
     """
     pairs = zip(optional(frame, "unit"), optional(frame, "measure"), strict=True)
     units: list[Any] = list(dict.fromkeys(own or UNITS.get(name) for own, name in pairs))
@@ -96,7 +97,7 @@ def values(column: pd.Series) -> list[Any]:
 
 
 def optional(frame: pd.DataFrame, column: str) -> list[Any]:
-    """Return the values of a column; if the frame lacks it, return None for every row."""
+    """Return the values of a column, or None for every row if there is no such column."""
     return values(frame[column]) if column in frame.columns else [None] * len(frame)
 
 
@@ -154,7 +155,7 @@ def level_name(level: object, *, width: int = 36) -> str:
 
 
 def why_unknown(note: object) -> str:
-    """Return the text that replaces a missing estimate: "undefined", with the note of its row."""
+    """Return the text to draw in place of a missing estimate: "undefined" and the row's note."""
     reason = "" if note is None else str(note).strip()
     if reason.lower().startswith(("not identified", "undefined")):
         return reason
@@ -180,7 +181,7 @@ _COMPARED = {"delta_passed": "attempts passed", "delta_share_passed": "checks pa
 
 
 def difference_of(frame: pd.DataFrame) -> str:
-    """Return "Difference", followed by what is compared if all rows have one known measure."""
+    """Return "Difference" and, if all rows have the same known measure, what is compared."""
     measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
     what = _COMPARED.get(measures[0]) if len(measures) == 1 else None
     return f"Difference in {what}" if what else "Difference"
@@ -349,7 +350,7 @@ def ring(x: Any = (), y: Any = ()) -> Line2D:
 
 def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
     """Draw a ring around each of the chosen points, of which there may be none."""
-    # without points, an artist that is not clipped would have an infinite extent
+    # draw nothing without points, because an empty artist without clipping has an infinite extent
     if len(x):
         ax.add_line(ring(x, y))
 
@@ -370,7 +371,7 @@ def strip(
         how |= {"hue": "lane", "hue_order": list(range(len(hues[2]))), "dodge": True}
     size = 5.0 if len(data) <= 3 * len(rows) else 3.0
     before = np.random.get_state()
-    # seaborn draws the jitter from the global random state of numpy, which is restored below
+    # seaborn uses the global random state of numpy for the jitter; the state is restored below
     np.random.seed(0)
     for lane, level in enumerate(hues[2]):
         mine, look, there = where_equal(hues[0], level), hues[1][level], len(ax.collections)
@@ -423,7 +424,7 @@ def legend(
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))
-    # Set the texts again: matplotlib drops a text with a leading underscore, which a level may
-    # have.
+    # Set the texts again, because matplotlib drops a text that begins with an underscore, as the
+    # name of a level may do.
     for drawn, text in zip(box.get_texts(), texts, strict=True):
         drawn.set_text(text)

@@ -210,8 +210,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
     for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
         if np.isfinite([low, high]).all():
             ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            # the limits of the interval are half a step outside the smallest and the largest chosen
-            # n
+            # the interval extends by 0.5 beyond the smallest and the largest chosen n, so round
             first, last = math.ceil(low), math.floor(high)
             text = f"{first} to {last}" if first < last else f"always {first}"
             entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
@@ -399,8 +398,8 @@ def _draw_curves(
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
         drawn.set(drawstyle="steps-post", markevery=[])
         drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
-        # Each curve has a mark at its best corner. The mark is larger if earlier marks are at the
-        # same place.
+        # Each curve has a mark at its best corner. If several curves have the same corner, each
+        # further mark is larger, so that all of them are visible.
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)

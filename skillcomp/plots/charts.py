@@ -39,8 +39,8 @@ def cusum(
     limit : float or str, default "limit"
         The limit as a number, or the column of limits, which may vary between checks.
     alarm : float, str or None, default "alarm"
-        Position of the alarm on the x axis, or the column that is true at alarms. With None, or if
-        the frame lacks the default column, no alarm is drawn.
+        Position of the alarm on the x axis, or the column that is True at alarms. No alarm is drawn
+        with None, or with the default if the frame has no column ``alarm``.
     change : float, optional
         Position of the true change in a simulation, marked with a dotted line.
     label : str, optional
@@ -227,7 +227,7 @@ def coverage(
     Notes
     -----
     Marks are jittered vertically; the jitter has no meaning and is the same in every run. The row
-    label counts the designs whose coverage is missing.
+    label gives the number of designs without a coverage.
     """
     where = "plots.coverage"
     draw.require(frame, [x, y, hue], where)
@@ -321,7 +321,7 @@ def scores(
 
 
 def _side_by_side(at: draw.Floats) -> draw.Floats:
-    """Move equal positions apart, so that their marks do not cover each other."""
+    """Shift equal positions slightly, so that marks at the same position do not overlap."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
     if not size.gt(1).any():

@@ -118,7 +118,7 @@ def estimates(
     draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    # if the axis does not show percent, raw and chance-corrected agreement may share it
+    # on an axis without percent, raw and chance-corrected agreement may be drawn together
     together = ("coefficient", "rate") if percent is False else ()
     unit = draw.unit(frame, "plots.estimates", together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
@@ -149,7 +149,7 @@ def _no_effect(null: float | str | None, unit: str | None) -> float | None:
 
 
 def _without_level(text: str) -> str:
-    """Remove the confidence level from an axis label, because captions state it, too."""
+    """Remove the confidence level from an axis label, because the caption states it."""
     return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
 
 
@@ -269,8 +269,8 @@ def _draw_forest(
 ) -> tuple[Axes, str, draw.Bools]:
     """Draw points, intervals and notes of a forest.
 
-    Returns the axes, the label, and which estimates lack an interval. If `filled` is given, the
-    points that it does not mark are hollow; otherwise the points without an interval are hollow.
+    Returns the axes, the label, and a mask of the estimates without an interval. Points for which
+    `filled` is False are hollow; if `filled` is None, points without an interval are hollow.
     """
     null = _no_effect(null, unit)
     hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
@@ -314,8 +314,8 @@ def _places_of_rows(
 ) -> tuple[list[tuple[Any, ...]], draw.Floats]:
     """Return the categories of a forest, and for each row the index of its category.
 
-    A category is a tuple with the levels of `names`. With a `group`, its level comes first, and a
-    tuple with this level alone stands for the heading of the group.
+    A category is a tuple with the levels of `names`. If there is a `group`, the first item of the
+    tuple is the level of the group, and a tuple with this item alone is the heading of the group.
     """
     of_row = list(zip(*(draw.values(frame[name]) for name in names), strict=True))
     categories = list(dict.fromkeys(of_row))
@@ -520,7 +520,7 @@ def transfer(
 
 
 def _place_of(frame: pd.DataFrame) -> list[Any]:
-    """Return where each row is drawn: its ``transfer`` or, if missing, its ``measure``."""
+    """Return each row's position on the x axis: ``transfer`` or, if missing, ``measure``."""
     both = zip(draw.optional(frame, "transfer"), draw.optional(frame, "measure"), strict=True)
     of_row = [distance if distance is not None else measure for distance, measure in both]
     wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
@@ -577,7 +577,7 @@ def _mark_unknown(
     """Draw a cross for each missing estimate; return legend entries with the reasons."""
     value, notes = draw.numbers(frame, "estimate", _WHERE), draw.optional(frame, "note")
     foot, reasons = ax.get_xaxis_transform(), []
-    # use half the width, because the legend may have two columns
+    # a reason may use half the width, because the legend may have two columns
     space = max(draw.characters(ax) // 2 - 6, 22)
     for row in np.flatnonzero(~np.isfinite(value)):
         why = textwrap.shorten(draw.why_unknown(notes[row]), space, placeholder="…")

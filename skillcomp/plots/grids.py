@@ -294,7 +294,7 @@ def _color_scale(cells: draw.Floats, null: float | None, percent: bool) -> Norma
 def _grid_of_cells(
     frame: pd.DataFrame, value: str, x: str, y: str, where: str
 ) -> tuple[draw.Floats, Any, list[Any], list[Any]]:
-    """Return a grid of values, which of its cells have a row, and the levels of `x` and `y`."""
+    """Return a grid of values, a mask of the cells that have a row, and the levels of x and y."""
     columns, rows = draw.levels(frame[x]), draw.levels(frame[y])
     double = frame.duplicated([x, y])
     if double.any():

@@ -1,4 +1,4 @@
-"""Simulated graders with planted error rates, drift and biases, and streams of gold checks."""
+"""Simulated graders with chosen error rates, drift and biases, and streams of gold checks."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def schedule(items: Items, round_number: int, rng: Rng) -> Schedule:
 
 
 def pass_logits(grader: Grader, items: Items, when: Schedule) -> Floats:
-    """Return the log odds that each check is passed, given its truth and the planted biases."""
+    """Return the log odds that each check is passed, given its truth and the grader's biases."""
     names, row = items.conditions, items.row
     condition = pd.Index(names).get_indexer(pd.Index(items.attempts["condition"]))[row]
     label = f"grader '{grader.name}'"

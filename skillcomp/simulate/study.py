@@ -50,10 +50,10 @@ class Study:
         of a PASS per unit of the feature. A ``*_effect`` is the average marginal effect of the
         feature on the chance of a PASS given the truth, over the checks of this study.
     skills : dict of str to Skill
-        By slug, the synthetic skills from which answers copy.
+        The synthetic skills from which answers copy, with slugs as keys.
     planted : pandas.DataFrame
-        Planted properties of the answers, one row per attempt: attempt_id, n_words, n_copied_words,
-        n_hedges, listed.
+        Properties that the simulation gave to the answers, one row per attempt: attempt_id,
+        n_words, n_copied_words, n_hedges, listed (whether the answer is a bullet list).
     conditions : tuple of str
         The conditions in order, the baseline first.
     """

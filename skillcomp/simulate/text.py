@@ -109,7 +109,7 @@ def make_skill(slug: str, rng: Rng) -> Source:
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswers:
-    """Concatenated answers, with the properties planted in each.
+    """Simulated answers, with the true properties of each.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def write_answers(
     listed_share: float,
     rng: Rng,
 ) -> WrittenAnswers:
-    """Write answers with planted length, hedges and one copied span.
+    """Write answers of random length with hedges and one copied span.
 
     Arrays have one entry per answer. `source` is the index of the skill from which the answer can
     copy, `mean_words` its expected length, `hedges_per_100` its expected number of hedge words per

@@ -37,7 +37,7 @@ _IN_URL = re.compile(
     r"://[^/@\s]*:([^/@\s]+)@"
 )  # the password in a URL, for example that of a proxy
 _MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
-# this is the cost_note of a reply that was paid for but could not be read
+# the cost_note of a reply that was paid for but could not be read
 UNREADABLE = "unreadable"
 _LONE = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
 _BEYOND = 2**63  # the smallest integer that an int64 column cannot hold
@@ -45,8 +45,7 @@ _MAX_RAW = 100_000  # maximum characters kept of an unreadable response
 MAX_ANSWER = 1_000_000  # maximum characters kept of an answer; a longer one is truncated
 MAX_ERROR = 2000  # maximum characters kept of an error message
 _NUMBERS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "n_commands")
-# The text of the skill is not escaped, because a program that loads a skill does not escape it,
-# either.
+# The text of the skill is not escaped here, because programs that load a skill do not escape it.
 _SKILL_BLOCK = 'You have one skill loaded.\n\n<skill name="{slug}">\n{text}\n</skill>'
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 LONGEST_WAIT = 120.0  # If a service asks to wait for more seconds than this, the run stops.
@@ -60,7 +59,7 @@ class StudyWarning(UserWarning):
 
 
 class Bounds(NamedTuple):
-    """What one case requires of a program that works in a folder.
+    """Limits and requirements that a case sets for a program that works in a folder.
 
     Attributes
     ----------
@@ -74,8 +73,8 @@ class Bounds(NamedTuple):
     neighbours : tuple of Skill
         Skills that are installed in addition to the loaded one.
     keep : path or None
-        Folder in which the output and the files of the program are kept. What the folder held
-        before is deleted. None keeps nothing.
+        Folder in which the output and the files of the program are kept. Earlier contents of the
+        folder are deleted. With None, nothing is kept.
     """
 
     sandbox: str | None = None
@@ -96,7 +95,7 @@ class Cell(NamedTuple):
 
 
 class Reply(Record):
-    """One answer and how it was made.
+    """One answer with its status, token counts, cost and trace.
 
     Every reply can be stored: lone surrogates become U+FFFD, and an impossible number (negative,
     not finite, beyond 64 bits) becomes None.
@@ -147,11 +146,12 @@ class Reply(Record):
     error : str or None
         What went wrong, as one sentence; None if nothing did.
     fatal : bool
-        Whether every further prompt would fail too (no permission, no money).
+        Whether the cause of the failure (no permission, no money) would make every further prompt
+        fail, too.
     settings : str or None
         Settings of the agent that gave the reply, as JSON.
     wait_seconds : float or None
-        Seconds that the service asks to wait after a failed call; None if it names none.
+        Seconds that the service asks to wait after a failed call; None if it did not ask to wait.
     """
 
     answer: str | None = None
@@ -188,7 +188,7 @@ class Reply(Record):
         fields = {key: whole_text(v) if isinstance(v, str) else v for key, v in data.items()}
         for name in (*_NUMBERS, "cost_usd", "cost_upper_usd", "seconds"):
             value = fields.get(name)
-            # Not written as `value < 0 or value >= _BEYOND`, because both are false for NaN.
+            # `value < 0 or value >= _BEYOND` would be False for NaN, which must become None, too.
             if isinstance(value, int | float) and not 0 <= value < _BEYOND:
                 fields[name] = None
                 if name == "cost_usd" and not fields.get("cost_note"):
@@ -261,7 +261,7 @@ class Agent(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close connections; the agent may be asked again afterwards."""
+        """Close connections; the agent can still be used afterwards."""
         ...
 
 
@@ -326,7 +326,7 @@ class BaseAgent(ABC):
 
 
 def attribute_of(agent: Agent, name: str) -> Any:
-    """Return an attribute of an agent; if the agent lacks it, the default of `BaseAgent`."""
+    """Return an attribute of an agent, or the default of `BaseAgent` if the agent has none."""
     return getattr(agent, name, getattr(BaseAgent, name))
 
 
@@ -448,7 +448,7 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
 
 
 class Attribute(str):
-    """A text that will stand between double quotes, so `escape` must replace quotes in it."""
+    """A text that will be put between double quotes, so `escape` must replace quotes in it."""
 
     __slots__ = ()
 

@@ -46,7 +46,7 @@ _STATUS: dict[str, AttemptStatus] = {
 
 
 class AnthropicAgent(ServiceAgent):
-    """A Claude model, asked through the official SDK.
+    """A Claude model that is called through the official SDK.
 
     The skill is loaded as a system block that the service caches. The first prompt with a skill is
     sent alone; the other prompts wait for its reply and then read the cache entry that it
@@ -64,7 +64,7 @@ class AnthropicAgent(ServiceAgent):
         ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; by default the model's own effort.
     thinking : str or dict, optional
         ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or an object that is sent to the API
-        as it is. The API refuses values that a model does not support. By default nothing is sent.
+        unchanged. The API refuses values that a model does not support. By default nothing is sent.
     max_tokens : int, default 16000
         Limit on the tokens of answer and thinking together; an answer that reaches it is recorded
         as truncated.
@@ -126,7 +126,7 @@ class AnthropicAgent(ServiceAgent):
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._ttl = cache_ttl
         self.batches = AnthropicBatches(self)
-        # a lock belongs to the event loop that first used it, so each loop has its own gate
+        # a lock belongs to the event loop that first used it, so each loop needs its own CacheGate
         self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
         self.settings = settings_json(
             effort=effort or "default",
@@ -146,8 +146,8 @@ class AnthropicAgent(ServiceAgent):
             )
         except anthropic.AnthropicError as error:
             raise AgentError(self._no_key_text(redact(str(error)))) from None
-        # The endpoint of the client may differ from the recorded one, because a profile can name
-        # another or the environment has changed since __init__.
+        # The client may use another endpoint than the recorded one: a profile can name one, or the
+        # environment may have changed since __init__.
         if (host := host_of(client.base_url, self._default_host)) != self._host:
             used, recorded = (name or self._default_host for name in (host, self._host))
             raise AgentError(

@@ -21,11 +21,11 @@ class BatchError(AgentError):
     is_transient : bool
         Whether the same call may succeed soon.
     is_missing : bool
-        Whether the service knows no such batch in the workspace of the key.
+        Whether the batch does not exist in the workspace to which the key belongs.
     was_refused : bool
-        Whether the service certainly did not accept what was sent.
+        Whether it is certain that the service did not accept the requests.
     wait_seconds : float or None
-        Seconds that the service asks to wait; None if it names none.
+        Seconds that the service asks to wait; None if it did not ask to wait.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class BatchService(Protocol):
         ...
 
     def texts(self, body: Mapping[str, Any]) -> list[str]:
-        """Return every text in the body of a request; its highest cost is estimated from them."""
+        """Return all texts in the body of a request, to estimate its highest possible cost."""
         ...
 
     async def create(self, bodies: Mapping[str, dict[str, Any]]) -> str:

@@ -64,7 +64,8 @@ _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
-# claude has no sandbox. A permission mode replaces it, because nobody grants what claude asks for.
+# claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
+# grant what the mode does not allow.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
@@ -102,13 +103,13 @@ class CliAgent(BaseAgent):
         Folder in the home in which the program looks for skills.
     output : str, default "auto"
         How the output is read. ``"claude"`` or ``"codex"``: as the event stream of that program.
-        ``"text"``: as the answer. ``"auto"``: as the ``--output-format`` or ``exec --json`` in the
-        command says. If the command has neither, the output itself decides: it is read as a
-        stream if it begins with the opening event of a stream, and as output of claude if it is one
-        JSON object with the type ``result`` and a ``subtype``.
+        ``"text"``: as the answer. ``"auto"``: as the options ``--output-format`` or ``exec --json``
+        in the command require. If the command has neither, the output itself decides: it is read as
+        a stream if it begins with the opening event of a stream, and as output of claude if it is
+        one JSON object with the type ``result`` and a ``subtype``.
     passed : sequence of str, optional
-        Names of further environment variables that the program gets. Without them, ``claude`` gets
-        only the keys of Anthropic, ``codex`` only those of OpenAI, and any other program both.
+        Names of further environment variables that the program gets. By default ``claude`` gets
+        only the keys of Anthropic, ``codex`` only the keys of OpenAI, and any other program both.
     base_url : str, optional
         The endpoint of ``claude`` or ``codex``; by default the environment variable
         ``ANTHROPIC_BASE_URL`` or ``OPENAI_BASE_URL``. Its host is recorded in the
@@ -291,7 +292,7 @@ class CliAgent(BaseAgent):
         return variables
 
     def _unusual_endpoint(self) -> str | None:
-        """Return the hosts that the program calls; None if they are the defaults of its maker."""
+        """Return the hosts that the program calls; None if they are the program's defaults."""
         if self._program in _BASE_URL:
             default = _ENDPOINTS[_BASE_URL[self._program]]
             own = urlsplit(self._own_url).hostname if self._own_url else None
@@ -360,7 +361,7 @@ class CliAgent(BaseAgent):
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
             if (
                 bounds.timeout and not waited
-                # the agent used up its time limit, and not by waiting for its service
+                # the agent used up its time limit by working, not by waiting for its service
             ):
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
@@ -414,7 +415,7 @@ def _require_valid(
 
 
 def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the secrets in the arguments of a command, by a placeholder for each."""
+    """Return the secrets in the arguments of a command, with their placeholders as keys."""
     secrets: dict[str, str] = {}
 
     def hide(secret: str, what: str) -> None:

@@ -104,7 +104,7 @@ class OpenAIAgent(ServiceAgent):
         self.settings = settings_json(**self._fixed, endpoint=self._endpoint)
 
     def _make_client(self) -> AsyncOpenAI:
-        # local servers need no key, but the client class requires one
+        # local servers need no key, but the class of the client requires a non-empty one
         key = os.environ.get(self._key_env) or (None if self._needs_key else "not-needed")
         if key is None:
             raise AgentError(
@@ -123,8 +123,8 @@ class OpenAIAgent(ServiceAgent):
         return bool(getattr(message, "choices", None))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        # The name of the variable may not look like that of a secret, so pass its value for
-        # redaction.
+        # `redact` recognises secrets by the names of their variables. The user may have chosen
+        # another name for this variable, so add its value explicitly.
         own = {f"{self._key_env}, a key": os.environ.get(self._key_env, "")}
         return {**super()._client_secrets(), **own}
 
@@ -152,7 +152,7 @@ class OpenAIAgent(ServiceAgent):
         text: Any = choice.message.content
         if isinstance(
             text, list
-        ):  # some servers send a list of parts, some of which are not text of the answer
+        ):  # some servers send a list of parts; only parts of the type text belong to the answer
             text = "".join(part["text"] for part in text if part["type"] == "text")
         return {
             "answer": text or refusal or ("" if status == "ok" else None),

@@ -54,7 +54,7 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 @dataclass(frozen=True)
 class Ran:
-    """What a program did until its end.
+    """Output, exit code and duration of a program that has ended.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def _temporary_root() -> _TemporaryRoot:
 
 
 def _remove_abandoned_roots() -> None:
-    """Remove the temporary folders of killed processes, which hold no lock on them any more."""
+    """Remove temporary folders that no process has locked, because their process was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
@@ -196,7 +196,10 @@ async def _exit_code(
 async def _wait_for_end(
     process: asyncio.subprocess.Process, folder: Path, deadline: float
 ) -> int | None:
-    """Return the exit code, None after a timeout; end the program if it writes too much."""
+    """Wait for a program and return its exit code; None after a timeout.
+
+    A program that writes too much output is ended.
+    """
     while (seconds := deadline - time.monotonic()) > 0:
         with contextlib.suppress(TimeoutError):
             return await asyncio.wait_for(process.wait(), min(LOOK, seconds))
@@ -236,9 +239,9 @@ def keep_files(
 ) -> None:
     """Fill a folder with the files of a working folder and the two output streams.
 
-    What the folder held before is deleted. Links are neither followed nor kept. Secrets are
-    replaced in every file. The file ``left.json`` lists the names of the files that come from the
-    working folder; the other files in the folder were written by this library.
+    Earlier contents of the folder are deleted. Symbolic links are neither followed nor kept.
+    Secrets are replaced in every file. The file ``left.json`` lists the names of the files that
+    come from the working folder; the other files in the folder were written by this library.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -44,7 +44,7 @@ class ReplayAgent(BaseAgent):
         rows = [row for row in rows if str(row["agent"]) == chosen]
         self._rows: dict[Hashable, dict[str, Any]] = {}
         for row in rows:
-            # of several attempts at one cell, prefer one with the status ok
+            # if a cell has several attempts, prefer one with the status ok
             key = Cell(row["case_id"], row["condition"], row["repeat"])
             if key not in self._rows or row["status"] == "ok":
                 self._rows[key] = row
@@ -54,7 +54,7 @@ class ReplayAgent(BaseAgent):
         self.settings = settings_json(replay=chosen)
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the recorded reply for the cell that is passed as `cell`."""
+        """Return the reply that is recorded for the case, condition and repeat in `cell`."""
         cell = about.get("cell")
         if cell is None:
             raise AgentError("ReplayAgent: a recording is asked by cell=, not by prompt alone.")

@@ -1,6 +1,8 @@
-"""What agents behind an SDK share: one client per event loop, a cache gate, redacted replies.
+"""Base class of agents that call a model through an SDK.
 
-The SDK repeats failed calls, waits between the tries and applies the time limit.
+It makes one client per event loop, lets calls wait until the prompt cache is filled, and redacts
+secrets in replies. The SDK repeats failed calls, waits between the tries and applies the time
+limit.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _SPENT = ("spend_limit", "insufficient_quota", "billing")
 
 
 class UnreadableReplyError(AgentError):
-    """The service answered with status 200, but the response is not a model's answer."""
+    """The service responded with HTTP status 200, but the response is not a model's answer."""
 
 
 def _status_code(error: BaseException) -> int | None:
@@ -147,12 +149,13 @@ _MARGIN = 0.9
 
 
 class CacheGate:
-    """A gate that lets the first call with a prompt prefix pass; later calls wait for its response.
+    """A lock per prompt prefix: later calls wait until the response to the first call has arrived.
 
-    A cache entry can be read only after the response that writes it has begun. If sixty calls were
-    sent at once, all would write the entry and none would read it. After a failed call the gate is
-    open for 30 seconds, so that calls do not fail one after the other. For a prefix that is too
-    short for the cache, the gate stays open after the first call.
+    The service caches the prefix of a prompt. The cache entry can be read only after the response
+    to the call that writes it has begun. If sixty calls were sent at once, all of them would write
+    the entry and none would read it. The gate is open for a prefix if calls with this prefix need
+    not wait. After a failed call it is open for 30 seconds, so that calls do not fail one after the
+    other. For a prefix that is too short for the cache, it stays open after the first call.
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -166,7 +169,7 @@ class CacheGate:
         return self._until.get(prefix, -1.0) > self._clock()
 
     def open(self, prefix: str, *, cached: bool) -> None:
-        """Open the gate after a response; `cached` is whether the call read or wrote the cache."""
+        """Open the gate after a response; `cached` is True if the call read or wrote the cache."""
         self._until[prefix] = self._clock() + self._alive if cached else float("inf")
 
     def open_after_failure(self, prefix: str) -> None:
@@ -193,9 +196,9 @@ class ServiceAgent(BaseAgent):
 
     _default_host: str  # host of the service itself
     _url_variable: str  # name of an environment variable that holds another endpoint
-    _answer_noun: str  # what error messages call an answer
-    _reporter = "the service"  # what notes about the cost call the source of the token counts
-    _id_field = "_request_id"  # attribute that identifies an answer if the headers do not
+    _answer_noun: str  # the noun for an answer in error messages
+    _reporter = "the service"  # the source of the token counts, for notes about the cost
+    _id_field = "_request_id"  # attribute with the id of an answer, used if no header has the id
 
     def __init__(
         self,
@@ -307,7 +310,7 @@ class ServiceAgent(BaseAgent):
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:
-        """Return the secrets of the client that the user passed, by their placeholders."""
+        """Return the secrets of the client that the user passed, with placeholders as keys."""
         placeholders = {"api_key": "a key", "auth_token": "a token"}
         secrets = {
             text: getattr(self._own_client, name, None) for name, text in placeholders.items()
@@ -344,17 +347,17 @@ class ServiceAgent(BaseAgent):
             if raw is not None:
                 reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
             return self._redacted_reply(reply)
-        # a server can echo the request, so an answer can contain a key, too
+        # a server can return parts of the request, so an answer can contain a key, too
         seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
         return self._redacted_reply(self.read(message, seconds=seconds, n_tries=n_tries))
 
     def _require_key(self, error: Exception) -> None:
-        """Raise AgentError if an error of the client means that it has no key."""
+        """Raise AgentError if the error shows that the client has no key."""
 
     def _cost_of_counts(
         self, model: Any, counts: Sequence[Any], *, batch: bool = False
     ) -> dict[str, Any]:
-        """Return token counts and cost as fields of a reply; a note alone if a count is impossible.
+        """Return token counts and cost as fields of a reply, or only a note if a count is invalid.
 
         `counts` holds five numbers of tokens: of the whole prompt, of the answer, and of those
         parts of the prompt that were read from a cache, written to a cache, and written to a cache
