@@ -10,65 +10,54 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, suggest
+from skillcomp.errors import FrameError
+from skillcomp.frames.amounts import amount_rows
 from skillcomp.frames.case_table import (
     MISSING,
-    ONE_SKILL,
     WEIGHT,
     CasePairs,
-    Cluster,
     Pairing,
     Value,
-    attempt_cells,
     case_table,
-    check_cluster,
     claim,
     claimed,
     cluster_readings,
-    covering,
-    covering_means,
+    compared_outcomes,
     delta_rows,
     first_names,
     level_of,
-    mean_of_levels,
-    with_weights,
+    missing_note,
 )
-from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.check import check_cluster
+from skillcomp.frames.contracts import AMOUNTS, CASE, CONTRACTS, Amount, Cluster
 from skillcomp.frames.estimates import (
     By,
+    covering,
+    covering_means,
     estimates,
     groups,
     listed,
+    means_of_cases,
     ordered,
-    prepared,
-    refuse_different_checks,
     refuse_pooling,
     require_columns,
-    require_reference,
     row,
 )
-from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.records import dimension_family
 from skillcomp.stats import passk
-from skillcomp.stats.bounded import DELTAS, RATES, SHARES, bounded_mean
-from skillcomp.stats.clusters import cr2_mean, log_ratio
-from skillcomp.stats.results import Interval, is_number, join_notes, undefined
+from skillcomp.stats.bounded import RATES, SHARES
+from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
-Amount = Literal[
-    "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
-]
-AMOUNTS = get_args(Amount)
 _PASS_K = {
     "pass_at_k": (passk.pass_at_k, passk.pooled_pass_at_k),
     "pass_hat_k": (passk.pass_hat_k, passk.pooled_pass_hat_k),
 }
-NO_AMOUNTS = "no case has an amount in both conditions"
 _MISSING_OF_RATE = ["n_missing", "n_attempts", "worst_low", "worst_high"]
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 
@@ -210,7 +199,8 @@ def paired(
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
-        result = _paired_amounts(outcomes, names, **how, limit=limit, ci_level=ci_level)
+        rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
+        result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
     elif limit is not None:
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     else:
@@ -244,14 +234,12 @@ def paired_cases(
 
     The last list holds the pairs of the reference with itself, in the same order.
     """
-    checked = _checked_outcomes(outcomes, by, value, "deltas.paired", average=average)
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
-    require_reference(checked["condition"], reference)
-    refuse_different_checks(checked, "deltas.paired", value)
-    column = check_cluster(cluster, checked)
-    table = case_table(checked, by=[*by, *average], column=column)
-    table = with_weights(table, checked, weight)
+    how: dict[str, Any] = {"value": value, "reference": reference, "average": average}
+    checked = compared_outcomes(outcomes, by, "deltas.paired", **how)
+    table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
+    table = _with_weights(table, checked, weight)
     cases = Pairing(table, by, reference, value, average)
     compared = [
         (number, condition)
@@ -264,183 +252,6 @@ def paired_cases(
     ]
     sets = [cases.pairs(number, condition) for number, condition in compared]
     return about, sets, [cases.pairs(number, reference) for number, _ in compared]
-
-
-def _paired_amounts(
-    attempts: pd.DataFrame,
-    names: list[str],
-    value: str,
-    reference: str,
-    cluster: str,
-    average: list[str],
-    limit: float | None,
-    ci_level: float,
-) -> pd.DataFrame:
-    """Return the rows of an amount: its mean difference from the reference and its ratio to it."""
-    kind = "outcomes" if value == "score" else "attempts"
-    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
-    checked = prepared(attempts, kind, names, "deltas.paired", **how)
-    require_reference(checked["condition"], reference)
-    amount = checked[value].astype("float64")
-    if value == "score":
-        refuse_different_checks(checked, "deltas.paired")
-    else:
-        amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
-    _check_limit(amount, value, limit)
-    names_of_cell = [*names, *average]
-    table, code = attempt_cells(checked, names_of_cell, check_cluster(cluster, checked))
-    sums, n = (
-        np.bincount(code, weights=weights, minlength=len(table))
-        for weights in (amount.fillna(0.0), amount.notna())
-    )
-    table = table.assign(amount=np.where(n > 0, sums / np.maximum(n, 1), np.nan), n=n)
-    keys = list(dict.fromkeys([*names_of_cell, *CASE, "cluster", "cluster_by_name"]))
-    wide = table.pivot(index=keys, columns="condition", values=["amount", "n", "size"])
-    # one text per column, because a condition may be called like a key column
-    wide.columns = pd.Index([" of ".join(map(str, names)) for names in wide.columns.to_list()])
-    rows = []
-    for values, group in groups(wide.reset_index(), names):
-        for condition in ordered(checked["condition"].unique(), reference):
-            if group[f"size of {condition}"].isna().all():
-                continue
-            about = values | {"condition": condition, "reference": reference}
-            rows += _amount_rows(group, value, about, cluster, average, limit, ci_level)
-    return estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
-
-
-def _check_limit(amount: pd.Series, value: str, limit: float | None) -> None:
-    if limit is None:
-        return
-    if not is_number(limit) or not 0.0 < limit < np.inf:
-        raise FrameError(f"limit: found {limit!r}; allowed: a number above 0.")
-    if amount.min() < 0 or amount.max() > limit:
-        raise FrameError(
-            f"limit: found {limit:g}, but {value} runs from {amount.min():g} to {amount.max():g}; "
-            "allowed: amounts from 0 to the limit. Name the limit that each attempt had."
-        )
-
-
-def _amount_rows(
-    group: pd.DataFrame,
-    value: str,
-    about: dict[str, Any],
-    cluster: str,
-    average: list[str],
-    limit: float | None,
-    ci_level: float,
-) -> list[dict[str, Any]]:
-    """Return a row with the difference and one with the ratio; NaN with a note if undefined."""
-    amounts, base = (group[f"amount of {about[name]}"] for name in ("condition", "reference"))
-    entries = group.assign(amount=amounts, base=base)[(amounts.notna() & base.notna())]
-    pairs, means = mean_of_levels(entries, ["amount", "base"], average)
-    amounts, base = pairs["amount"], pairs["base"]
-    lost = _missing_amounts(group, about)
-    about, warning = about | lost, join_notes(means, _amount_warning(value, lost))
-    about["n_dropped"] = len(group.drop_duplicates(CASE)) - len(pairs)
-    note = claim(pairs["skill"], pairs["cluster"], cluster)[1]
-    heavy = _heavy_cases(amounts, base)
-    both = (amounts > 0) & (base > 0)
-    how: dict[str, Any] = {"ci_level": ci_level}
-    readings = cluster_readings(pairs, cluster)
-    sides = (amounts, base)
-    differences = [
-        _mean_difference(amounts - base, each, limit, ci_level, sides) for each in readings
-    ]
-    ratios = [log_ratio(amounts, base, each, **how) for each in readings]
-    rows = []
-    measures = [("delta", differences, both | True)]
-    measures += [("ratio", ratios, both)] if value != "score" else []
-    for measure, intervals, used in measures:
-        interval = reduce(covering, intervals)
-        if not len(pairs):
-            reason = join_notes(NO_AMOUNTS, warning)
-            interval = undefined(interval.method, reason, ci_level=ci_level, n=0.0)
-        elif note == ONE_SKILL:
-            interval = undefined(interval.method, note, ci_level=ci_level, n=interval.n)
-        else:
-            few = "" if measure == "delta" and limit is not None else heavy
-            interval = replace(interval, note=join_notes(interval.note, note, warning, few))
-        about |= {"rate": amounts[used].mean(), "reference_rate": base[used].mean()}
-        rows.append(row(f"{measure}_{value}", interval, **about))
-    return rows
-
-
-def _mean_difference(
-    difference: pd.Series,
-    label: Any,
-    limit: float | None,
-    ci_level: float,
-    sides: tuple[pd.Series, pd.Series],
-) -> Interval:
-    """Estimate the mean difference, as a bounded mean if there is a limit, else by a t interval."""
-    if limit is None or difference.empty:
-        scale = max(side.abs().max() for side in sides) if len(difference) else None
-        return cr2_mean(difference, label, ci_level=ci_level, scale=scale)
-    share = bounded_mean(difference / limit, label, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    scaled = {name: getattr(share, name) * limit for name in ("estimate", "low", "high", "se")}
-    return replace(share, **scaled, method=f"{share.method}; amounts from 0 to {limit:g}")
-
-
-def _heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
-    """Return a warning if few cases hold much of the amount of a condition.
-
-    They are at most a tenth of the cases, and hold a third of the amount and three times the
-    amount of as many average cases.
-    """
-    for side in (amounts.abs(), base.abs()):
-        share = side.sort_values(ascending=False).cumsum().to_numpy() / (side.sum() or 1.0)
-        share = share[: max(1, len(side) // 10)]
-        part = np.arange(1, len(share) + 1) / max(len(side), 1)
-        heavy = np.flatnonzero(share >= np.maximum(1 / 3, 3 * part))
-        if len(heavy):
-            holds = "hold" if heavy[0] else "holds"
-            return (
-                f"{heavy[0] + 1} of {len(side)} cases {holds} {100 * share[heavy[0]]:.0f} % of the "
-                "amount: a t interval covers too seldom; name the limit of an attempt by limit="
-            )
-    return ""
-
-
-def _missing_amounts(group: pd.DataFrame, about: dict[str, Any]) -> dict[str, int]:
-    """Count the attempts without an amount, over the cases asked under both conditions."""
-    sizes = [f"size of {about[name]}" for name in ("condition", "reference")]
-    both = group[group[sizes].notna().all(axis=1)]
-    totals = []
-    for size in sizes:
-        n_attempts = int(both[size].sum())
-        totals += [n_attempts - int(both[size.replace("size", "n", 1)].sum()), n_attempts]
-    return dict(zip(MISSING[:4], totals, strict=True))
-
-
-def _amount_warning(value: str, lost: dict[str, int]) -> str:
-    n, n_attempts, n_base, n_attempts_base = lost.values()
-    if not n + n_base:
-        return ""
-    return (
-        f"attempts without {value}: {n} of {n_attempts} of the condition, {n_base} of "
-        f"{n_attempts_base} of the reference; if their {value} is unlike that of the others, the "
-        "result is biased; it has no bounds, so there is no worst case"
-    )
-
-
-def _checked_outcomes(
-    outcomes: pd.DataFrame,
-    names: list[str],
-    value: str,
-    what: str,
-    *,
-    agents: bool = True,
-    average: list[str] | None = None,
-) -> pd.DataFrame:
-    if value not in ("passed", "share_passed"):
-        words = [] if value in AMOUNTS else ["passed", "share_passed", *AMOUNTS]
-        raise FrameError(
-            f"value: found {literal(value)}; allowed: 'passed', 'share_passed' and, in "
-            "deltas.paired, 'score' of an outcomes frame or, of an attempts frame, "
-            f"{', '.join(AMOUNTS[:-1])}." + suggest(str(value), words)
-        )
-    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
-    return prepared(outcomes, "outcomes", names, what, **how)
 
 
 def rates(
@@ -483,51 +294,71 @@ def rates(
     and never has zero width.
     """
     names, levels = [name for name in listed(by) if name != "condition"], listed(average)
-    checked = _checked_outcomes(outcomes, names, value, "deltas.rates", average=levels)
+    checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
-    table = with_weights(table, checked, weight)
+    table = _with_weights(table, checked, weight)
     parts, samples, by_name = [], [], []
     for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
-        lost, warning = _missing_of_rate(part, value)
-        part, means = mean_of_levels(part[part["rate"].notna()], ["rate"], levels)
+        n = part["n" if value == "passed" else "n_shares"]
+        lost, warning = _missing_of_rate(part["size"], n, _worst_rates(part, value))
+        part, means = means_of_cases(part[part["rate"].notna()], ["rate"], levels)
         label, note = claim(part["skill"], part["cluster"], cluster)
         samples.append((part["rate"], label, part.get(WEIGHT)))
         by_name.append(claim(part["skill"], part["cluster_by_name"], cluster)[0])
         parts.append((about | lost, note, join_notes(means, warning)))
     quantity = RATES if value == "passed" else SHARES
     intervals = covering_means(samples, by_name, quantity=quantity, ci_level=ci_level)
-    rows = []
-    for (about, note, warning), interval in zip(parts, intervals, strict=True):
-        claim_interval = claimed(interval, note, "no attempt has an outcome", warning)
-        rows.append(row(f"rate_{value}", claim_interval, **about))
+    nothing = "no attempt has an outcome"
+    rows = [
+        row(f"rate_{value}", claimed(interval, note, nothing, warning), **about)
+        for (about, note, warning), interval in zip(parts, intervals, strict=True)
+    ]
     result = estimates(rows, by=[*names, "condition"], extra=_MISSING_OF_RATE, outcomes=checked)
     return _with_method(result, cluster, None)
 
 
-def _missing_of_rate(part: pd.DataFrame, value: str) -> tuple[dict[str, Any], str]:
-    """Count the missing attempts of a condition and bound its rate; describe them in a note."""
-    met, n, name = part["n_passed"], part["n"], "passed"
+def _worst_rates(part: pd.DataFrame, value: str) -> list[float]:
+    """Return the rate of a condition if all missing attempts had failed, and if all had passed."""
+    met, name = part["n_passed"], "passed"
     if value != "passed":
-        met, n, name = part["share"].fillna(0.0) * part["n_shares"], part["n_shares"], "share"
-    size = part["size"]
+        met, name = part["share"].fillna(0.0) * part["n_shares"], "share"
     # a case has its weight once, however many rows it has
     weights = part.get(WEIGHT, 1.0) / part.groupby(CASE)["size"].transform("size")
-    worst = [
-        float(np.average((met + part[f"{name}_{end}"]) / size, weights=weights))
+    return [
+        float(np.average((met + part[f"{name}_{end}"]) / part["size"], weights=weights))
         for end in ("low", "high")
     ]
-    counts = (int((size - n).sum()), int(size.sum()))
-    about = dict(zip(_MISSING_OF_RATE, (*counts, *worst), strict=True))
-    return about, _missing_note(*counts, *worst)
 
 
-def _missing_note(n_missing: int, n_attempts: int, low: float, high: float) -> str:
-    if not n_missing:
-        return ""
-    return (
-        f"attempts missing: {n_missing} of {n_attempts}; in the worst case the rate is {low:.2f} "
-        f"or {high:.2f}"
-    )
+def _missing_of_rate(
+    size: pd.Series, n: pd.Series, worst: list[float]
+) -> tuple[dict[str, Any], str]:
+    """Return the columns about the missing attempts of a condition, and a note on them."""
+    counts = [int((size - n).sum()), int(size.sum())]
+    note, _ = missing_note(counts, [""])
+    if note:
+        note += f"; in the worst case the rate is {worst[0]:.2f} or {worst[1]:.2f}"
+    return dict(zip(_MISSING_OF_RATE, (*counts, *worst), strict=True)), note
+
+
+def _with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
+    """Add to a case table the weights of its cases, from the column ``weight`` of the outcomes."""
+    if weight is None:
+        return table
+    require_columns(outcomes, [weight], "weight=")
+    numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
+    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
+    if wrong.any():
+        first = outcomes[wrong].iloc[0]
+        raise FrameError(
+            f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
+            "number above 0."
+        )
+    weights = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
+    twice = weights[weights.duplicated(CASE)]
+    if len(twice):
+        raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
+    return table.merge(weights, on=CASE, how="left", validate="m:1")
 
 
 def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
@@ -612,7 +443,8 @@ def over_time(
         outcomes = outcomes.assign(attempt_id=ids)
     if "run" in names:
         raise FrameError("deltas.over_time: by= names 'run', which is compared. Leave it out.")
-    checked = _checked_outcomes(outcomes, [*names, "run"], value, "deltas.over_time", agents=False)
+    what = "deltas.over_time"
+    checked = compared_outcomes(outcomes, [*names, "run"], what, value=value, agents=False)
     if "agent" not in names:
         for _, part in checked.groupby("run", sort=False):
             refuse_pooling(part, [*names, "run"], "deltas.over_time", agents=True)
@@ -681,7 +513,7 @@ def by_dimension(
     dimensions, they are adjusted for all dimensions of its cases.
     """
     names = [name for name in listed(by) if name != "comprehension_dimension"]
-    checked = _checked_outcomes(outcomes, names, value, "deltas.by_dimension")
+    checked = compared_outcomes(outcomes, names, "deltas.by_dimension", value=value)
     checked = checked[checked["comprehension_dimension"].notna()]
     keys = [*names, "comprehension_dimension"]
     dimensions = list(dimension_family(checked["comprehension_dimension"]))
@@ -739,7 +571,7 @@ def pass_hat_k(
 
 def _pass_k(outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: str) -> pd.DataFrame:
     names = [name for name in listed(by) if name != "condition"]
-    checked = _checked_outcomes(outcomes, names, "passed", f"deltas.{measure}")
+    checked = compared_outcomes(outcomes, names, f"deltas.{measure}")
     of_case, pooled = _PASS_K[measure]
     of_case([], [], k)  # refuses a k that is no number of attempts
     rows = []
@@ -753,11 +585,10 @@ def _pass_k(outcomes: pd.DataFrame, k: int, by: By, ci_level: float, measure: st
             float(of_case(whole["size"], whole["n_passed"] + whole[end], k).mean())
             for end in (("passed_low", "passed_high") if len(whole) else ())
         ] or [np.nan, np.nan]
-        counts = (int((group["size"] - group["n"]).sum()), int(group["size"].sum()))
-        about = values | dict(zip(_MISSING_OF_RATE, (*counts, *worst), strict=True))
-        notes = (_short_cases(group, k), _missing_note(*counts, *worst))
-        result = replace(result, note=join_notes(result.note, *notes))
-        rows.append(row(measure, result, **about, k=k, n_short=len(group) - len(part)))
+        lost, missing = _missing_of_rate(group["size"], group["n"], worst)
+        result = replace(result, note=join_notes(result.note, _short_cases(group, k), missing))
+        about = values | lost | {"k": k, "n_short": len(group) - len(part)}
+        rows.append(row(measure, result, **about))
     extra = ["k", "n_short", *_MISSING_OF_RATE]
     return estimates(rows, by=[*names, "condition"], extra=extra, outcomes=checked)
 

@@ -18,14 +18,22 @@ from skillcomp.frames.case_table import (
     cluster_readings,
     clusters_of,
     compared_outcomes,
-    covering,
     level_of,
-    mean_of_levels,
     missing_note,
 )
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, ordered, row
+from skillcomp.frames.estimates import (
+    By,
+    covering,
+    estimates,
+    grouped,
+    groups,
+    listed,
+    means_of_cases,
+    ordered,
+    row,
+)
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -127,7 +135,7 @@ def gap(
             both = part.merge(base, on=keys, suffixes=("", "_of_reference"), validate="1:1")
             both["delta"] = both["rate"] - both["rate_of_reference"]
             either = pd.concat([part[CASE], base[CASE]]).drop_duplicates()
-            complete, means = mean_of_levels(both[both["delta"].notna()], ["delta"], averaged)
+            complete, means = means_of_cases(both[both["delta"].notna()], ["delta"], averaged)
             about = values | {"condition": condition, "n_dropped": len(either) - len(complete)}
             complete = complete[complete["transfer"].notna()]
             each = _within_dimensions(complete, ci_level, about)

@@ -469,9 +469,8 @@ def test_rates_pass_at_k_and_amounts_count_and_note_what_is_missing() -> None:
         row[["n_missing", "n_attempts", "n_missing_reference"]].to_numpy().tolist()
         == [[4, 8, 0]] * 2
     )
-    assert (
-        row["note"].str.contains("attempts without cost_usd: 4 of 8 of the condition, 0 of 8").all()
-    )
+    counts = "attempts without cost_usd: 4 of 8 under skill, 0 of 8 under baseline; if their cost"
+    assert row["note"].str.contains(counts).all()
 
 
 def test_a_k_that_some_cases_lack_names_them_and_the_largest_for_all() -> None:

@@ -14,21 +14,22 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.stats import beta
 
-from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.errors import FrameError, literal, plural, suggest
 from skillcomp.frames.check import check, show
-from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.contracts import AMOUNTS, CASE
 from skillcomp.frames.estimates import (
     By,
+    average_note,
+    covering_means,
     group_codes,
     grouped,
     listed,
     prepared,
     refuse_different_checks,
-    require_columns,
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, Sample, bounded_means
+from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 
@@ -127,14 +128,21 @@ def compared_outcomes(
     value: str = "passed",
     reference: str | None = None,
     average: Sequence[str] | None = None,
+    agents: bool = True,
 ) -> pd.DataFrame:
     """Check outcomes for a comparison of conditions.
 
     Raise FrameError if ``value`` is neither ``passed`` nor ``share_passed``, ``by`` names the
-    condition, graders or agents would be pooled, or the reference has no rows.
+    condition, graders or (with ``agents``) agents would be pooled, or the reference has no rows.
     """
-    require_known("value: found", value, get_args(Value))
-    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": True}
+    if value not in get_args(Value):
+        words = [] if value in AMOUNTS else [*get_args(Value), *AMOUNTS]
+        raise FrameError(
+            f"value: found {literal(value)}; allowed: 'passed', 'share_passed' and, in "
+            "deltas.paired, 'score' of an outcomes frame or, of an attempts frame, "
+            f"{', '.join(AMOUNTS[:-1])}." + suggest(str(value), words)
+        )
+    how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
     checked = prepared(outcomes, "outcomes", by, what, **how)
     require_reference(checked["condition"], reference)
     if reference is not None:
@@ -274,26 +282,6 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
 WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
 
 
-def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add to a case table the weights of its cases, from the column ``weight`` of the outcomes."""
-    if weight is None:
-        return table
-    require_columns(outcomes, [weight], "weight=")
-    numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
-    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
-    if wrong.any():
-        first = outcomes[wrong].iloc[0]
-        raise FrameError(
-            f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
-            "number above 0."
-        )
-    weights = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
-    twice = weights[weights.duplicated(CASE)]
-    if len(twice):
-        raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
-    return table.merge(weights, on=CASE, how="left", validate="m:1")
-
-
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:
     """Return the share of attempts passed or, for value ``share_passed``, of checks passed."""
     if value == "passed":
@@ -302,7 +290,6 @@ def level_of(table: pd.DataFrame, value: str) -> pd.Series:
 
 
 Value = Literal["passed", "share_passed"]
-Cluster = Literal["case", "skill"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
 # A column of repeats that has at least _SEVERAL_CASES cases holds ids of attempts, not repeats, if
@@ -317,10 +304,6 @@ MISSING = [
     *("n_missing", "n_attempts", "n_missing_reference", "n_attempts_reference"),
     *("worst_low", "worst_high"),
 ]
-SAME_NAMES = (
-    "several skills have cases of the same name. The limits allow for both: the same tasks, and "
-    "different ones. State shared_cases=True or False in from_frame"
-)
 UNEQUAL_LOSS = 0.05  # A note warns if two shares of missing attempts differ by this much.
 MIN_SKILLS = 5  # With fewer skills, no estimate is about skills in general (STATISTICS, rule 4).
 HARDLY_ENOUGH = 7  # With at most this number of skills, hardly any delta excludes 0.
@@ -342,8 +325,7 @@ class CasePairs:
     same name under several skills are the same task.
 
     If columns are averaged within the case, a case has one entry per combination of their values.
-    ``level`` (without suffix) is then the number of the combination, and ``unit`` the number of the
-    case.
+    ``combination`` is then the number of the combination, and ``case_number`` that of the case.
     """
 
     level1: Floats
@@ -364,8 +346,8 @@ class CasePairs:
     by_name: Ints
     skill: Ints
     case: NDArray[Any]
-    unit: Ints
-    level: Ints
+    case_number: Ints
+    combination: Ints
     n_dropped: int
     weight: Floats | None = None
 
@@ -375,21 +357,21 @@ class CasePairs:
             return self
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         n_dropped = columns.pop("n_dropped")
-        n_dropped += len(pd.unique(self.unit)) - len(pd.unique(self.unit[keep]))
+        n_dropped += len(pd.unique(self.case_number)) - len(pd.unique(self.case_number[keep]))
         selected: dict[str, Any] = {k: v if v is None else v[keep] for k, v in columns.items()}
         return CasePairs(**selected, n_dropped=n_dropped)
 
     def entry_weights(self) -> Floats | None:
         """Divide the weight of each case among its entries; return None if all are equal."""
-        if len(pd.unique(self.unit)) == len(self.unit):
+        if len(pd.unique(self.case_number)) == len(self.case_number):
             return self.weight
-        share = 1.0 / np.bincount(self.unit)[self.unit]
+        share = 1.0 / np.bincount(self.case_number)[self.case_number]
         return np.asarray(share if self.weight is None else share * self.weight)
 
     def averaged(self) -> CasePairs:
         """Return one entry per case: the mean of its entries."""
-        code, units = pd.factorize(self.unit)
-        if len(units) == len(code):
+        code, numbers = pd.factorize(self.case_number)
+        if len(numbers) == len(code):
             return self
         n, first = np.bincount(code), np.unique(code, return_index=True)[1]
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -429,10 +411,10 @@ class Pairing:
         key = group * len(self._names) + condition
         self._rows = np.argsort(key, kind="stable")
         self._keys = key[self._rows]
-        self._found: dict[int, list[str]] = {}
+        self._conditions: dict[int, list[str]] = {}
         for combination in pd.unique(key).tolist():
             number, code = divmod(combination, len(self._names))
-            self._found.setdefault(number, []).append(self._names[code])
+            self._conditions.setdefault(number, []).append(self._names[code])
         self._partner = partner[case]
         self._base, self._group = np.flatnonzero(base), group[base]
         n, met, name = table["n"], table["n_passed"], "passed"
@@ -447,12 +429,14 @@ class Pairing:
         self._values = [column.to_numpy(dtype=np.float64) for column in columns]
         self._case = table["case_id"].to_numpy(dtype=object)
         self._codes = [pd.factorize(table[k])[0] for k in ("cluster", "cluster_by_name", "skill")]
-        self._unit, self._level = (group_codes(table, names)[0] for names in (CASE, average))
+        self._case_number, self._combination = (
+            group_codes(table, names)[0] for names in (CASE, average)
+        )
         self._weight = table[WEIGHT].to_numpy(dtype=np.float64) if WEIGHT in table else None
 
     def conditions(self, group: int) -> list[str]:
         """Return the conditions of a group, including the reference, in the order of the table."""
-        return self._found[group]
+        return self._conditions[group]
 
     def pairs(self, group: int, condition: str) -> CasePairs:
         """Return a group's pairs of a condition with the reference, in the order of the table."""
@@ -462,79 +446,13 @@ class Pairing:
         there, lone = rows[self._partner[rows] >= 0], self._base[self._group == group]
         base = self._partner[there]
         sides: list[Any] = [values[at] for at in (there, base) for values in self._values]
-        unit = self._unit[there]
-        n_units = len(pd.unique(self._unit[np.concatenate([rows, lone])]))
-        n_dropped = n_units - len(pd.unique(unit))
+        case_number = self._case_number[there]
+        n_cases = len(pd.unique(self._case_number[np.concatenate([rows, lone])]))
+        n_dropped = n_cases - len(pd.unique(case_number))
         weight = None if self._weight is None else self._weight[there]
         about = (*(codes[there] for codes in self._codes), self._case[there])
-        return CasePairs(*[*sides, *about, unit, self._level[there], n_dropped, weight])
-
-
-def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
-    """Return the column of ``frame`` that ``cluster`` names; None for "case" and "skill".
-
-    Raise FrameError if there is no such column or it differs between the rows of a case.
-    """
-    if cluster in get_args(Cluster):
-        return None
-    if cluster not in frame.columns:
-        known = {*CONTRACTS["outcomes"].columns, *CONTRACTS["attempts"].columns}
-        own = [name for name in frame.columns if name not in known]
-        require_known("cluster: found", cluster, [*get_args(Cluster), *own])
-    values = frame[[*CASE, cluster]].drop_duplicates()
-    several = values[values.duplicated(CASE)]
-    if len(several):
-        raise FrameError(
-            f"cluster: column '{cluster}' differs between the rows of case "
-            f"'{several['case_id'].iloc[0]}'; a cluster is a fact of the case, such as its video "
-            "or repository."
-        )
-    return cluster
-
-
-def mean_of_levels(
-    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
-) -> tuple[pd.DataFrame, str]:
-    """Return one row per case with the means of ``columns`` over ``average``, and a note."""
-    if not average:
-        return rows, ""
-    unit, level = (group_codes(rows, names)[0] for names in (CASE, average))
-    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
-    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
-    return means, average_note(unit, level, average)
-
-
-def average_note(unit: Ints, level: Ints, average: Sequence[str]) -> str:
-    """Return a note on averaging within cases, with the number of cases without some level."""
-    n_levels, counts = len(pd.unique(level)), np.bincount(unit)
-    n_short = int((counts[counts > 0] < n_levels).sum())
-    short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
-    if n_levels < 2:
-        return ""
-    several = f"{n_levels} {average[0]}s"
-    if len(average) > 1:
-        several = f"{n_levels} combinations of {' and '.join(average)}"
-    return f"averaged over {several} within each case{short}"
-
-
-def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
-    """Return the interval of each sample; it is valid whether or not equal names are one task.
-
-    If several skills have cases of the same name, these may be one task, and then one cluster, or
-    different tasks. Both intervals are computed and combined by :func:`covering`. ``by_name`` has
-    the clusters of each sample if equal names are one task. ``how`` are arguments of
-    :func:`skillcomp.stats.bounded.bounded_means`.
-    """
-    intervals = bounded_means(samples, **how)
-    twice = [
-        at
-        for at, ((_, clusters, _), shared) in enumerate(zip(samples, by_name, strict=True))
-        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(clusters)))
-    ]
-    others = [(samples[at][0], by_name[at], samples[at][2]) for at in twice]
-    for at, other in zip(twice, bounded_means(others, **how), strict=True):
-        intervals[at] = covering(intervals[at], other)
-    return intervals
+        counts = (case_number, self._combination[there], n_dropped, weight)
+        return CasePairs(*[*sides, *about, *counts])
 
 
 def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
@@ -545,17 +463,6 @@ def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
     return [first] if len(pd.unique(by_name)) == len(pd.unique(first)) else [first, by_name]
-
-
-def covering(first: Interval, second: Interval) -> Interval:
-    """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
-    return replace(
-        second if second.n_clusters < first.n_clusters else first,
-        low=min(first.low, second.low),
-        high=max(first.high, second.high),
-        p_value=max(first.p_value, second.p_value),
-        note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
-    )
 
 
 def delta_rows(
@@ -586,7 +493,7 @@ def delta_rows(
     intervals = covering_means(samples, by_name, **how)
     notes = [note for _, note in claims]
     if average:
-        means = (average_note(pairs.unit, pairs.level, average) for pairs in entries)
+        means = (average_note(pairs.case_number, pairs.combination, average) for pairs in entries)
         both = zip(means, notes, strict=True)
         notes = [note if note == ONE_SKILL else join_notes(mean, note) for mean, note in both]
     names = names or [("the condition", "the reference")] * len(sets)
@@ -625,23 +532,26 @@ def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str,
 
 
 def missing_note(
-    counts: Sequence[float], names: tuple[str, str] = ("the condition", "the reference")
+    counts: Sequence[float],
+    names: Sequence[str] = ("the condition", "the reference"),
+    what: str = "attempts missing",
 ) -> tuple[str, str]:
-    """Return a note on the attempts without an outcome, and a warning if their shares differ.
+    """Return a note that counts missing attempts, and a warning if their shares differ.
 
-    ``counts`` are the missing and all attempts of the condition, then those of the reference;
-    ``names`` name the two.
+    ``counts`` are the missing and all attempts of each condition in ``names``. The note does not
+    name a condition without a name.
     """
-    lost, size, lost_base, size_base = (int(count) for count in counts)
-    if not lost + lost_base:
+    sides = [(int(n), int(size)) for n, size in zip(counts[::2], counts[1::2], strict=True)]
+    if not any(n for n, _ in sides):
         return "", ""
-    note = (
-        f"attempts missing: {lost} of {size} under {names[0]}, "
-        f"{lost_base} of {size_base} under {names[1]}"
-    )
-    unequal = abs(lost / size - lost_base / size_base) >= UNEQUAL_LOSS - 1e-9
+    texts = [
+        f"{n} of {size}{f' under {name}' if name else ''}"
+        for (n, size), name in zip(sides, names, strict=True)
+    ]
+    shares = [n / size for n, size in sides]
+    unequal = max(shares) - min(shares) >= UNEQUAL_LOSS - 1e-9
     warning = "their shares differ: if they are unlike the others, the delta is biased"
-    return note, warning if unequal else ""
+    return f"{what}: {', '.join(texts)}", warning if unequal else ""
 
 
 def first_names(names: NDArray[Any]) -> str:

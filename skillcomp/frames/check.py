@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from skillcomp.errors import FrameError, literal, plural, problem_list, require_known, suggest
-from skillcomp.frames.contracts import ABOVE_ZERO, CONTRACTS, TEXT, TIME, Contract
+from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, Cluster, Contract
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # a message names at most this many distinct bad values
@@ -328,3 +328,25 @@ def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:
     equal = rows[rows.duplicated(keep=False)]
     first = equal.iloc[0].dropna().astype(str).to_dict()
     yield f"{words.format(', '.join(rows.columns), len(equal))}; the first: {first}."
+
+
+def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
+    """Return the column of ``frame`` that ``cluster`` names; None for "case" and "skill".
+
+    Raise FrameError if there is no such column or it differs between the rows of a case.
+    """
+    if cluster in get_args(Cluster):
+        return None
+    if cluster not in frame.columns:
+        known = {*CONTRACTS["outcomes"].columns, *CONTRACTS["attempts"].columns}
+        own = [name for name in frame.columns if name not in known]
+        require_known("cluster: found", cluster, [*get_args(Cluster), *own])
+    values = frame[[*CASE, cluster]].drop_duplicates()
+    several = values[values.duplicated(CASE)]
+    if len(several):
+        raise FrameError(
+            f"cluster: column '{cluster}' differs between the rows of case "
+            f"'{several['case_id'].iloc[0]}'; a cluster is a fact of the case, such as its video "
+            "or repository."
+        )
+    return cluster

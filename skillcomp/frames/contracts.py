@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,11 @@ class Contract:
     own: tuple[str, ...]  # columns of `allowed` that also accept a user's own vocabulary
 
 
+Cluster = Literal["case", "skill"]  # what an interval generalises to
+Amount = Literal[
+    "cost_usd", "seconds", "input_tokens", "output_tokens", "n_words", "n_commands", "score"
+]
+AMOUNTS = get_args(Amount)
 CASE = ["skill", "case_id"]  # the key of a case: two suites may use the same case ids
 # the smallest number above 0: the lower end of a range that excludes 0
 ABOVE_ZERO = math.ulp(0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from skillcomp.errors import FrameError, instead, plural
 from skillcomp.frames.check import as_list, check, require_frame
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.records import CONDITIONS
+from skillcomp.stats.bounded import Sample, bounded_means
 from skillcomp.stats.results import Interval, check_level, join_notes
 
 Ints = NDArray[np.int64]
@@ -32,6 +34,10 @@ _SHARED_REMEDY = (
     "Compare only the checks that every condition was asked: checks='shared' in "
     "sc.frames.outcomes(verdicts, cases, checks='shared'), sc.from_frame, sc.report.answer, "
     "sc.report.build or sc.correction; --checks shared in commands."
+)
+SAME_NAMES = (
+    "several skills have cases of the same name. The limits allow for both: the same tasks, and "
+    "different ones. State shared_cases=True or False in from_frame"
 )
 _MOST_NOTES = 5  # largest number of notes of outcomes that a row of estimates repeats
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
@@ -122,11 +128,12 @@ def refuse_pooling(
             contents = f"altered copies beside the answers (perturbation: {', '.join(present)})"
             why = "a copy is no repeat of its answer"
             raise _pooling_error(what, contents, "perturbation", why, by)
-    for name in ("agent", "run") if agents else ():
+    several = {"agent": "answers of more than one agent", "run": "more than one value of 'run'"}
+    for name, contents in several.items() if agents else ():
         if name not in exempt and name in frame.columns:
             present = sorted(map(str, frame[name].unique()))
             if len(present) > 1:
-                contents = f"answers of more than one {name}: {', '.join(present)}"
+                contents += f": {', '.join(present)}"
                 why = "they are no repeats of each other"
                 raise _pooling_error(what, contents, name, why, by, average)
     if agents and "skill" not in exempt:
@@ -482,6 +489,65 @@ def _with_notes_of(
         rest = f"{more} more notes in the outcomes" if more > 0 else ""
         texts.append(join_notes(note, *parts[:_MOST_NOTES], rest))
     return frame.assign(note=pd.array(texts, dtype="str"))
+
+
+def means_of_cases(
+    rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
+) -> tuple[pd.DataFrame, str]:
+    """Return one row per case with the means of ``columns`` over ``average``, and a note."""
+    if not average:
+        return rows, ""
+    case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
+    how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
+    means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
+    return means, average_note(case, combination, average)
+
+
+def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
+    """Return a note on averaging within cases, with the number of cases without some values.
+
+    ``case`` and ``combination`` (of the averaged values) have one number per entry.
+    """
+    n_values, counts = len(pd.unique(combination)), np.bincount(case)
+    n_short = int((counts[counts > 0] < n_values).sum())
+    short = f"; {plural(n_short, 'case')} without some of them" if n_short else ""
+    if n_values < 2:
+        return ""
+    several = f"{n_values} {average[0]}s"
+    if len(average) > 1:
+        several = f"{n_values} combinations of {' and '.join(average)}"
+    return f"averaged over {several} within each case{short}"
+
+
+def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
+    """Return the interval of each sample; it is valid whether or not equal names are one task.
+
+    If several skills have cases of the same name, these may be one task, and then one cluster, or
+    different tasks. Both intervals are computed and combined by :func:`covering`. ``by_name`` has
+    the clusters of each sample if equal names are one task. ``how`` are arguments of
+    :func:`skillcomp.stats.bounded.bounded_means`.
+    """
+    intervals = bounded_means(samples, **how)
+    twice = [
+        at
+        for at, ((_, clusters, _), shared) in enumerate(zip(samples, by_name, strict=True))
+        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(clusters)))
+    ]
+    others = [(samples[at][0], by_name[at], samples[at][2]) for at in twice]
+    for at, other in zip(twice, bounded_means(others, **how), strict=True):
+        intervals[at] = covering(intervals[at], other)
+    return intervals
+
+
+def covering(first: Interval, second: Interval) -> Interval:
+    """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
+    return replace(
+        second if second.n_clusters < first.n_clusters else first,
+        low=min(first.low, second.low),
+        high=max(first.high, second.high),
+        p_value=max(first.p_value, second.p_value),
+        note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
+    )
 
 
 def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "passed") -> None:

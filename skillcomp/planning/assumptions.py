@@ -13,7 +13,8 @@ from typing import Any, Literal, TypedDict, TypeVar, get_args
 import numpy as np
 
 from skillcomp.errors import StudyError, plural, require_known, suggest
-from skillcomp.frames.case_table import Cluster, Value, few_skills
+from skillcomp.frames.case_table import Value, few_skills
+from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By
 
 Effect = Literal["delta", "gap"]

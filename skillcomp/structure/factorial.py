@@ -15,19 +15,19 @@ from skillcomp.frames.case_table import (
     UNEQUAL_LOSS,
     Value,
     case_table,
-    check_cluster,
     claim,
     claimed,
-    covering_means,
     level_of,
-    mean_of_levels,
 )
+from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
+    covering_means,
     estimates,
     groups,
     listed,
+    means_of_cases,
     prepared,
     refuse_different_checks,
     require_reference,
@@ -253,7 +253,7 @@ def _effect_rows(
     for effect in effects:
         cells = wide.reindex(columns=list(effect.weights))
         whole = cells[cells.notna().all(axis=1)]
-        _, means_note = mean_of_levels(whole.index.to_frame(index=False), [], average)
+        _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
         whole = whole.groupby(level=keys, sort=False).mean() if average else whole
         weight = pd.Series(effect.weights)
         skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
