@@ -368,7 +368,7 @@ def _print_tables(
     tables: dict[str, tuple[pd.DataFrame, list[str]]], rounds: pd.DataFrame, as_json: bool
 ) -> None:
     """Print the main columns and the notes of tables; with `as_json`, all columns as JSON."""
-    from skillcomp.report.findings import round_sentences
+    from skillcomp.report.grader_findings import round_sentences
 
     if as_json:
         tables |= {"rounds": (rounds, [])} if len(rounds) else {}

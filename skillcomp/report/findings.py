@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 
 from skillcomp.frames.estimates import require_columns
 from skillcomp.report import phrases as say
-from skillcomp.style import called, quantity
+from skillcomp.report.grader_findings import (
+    addressing_sentences,
+    correction_sentences,
+    drift_sentences,
+    grader_sentences,
+    round_sentences,
+    unusable_sentences,
+)
+from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.style import called
 
-Row = pd.Series
 _VERDICTS = {
     "teaching": ("teaches", "teach"),
     "redundant": ("is redundant", "are redundant"),
@@ -26,14 +33,15 @@ _RESULTS = {
 }
 # if more skills than this are undetermined, one sentence is about all of them
 _FEW = 4
-_COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
-_ESTIMATORS = {
-    "naive": "uncorrected",
-    "gold_only": "gold alone",
-    "ppi": "prediction-powered inference",
-    "rogan_gladen_pooled": "Rogan-Gladen, pooled",
-    "rogan_gladen_by_arm": "Rogan-Gladen by condition",
-}
+_LIMITS = ["estimate", "ci_low", "ci_high"]
+# the columns that sentences need of: decided, placebo, gap, effects, explained
+_COLUMNS = (
+    ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict", "note"],
+    ["skill", "condition", *_LIMITS],
+    ["measure", "scope", *_LIMITS],
+    ["effect", "at", "reference_rate", *_LIMITS],
+    ["feature", "measure", "estimate", "ci_low"],
+)
 # names of estimates in sentences, if they differ from the parameters of `findings`
 _ESTIMATES = {
     "overall": "effect of all skills",
@@ -45,17 +53,6 @@ _ESTIMATES = {
     "corrected": "correction",
     "needed": "cases needed",
 }
-
-
-class Sentence(NamedTuple):
-    """A sentence, its subject (skill, grader or condition) and the verdict on a skill, if any."""
-
-    text: str
-    about: Any = None
-    verdict: Any = None
-
-
-Sentences = Iterator[Sentence]
 
 
 def findings(
@@ -158,14 +155,7 @@ def findings(
     tea harms: with the skill 20 % of the answers pass and without it 60 %, 40 points fewer [60 to
     10 fewer] on 14 cases.
     """
-    rates, limits = ["rate", "reference_rate"], ["estimate", "ci_low", "ci_high"]
-    for frame, names in (
-        (decided, ["skill", "condition", *rates, *limits, "n", "margin", "verdict", "note"]),
-        (placebo, ["skill", "condition", *limits]),
-        (gap, ["measure", "scope", *limits]),
-        (effects, ["effect", "at", "reference_rate", *limits]),
-        (explained, ["feature", "measure", "estimate", "ci_low"]),
-    ):
+    for frame, names in zip((decided, placebo, gap, effects, explained), _COLUMNS, strict=True):
         if frame is not None:
             require_columns(frame, names, "report.findings")
     topics: list[tuple[str, Iterable[Sentence]]] = [
@@ -178,29 +168,22 @@ def findings(
         main = main_rows(decided)
         others = decided.drop(main.index)
         arms = others[others["condition"].ne("placebo")]
-
-        def verdict_sentences(rows: pd.DataFrame) -> Sentences:
-            for _, row in rows.iterrows():
-                yield _skill_sentence(
-                    row, _matching_row(placebo, row), _matching_row(previous, row)
-                )
-
         # in a factorial study, the document without the content serves as placebo
         control = effects if placebo is None else placebo
         topics = [
             ("summary", _summary_sentences(main, overall)),
-            ("skill", verdict_sentences(main)),
+            ("skill", _verdict_sentences(main, placebo, previous)),
             ("skill", _sentences_if_present(unanswered, _unanswered_sentences)),
-            ("condition", verdict_sentences(arms)),
+            ("condition", _verdict_sentences(arms, placebo, previous)),
             ("placebo", _placebo_sentences(others.drop(arms.index))),
             ("transfer", _transfer_sentences(gap, main)),
             *topics,
-            ("grader", _grader_sentences(agreement)),
-            ("grader", _sentences_if_present(unusable, _unusable_sentences)),
-            ("grader", _sentences_if_present(addressing, _addressing_sentences)),
+            ("grader", grader_sentences(agreement)),
+            ("grader", _sentences_if_present(unusable, unusable_sentences)),
+            ("grader", _sentences_if_present(addressing, addressing_sentences)),
             ("grader", _sentences_if_present(rounds, round_sentences)),
-            ("drift", _drift_sentences(drift)),
-            ("correction", _sentences_if_present(corrected, _correction_sentences)),
+            ("drift", drift_sentences(drift)),
+            ("correction", _sentences_if_present(corrected, correction_sentences)),
             ("limits", _limit_sentences(main, control, agreement, needed)),
         ]
     topics.append(("limits", _missing_sentences(missing or {})))
@@ -226,33 +209,20 @@ def _sentences_if_present(
     return iter(()) if frame is None else build(frame)
 
 
+def _verdict_sentences(
+    rows: pd.DataFrame, placebo: pd.DataFrame | None, previous: pd.DataFrame | None
+) -> Sentences:
+    for _, row in rows.iterrows():
+        yield _skill_sentence(row, _matching_row(placebo, row), _matching_row(previous, row))
+
+
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
     """Return the row of `frame` with the skill and condition of `row`, if it has an estimate."""
     if frame is None:
         return None
     names = [name for name in ("skill", "agent", "condition") if name in frame and name in row]
     same = frame[frame[names].eq(row[names]).all(axis=1)]
-    return same.iloc[0] if len(same) == 1 and _has_estimate(same.iloc[0]) else None
-
-
-def _has_estimate(row: Row | None) -> TypeGuard[Row]:
-    return row is not None and bool(pd.notna(row["estimate"]))
-
-
-def _by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
-    return {row[name]: row for _, row in frame.iterrows()}
-
-
-def _by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
-    if "grader" in frame.columns:
-        return frame.groupby("grader", sort=False)
-    return [("The grader", frame)]
-
-
-def _complement_of(total: float, row: Row) -> Row:
-    """Return `total` minus an estimate; the lower limit becomes the upper one, and vice versa."""
-    ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
-    return pd.Series({name: total - row[other] for name, other in ends.items()})
+    return same.iloc[0] if len(same) == 1 and say.has_estimate(same.iloc[0]) else None
 
 
 def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sentences:
@@ -420,11 +390,11 @@ def _transfer_sentences(gap: pd.DataFrame | None, main: pd.DataFrame) -> Sentenc
 def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     """Compare the change on near and far cases, within dimensions if possible."""
     within, pooled = (
-        _by_measure(rows[rows["scope"].eq(scope)]) for scope in ("within_dimensions", "pooled")
+        say.by_measure(rows[rows["scope"].eq(scope)]) for scope in ("within_dimensions", "pooled")
     )
-    by_measure = within if _has_estimate(within.get("gap")) else pooled
+    by_measure = within if say.has_estimate(within.get("gap")) else pooled
     row = by_measure.get("gap")
-    if not _has_estimate(row):
+    if not say.has_estimate(row):
         row = within.get("gap")
         why = "" if row is None else f": {say.reason(row)}"
         return Sentence(f"Near and far cases cannot be compared{why}.")
@@ -456,7 +426,7 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
     first, second = factors
     parts = [f"its {name} by {say.difference(of[name, ''])}" for name in factors]
     start = "The document changes the share of answers that pass, in points: "
-    if _has_estimate(total):
+    if say.has_estimate(total):
         parts.append(f"any document by {say.difference(of['any document', ''])}")
         size = say.difference(total)
         start = f"The document changes the share of answers that pass by {size} points: "
@@ -475,10 +445,10 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 def _score_sentences(explained: pd.DataFrame) -> Sentences:
     """Describe how much each score explains, and the smallest R squared that could be detected."""
     for name, part in explained.groupby("feature", sort=False):
-        by_measure = _by_measure(part)
+        by_measure = say.by_measure(part)
         row = by_measure["r_squared"]
         what = "The structure score" if name == "total" else f"The score {name}"
-        if not _has_estimate(row):
+        if not say.has_estimate(row):
             yield Sentence(f"{what} cannot be held against results: {say.reason(row)}.", name)
             continue
         n, n_skills = f"{row['n']:,.0f} documents", f"{row['n_clusters']:,.0f} skills"
@@ -509,7 +479,7 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
             by_kind = f" ({', '.join(kinds)})" if kinds else ""
             clauses.append(f"a skill that should fire does at {say.share(recall)}{by_kind}")
         if (negative := row.get(("specificity", "negative"))) is not None:
-            wrong = say.share(_complement_of(1, negative))
+            wrong = say.share(say.complement_of(1, negative))
             clauses.append(f"the skill tested fires at {wrong} of its negative prompts")
         if not clauses:
             continue
@@ -527,131 +497,6 @@ def _goal_sentences(goals: pd.DataFrame) -> Sentences:
         shares = [f"{row['goal']} {say.share(row)}" for _, row in part.iterrows()]
         text = f"Goals met ({', '.join(map(str, key))}): {', '.join(shares)} of the attempts."
         yield Sentence(text, key[-1])
-
-
-def _grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
-    if agreement is None:
-        yield Sentence("There are no gold labels: how often the grader errs is not known.")
-        return
-    for name, part in _by_grader(agreement):
-        row = _by_measure(part)
-        raw = row.get("raw_agreement")
-        if not _has_estimate(raw):
-            why = "" if raw is None else f": {say.reason(raw)}"
-            yield Sentence(f"{name}: agreement with gold is not known{why}.", name)
-            continue
-        coefficients = [
-            f"{short} {quantity(row[measure]['estimate'])}"
-            for measure, short in _COEFFICIENTS.items()
-            if _has_estimate(row.get(measure))
-        ]
-        brackets = f" ({', '.join(coefficients)})" if coefficients else ""
-        agrees = f"{say.rate(raw['estimate'])} of {raw['n']:,.0f} checks{brackets}"
-        fails, passes = _error_share(row.get("specificity")), _error_share(row.get("sensitivity"))
-        errors = f"It passes {fails} of what gold fails (false passes)"
-        errors += f" and it fails {passes} of what gold passes (false fails)"
-        yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
-
-
-def _unusable_sentences(unusable: pd.DataFrame) -> Sentences:
-    """Describe for each grader how many verdicts are missing, and for which reasons."""
-    for name, part in _by_grader(unusable):
-        n, of_n = part["n"].sum(), part["of_n"].iloc[0]
-        reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
-        text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
-        text += (
-            f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
-        )
-        yield Sentence(text, name)
-
-
-def _addressing_sentences(addressing: pd.DataFrame) -> Sentences:
-    """Describe how many answers address their grader."""
-    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
-    n = addressing["n"].sum()
-    yield Sentence(
-        f"{n:,} answer{say.plural(n)} {'addresses' if n == 1 else 'address'} the grader, such as "
-        f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
-    )
-
-
-def round_sentences(rounds: pd.DataFrame) -> Sentences:
-    """Describe how often the rounds of each grader disagree, and which round is reported."""
-    for name, part in _by_grader(rounds):
-        row = _by_measure(part)
-        checks, attempts = row["flip_rate"], row["attempt_flip_rate"]
-        text = f"{name} graded in {checks['n_rounds']:.0f} rounds; the results are those of round "
-        text += f"{checks['round']}. The rounds disagree on "
-        shares = [f"{say.share(checks)} of the {checks['n']:,.0f} checks graded again"]
-        if _has_estimate(attempts):
-            shares.append(f"on {say.share(attempts)} of the attempts")
-        yield Sentence(f"{text}{say.listing(shares)}.", name)
-
-
-def _error_share(row: Row | None) -> str:
-    """Format an error rate: 1 minus the sensitivity or specificity in `row`."""
-    return say.share(_complement_of(1, row)) if _has_estimate(row) else "an unknown share"
-
-
-def _drift_sentences(drift: pd.DataFrame | None) -> Sentences:
-    if drift is None:
-        yield Sentence("One grader in one version: no drift between graders can be seen.")
-        return
-    pairs = drift[drift["grader"].notna()] if "grader" in drift.columns else drift.iloc[:0]
-    pairs = pairs[pairs["measure"].isin(["specificity_change", "pass_rate_change"])]
-    for (name, reference), part in pairs.groupby(["grader", "reference"], sort=False):
-        by_measure = _by_measure(part)
-        if _has_estimate(row := by_measure.get("specificity_change")):
-            false_passes = _complement_of(0, row)
-            yield Sentence(_false_pass_text(name, reference, false_passes), name)
-        elif _has_estimate(row := by_measure.get("pass_rate_change")):
-            yield Sentence(_pass_rate_text(name, reference, row), name)
-
-
-def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
-    """Return a sentence that compares the false passes of two graders."""
-    if row["ci_low"] <= 0 <= row["ci_high"]:
-        size = say.difference(row, " points")
-        return f"{name} and {reference} are not shown to differ in false passes: {size}."
-    size = f"{say.points(row['estimate'])} points {'more' if row['estimate'] > 0 else 'fewer'}"
-    return f"{name} lets through {size} false passes than {reference} {say.limits(row)}."
-
-
-def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
-    """Return a sentence that compares the pass rates of two graders, for studies without gold."""
-    text = f"{name} and {reference} are not shown to differ in the share of checks they pass"
-    if row["ci_low"] > 0 or row["ci_high"] < 0:
-        word = "larger" if row["estimate"] > 0 else "smaller"
-        text = f"{name} passes a {word} share of the checks than {reference}"
-    return f"{text}: {say.difference(row)} points."
-
-
-def _correction_sentences(corrected: pd.DataFrame) -> Sentences:
-    by_condition: dict[tuple[str, str], list[float]] = {}
-    by = [name for name in ("grader", "agent", "condition") if name in corrected.columns]
-    for _, part in corrected.groupby(by, sort=False) if by else [((), corrected)]:
-        row, about = _by_measure(part, "estimator"), part.iloc[0]
-        name = about.get("grader", "The grader")
-        treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
-        agent = f" with {about['agent']}" if "agent" in by else ""
-        chosen = part[part["recommended"].fillna(False).astype(bool)]
-        if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
-            why = say.reason(part.iloc[0], "reason") if len(part) else "no estimate"
-            yield Sentence(f"{name}{agent}: no correction is recommended ({why}).", name)
-            continue
-        raw, best = row["naive"], chosen.iloc[0]
-        by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))
-        estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
-        text = f"By {name}{agent} {treatment} changes the share of checks met by "
-        text += f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
-        yield Sentence(f"{text}by {say.difference(best)}.", name)
-    for (treatment, agent), estimates in by_condition.items():
-        if len(estimates) > 1:
-            spread = say.points(max(estimates) - min(estimates))
-            points = f"{spread} point{say.plural(float(spread))}"
-            several = len({name for name, _ in by_condition}) > 1
-            end = f" on {treatment}{agent}" if several else agent
-            yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{end}.")
 
 
 def _missing_sentences(missing: Mapping[str, str]) -> Sentences:

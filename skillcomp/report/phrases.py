@@ -1,9 +1,9 @@
-"""Format rates, differences, intervals, counts and names as parts of sentences."""
+"""Sentences and their parts: rates, differences, intervals, counts and names in words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
 
@@ -11,6 +11,40 @@ from skillcomp.style import called, quantity
 
 Row: TypeAlias = pd.Series
 _TREATMENTS = {"skill": "the skill", "placebo": "a placebo", "previous": "the previous version"}
+
+
+class Sentence(NamedTuple):
+    """A sentence, its subject (skill, grader or condition) and the verdict on a skill, if any."""
+
+    text: str
+    about: Any = None
+    verdict: Any = None
+
+
+Sentences: TypeAlias = Iterator[Sentence]
+
+
+def has_estimate(row: Row | None) -> TypeGuard[Row]:
+    """Return whether there is a row and its estimate is a number."""
+    return row is not None and bool(pd.notna(row["estimate"]))
+
+
+def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
+    """Return the rows of a frame by their value in the column ``name``."""
+    return {row[name]: row for _, row in frame.iterrows()}
+
+
+def by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
+    """Split a frame by grader; without a column of graders it is about "The grader"."""
+    if "grader" in frame.columns:
+        return frame.groupby("grader", sort=False)
+    return [("The grader", frame)]
+
+
+def complement_of(total: float, row: Row) -> Row:
+    """Return `total` minus an estimate; the lower limit becomes the upper one, and vice versa."""
+    ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
+    return pd.Series({name: total - row[other] for name, other in ends.items()})
 
 
 def treatment(condition: object, reference: object = "baseline") -> str:

@@ -1,0 +1,148 @@
+"""Sentences on graders: agreement with gold, missing verdicts, rounds, drift and correction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.report import phrases as say
+from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.style import called, quantity
+
+_COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
+_ESTIMATORS = {
+    "naive": "uncorrected",
+    "gold_only": "gold alone",
+    "ppi": "prediction-powered inference",
+    "rogan_gladen_pooled": "Rogan-Gladen, pooled",
+    "rogan_gladen_by_arm": "Rogan-Gladen by condition",
+}
+
+
+def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
+    """Describe how often each grader agrees with gold, and its two kinds of errors."""
+    if agreement is None:
+        yield Sentence("There are no gold labels: how often the grader errs is not known.")
+        return
+    for name, part in say.by_grader(agreement):
+        row = say.by_measure(part)
+        raw = row.get("raw_agreement")
+        if not say.has_estimate(raw):
+            why = "" if raw is None else f": {say.reason(raw)}"
+            yield Sentence(f"{name}: agreement with gold is not known{why}.", name)
+            continue
+        coefficients = [
+            f"{short} {quantity(row[measure]['estimate'])}"
+            for measure, short in _COEFFICIENTS.items()
+            if say.has_estimate(row.get(measure))
+        ]
+        brackets = f" ({', '.join(coefficients)})" if coefficients else ""
+        agrees = f"{say.rate(raw['estimate'])} of {raw['n']:,.0f} checks{brackets}"
+        fails, passes = _error_share(row.get("specificity")), _error_share(row.get("sensitivity"))
+        errors = f"It passes {fails} of what gold fails (false passes)"
+        errors += f" and it fails {passes} of what gold passes (false fails)"
+        yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
+
+
+def unusable_sentences(unusable: pd.DataFrame) -> Sentences:
+    """Describe for each grader how many verdicts are missing, and for which reasons."""
+    for name, part in say.by_grader(unusable):
+        n, of_n = part["n"].sum(), part["of_n"].iloc[0]
+        reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
+        text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
+        text += (
+            f"{say.rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
+        )
+        yield Sentence(text, name)
+
+
+def addressing_sentences(addressing: pd.DataFrame) -> Sentences:
+    """Describe how many answers address their grader."""
+    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
+    n = addressing["n"].sum()
+    yield Sentence(
+        f"{n:,} answer{say.plural(n)} {'addresses' if n == 1 else 'address'} the grader, such as "
+        f"by 'ignore the rubric' ({say.listing(counts)}): a person should read the verdicts."
+    )
+
+
+def round_sentences(rounds: pd.DataFrame) -> Sentences:
+    """Describe how often the rounds of each grader disagree, and which round is reported."""
+    for name, part in say.by_grader(rounds):
+        row = say.by_measure(part)
+        checks, attempts = row["flip_rate"], row["attempt_flip_rate"]
+        text = f"{name} graded in {checks['n_rounds']:.0f} rounds; the results are those of round "
+        text += f"{checks['round']}. The rounds disagree on "
+        shares = [f"{say.share(checks)} of the {checks['n']:,.0f} checks graded again"]
+        if say.has_estimate(attempts):
+            shares.append(f"on {say.share(attempts)} of the attempts")
+        yield Sentence(f"{text}{say.listing(shares)}.", name)
+
+
+def _error_share(row: Row | None) -> str:
+    """Format an error rate: 1 minus the sensitivity or specificity in `row`."""
+    return say.share(say.complement_of(1, row)) if say.has_estimate(row) else "an unknown share"
+
+
+def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
+    """Compare pairs of graders: their false passes or, without gold, their pass rates."""
+    if drift is None:
+        yield Sentence("One grader in one version: no drift between graders can be seen.")
+        return
+    pairs = drift[drift["grader"].notna()] if "grader" in drift.columns else drift.iloc[:0]
+    pairs = pairs[pairs["measure"].isin(["specificity_change", "pass_rate_change"])]
+    for (name, reference), part in pairs.groupby(["grader", "reference"], sort=False):
+        by_measure = say.by_measure(part)
+        if say.has_estimate(row := by_measure.get("specificity_change")):
+            false_passes = say.complement_of(0, row)
+            yield Sentence(_false_pass_text(name, reference, false_passes), name)
+        elif say.has_estimate(row := by_measure.get("pass_rate_change")):
+            yield Sentence(_pass_rate_text(name, reference, row), name)
+
+
+def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
+    """Return a sentence that compares the false passes of two graders."""
+    if row["ci_low"] <= 0 <= row["ci_high"]:
+        size = say.difference(row, " points")
+        return f"{name} and {reference} are not shown to differ in false passes: {size}."
+    size = f"{say.points(row['estimate'])} points {'more' if row['estimate'] > 0 else 'fewer'}"
+    return f"{name} lets through {size} false passes than {reference} {say.limits(row)}."
+
+
+def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
+    """Return a sentence that compares the pass rates of two graders, for studies without gold."""
+    text = f"{name} and {reference} are not shown to differ in the share of checks they pass"
+    if row["ci_low"] > 0 or row["ci_high"] < 0:
+        word = "larger" if row["estimate"] > 0 else "smaller"
+        text = f"{name} passes a {word} share of the checks than {reference}"
+    return f"{text}: {say.difference(row)} points."
+
+
+def correction_sentences(corrected: pd.DataFrame) -> Sentences:
+    """Describe the change by each grader before and after the correction for its errors."""
+    by_condition: dict[tuple[str, str], list[float]] = {}
+    by = [name for name in ("grader", "agent", "condition") if name in corrected.columns]
+    for _, part in corrected.groupby(by, sort=False) if by else [((), corrected)]:
+        row, about = say.by_measure(part, "estimator"), part.iloc[0]
+        name = about.get("grader", "The grader")
+        treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
+        agent = f" with {about['agent']}" if "agent" in by else ""
+        chosen = part[part["recommended"].fillna(False).astype(bool)]
+        if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
+            why = say.reason(part.iloc[0], "reason") if len(part) else "no estimate"
+            yield Sentence(f"{name}{agent}: no correction is recommended ({why}).", name)
+            continue
+        raw, best = row["naive"], chosen.iloc[0]
+        by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))
+        estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
+        text = f"By {name}{agent} {treatment} changes the share of checks met by "
+        text += f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
+        yield Sentence(f"{text}by {say.difference(best)}.", name)
+    for (treatment, agent), estimates in by_condition.items():
+        if len(estimates) > 1:
+            spread = say.points(max(estimates) - min(estimates))
+            points = f"{spread} point{say.plural(float(spread))}"
+            several = len({name for name, _ in by_condition}) > 1
+            end = f" on {treatment}{agent}" if several else agent
+            yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{end}.")
