@@ -239,9 +239,9 @@ def prepared(
     **pooled : bool
         Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
         rounds, and columns in ``by`` that have the name of a column of the result. ``agents``
-        (default False): several agents or runs, and two skills with identical rows. ``copies``
-        (default True): altered copies of answers together with original answers. Columns in ``by``
-        and ``average`` are exempt, because their values are not pooled.
+        (default False): several agents or values of ``run``, and two skills with identical rows.
+        ``copies`` (default True): altered copies of answers together with original answers. Columns
+        in ``by`` and ``average`` are exempt, because their values are not pooled.
 
     Returns
     -------
