@@ -159,6 +159,7 @@ def test_the_report_takes_the_frames(tmp_path) -> None:
         ("passed", (0, 1), "1 as True (6 rows)"),
         ("passed", (0.0, 1.0), "1.0 as True (6 rows)"),
         ("passed", ("false", "True"), "'True' as True (6 rows)"),
+        ("passed", ("0.0", "1.0"), "'1.0' as True (6 rows)"),
         ("repeat", (0, 1), "(repeat=): counted from 0; 1 was added"),
         ("repeat", ("seed-a", "seed-b"), "'seed-a' as 1 (8 rows), 'seed-b' as 2"),
     ],
@@ -170,6 +171,101 @@ def test_words_are_mapped_with_one_warning(column, words, change) -> None:
         made = sc.from_frame(own, repeat="repeat")
     assert len(caught) == 1
     pd.testing.assert_frame_equal(made.outcomes, plain.outcomes)
+
+
+SIGNED = [
+    # table, what is found, end of the problem
+    ([1, 0, -1, -1], "found -1 (2 rows)", "If no value is meant: missing=[-1]."),
+    (["1", "0", "0", "-1"], "found '-1' (1 row)", "missing=['-1']."),
+    ([1, -1, 1, -1], "found -1 (2 rows)", "If a fail is meant, put False in its place first."),
+    ([1, 0, 9, 99], "found 9 (1 row), 99 (1 row)", "missing=[9, 99]."),
+    ([1.0, 0.0, 999.0, 0.0], "found 999.0 (1 row)", "missing=[999.0]."),
+    (["yes", "no", "-", "-"], "found '-' (2 rows)", "missing=['-']."),
+    (["+1", "0", "0", "0"], "found '+1' (1 row)", "what means no verdict."),
+    (["pass", "no pass", "pass", "un-successful"], "'no pass' (1 row), 'un-", "no verdict."),
+    (["!ok", "ok", "~ok", "not ok"], "'!ok' (1 row), '~ok' (1 row), 'not ok'", "no verdict."),
+    (["compliant", "non-compliant"] * 2, "'compliant' (2 rows), 'non-compliant' (2", "verdict."),
+    (["✓", "✓", "✗", "✗"], "found '✓' (2 rows), '✗' (2 rows)", "no verdict."),
+    (["oui", "non", "ja", "nein"], "'oui' (1 row), 'non' (1 row), 'ja' (1 row)", "no verdict."),
+    (list("klmrqsu"), "'q' (1 row) and 2 more (2 rows)", "no verdict."),
+    ([0, 1, 2, 2], "found 2 (2 rows)", "value='score') does."),
+]
+
+
+@pytest.mark.parametrize("role", ["passed", "gold"])
+@pytest.mark.parametrize(("values", "number", "end"), SIGNED)
+def test_signs_codes_and_negations_keep_their_meaning(values, number, end, role) -> None:
+    own = pd.DataFrame({"case": range(len(values)), "condition": "skill", "passed": 1, "own": 1})
+    own = own.assign(**{"passed" if role == "passed" else "own": values})
+    with pytest.raises(FrameError) as caught:
+        quiet(own, skill=None, gold="own")
+    problem = caught.value.problems[0]
+    assert number in problem
+    assert problem.endswith(end) or ("score" in end and role == "gold")
+    assert "Did you mean" not in problem
+
+
+def test_a_code_of_a_failed_judge_is_missing_and_no_pass() -> None:
+    # 20 of 40 cases pass under both conditions; with the skill, 12 of the other 20 are -1
+    own = pd.DataFrame({"case": [*range(40)] * 2, "condition": ["baseline"] * 40 + ["skill"] * 40})
+    own["passed"] = [*[1] * 20, *[0] * 20, *[1] * 20, *[-1] * 12, *[0] * 8]
+    with pytest.raises(FrameError, match=r"found -1 \(12 rows\)") as caught:
+        quiet(own, skill=None)
+    call = str(caught.value).rpartition("call: ")[2]
+    assert call == "sc.from_frame(table, skill=None, missing=[-1])"
+    for passed in (own["passed"], own["passed"].astype(float), own["passed"].astype("str")):
+        with pytest.warns(FrameWarning, match="-1(.0)?'? as missing \\(12 rows\\)"):
+            made = eval(call, {"sc": sc, "table": own.assign(passed=passed)})
+        row = sc.deltas.paired(made.outcomes).iloc[0]
+        assert (row["estimate"], row["n"], row["n_missing"]) == (0, 28, 12)
+        code = made.problems[made.problems["done"].eq("read as missing")]
+        assert code["n"].tolist() == [12]
+
+
+def test_missing_applies_to_verdicts_gold_and_scores_before_words_and_is_counted() -> None:
+    own = table(mark=[-1.0, *range(1, 16)], human=["no", *["yes"] * 15], passed="yes", note="-")
+    own.loc[3, "passed"] = "no"
+    made = quiet(own, repeat="repeat", score="mark", gold="human", missing=["no", -1, "x"])
+    assert made.verdicts["passed"].isna().sum() == 1 and made.verdicts["score"].isna().sum() == 1
+    assert len(made.gold) == 15 and made.gold["passed"].all()
+    counted = made.problems[made.problems["done"].isin(["read as missing", "in no column"])]
+    assert counted[["found", "n"]].values.tolist() == [
+        ["'no'", 1],
+        ["'no'", 1],
+        ["-1.0", 1],
+        ["'x'", 0],
+    ]
+    labels = own[["skill", "case", "condition", "repeat"]].assign(passed=[9, *[1] * 15])
+    with pytest.raises(
+        FrameError, match=r"gold: column 'passed' .*found 9 \(1 row\).*missing=\[9\]"
+    ):
+        quiet(own, repeat="repeat", gold=labels)
+    made = quiet(own, repeat="repeat", gold=labels.assign(passed=[9, 0, *[1] * 14]), missing=9)
+    assert made.gold["passed"].isna().sum() == 1
+    assert "gold: column 'passed' (passed=)" in made.problems["place"].tolist()
+    # a code among truth values, and a bool that is no number
+    mixed = table(passed=[True, False, -1, 1] * 4)
+    assert quiet(mixed, repeat="repeat", missing=[-1, 1]).outcomes["passed"].sum() == 4
+
+
+@pytest.mark.parametrize(("code", "others"), [(-1, 0.5), (99, 5), (999, 100)])
+def test_a_code_outside_all_other_scores_is_named(code: int, others: float) -> None:
+    own = table(mark=[code, *[others] * 15])
+    with pytest.warns(FrameWarning, match=rf"{code}; counted as a score; missing=\[{code}\] if"):
+        sc.from_frame(own, repeat="repeat", score="mark")
+    sc.from_frame(table(mark=[*range(90, 106)]), repeat="repeat", score="mark")  # no code
+
+
+@pytest.mark.parametrize(
+    "words", [(1, -1), ("+skill", "-skill"), ("skill", "!skill"), ("skill", "non-skill")]
+)
+def test_the_sign_of_a_condition_is_kept(words) -> None:
+    own = table(condition=list(words) * 8, repeat=[1, 1, 2, 2] * 4, passed=[1, 0] * 8)
+    names = list(condition_names(words).values())
+    assert len(set(names)) == 2 and "baseline" not in names
+    made = quiet(own, repeat="repeat")
+    row = sc.deltas.paired(made.outcomes, reference=names[0]).iloc[0]
+    assert row["condition"] == names[1] and row["estimate"] == -1
 
 
 @pytest.mark.parametrize("word", ["n/a", "", "NaN", "error", None, np.nan, pd.NA])
@@ -198,7 +294,7 @@ def test_truth_values_and_our_own_words_need_no_warning() -> None:
     [
         ({"passed": 0.5}, "column 'passed' (passed=): found 0.5 (16 rows); allowed: True, False"),
         ({"passed": "passd"}, "Did you mean 'passed'?"),
-        ({"passed": "parse error"}, "and put None where there is no verdict"),
+        ({"passed": "parse error"}, "list in missing= what means no verdict"),
         ({"passed": "baseline"}, "found 'baseline' (16 rows)"),
         ({"transfer": "distant"}, "(transfer=): found 'distant' (16 rows); allowed: 'near', 'far'"),
         ({"check_kind": "postive"}, "Did you mean 'positive'?"),

@@ -19,11 +19,13 @@ from skillcomp.stats.results import Interval, check_level, join_notes
 
 Ints = NDArray[np.int64]
 
-# columns that analyses add to their result, so that `by` must not contain a column of the same name
+# columns that analyses add to their result or to a table of cases, so that `by` must not contain a
+# column of the same name
 RESERVED = frozenset(
     [
         *CONTRACTS["estimates"].columns,
         *("cluster", "cluster_by_name", "n_passed", "share", "rate", "reference_rate"),
+        *("size", "absent", "n_shares"),
     ]
 )
 GRADER = ("grader", "grader_version", "round")
@@ -193,8 +195,8 @@ def _refuse_graders(
         if name in RESERVED:
             argument = "by" if name in by else "average"
             raise FrameError(
-                f"{what}: {argument}= names '{name}', which is a column of the result. Rename "
-                "yours."
+                f"{what}: {argument}= names '{name}', which is a column that the analysis adds. "
+                "Rename yours."
             )
     fixed: list[str] = []
     for name in GRADER:

@@ -133,6 +133,7 @@ def from_frame(
     gold: Hashable | pd.DataFrame | None = None,
     labeller: Hashable | None = None,
     conditions: Mapping[Any, str] | None = None,
+    missing: Any = (),
     keep: Literal["last"] | None = None,
     name: str | None = None,
     shared_cases: bool | None = None,
@@ -210,6 +211,11 @@ def from_frame(
     conditions : mapping, optional
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
+    missing : sequence, optional
+        Literal values of passed, gold and score that mean no value, such as ``[-1]``: a code of a
+        judge that failed. They are removed before words are read, and counted in ``problems``. A
+        number also stands for its text. Without it, such a code in ``passed`` or ``gold`` is
+        refused.
     keep : {"last"}, optional
         With "last", only the last of several rows with the same keys counts, as after a retry. By
         default such rows are repeats; if ``repeat``, ``attempt`` or ``check`` is given, they are
@@ -273,7 +279,9 @@ def from_frame(
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
     del arguments["frame"], arguments["name"]
-    reader = TableReader(names, conditions or {}, place=place, arguments=arguments)
+    arguments["missing"] = as_list(missing)
+    how: dict[str, Any] = {"arguments": arguments, "missing": arguments["missing"]}
+    reader = TableReader(names, conditions or {}, place=place, **how)
     columns = reader.columns(frame, required=("case",) if score is not None else ("case", "passed"))
     if keep is not None:
         columns = reader.last_rows(columns)
@@ -290,6 +298,7 @@ def from_frame(
     rows["status"] = reader.as_statuses(columns, len(rows))
     rows["passed"] = _without_crashes(rows, reader)
     if "score" in columns:
+        reader.note_codes(columns["score"])
         columns["score"] = columns["score"].mask(rows["status"].isin(UNANSWERED))
         rows["passed"] = _with_failed_ends(rows, columns)
     facts = {
@@ -319,6 +328,7 @@ def from_frame(
         made["gold"] = labels_beside(gold, labeller, rows, reader)
     else:
         made["gold"] = labels_inside(columns, rows, reader)
+    reader.note_unused()
     reader.raise_problems()
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
@@ -330,7 +340,7 @@ def from_frame(
     facts_of_cases = made["cases"][[*CASE, *ties]]
     made["attempts"] = made["attempts"].merge(facts_of_cases, on=CASE, how="left")
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
-    how: dict[str, Any] = {"attempts": made["attempts"], "checks": checks}
+    how = {"attempts": made["attempts"], "checks": checks}
     outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
     if made["cases"]["dimension"].notna().any():
         extra = made["cases"][[*CASE, "dimension"]]

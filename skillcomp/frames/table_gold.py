@@ -52,7 +52,7 @@ def labels_beside(
         return empty("gold")
     names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
     meanings = {**reader.meanings, **reader.conditions}
-    other = TableReader({**names, "labeller": labeller}, meanings)
+    other = TableReader({**names, "labeller": labeller}, meanings, missing=reader.missing.values())
     other.from_zero, other.tries = reader.from_zero, reader.tries
     try:
         columns = other.columns(gold, required=())
@@ -73,6 +73,8 @@ def labels_beside(
         if name in gold.columns:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
+    reader.remedies |= other.remedies
+    reader.unused = {key: value for key, value in reader.unused.items() if key in other.unused}
     # gold may cover a single condition, so leave out the warning that no condition is the baseline
     changes = [change for change in other.changes if "none is 'baseline'" not in change.found]
     reader.changes += [c._replace(place=f"gold: {c.place}") for c in changes]

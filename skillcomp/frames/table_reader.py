@@ -23,14 +23,19 @@ from skillcomp.frames.words import (
     TRUTHS,
     as_literal,
     as_name,
+    code_number,
     condition_names,
     distinct_words,
+    is_code,
     is_flag,
+    is_negated,
+    literal_key,
     plain_word,
 )
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
+_MOST_WORDS = 5  # number of distinct words that a problem lists
 _SHOWN = 8  # number of changes at one place that a warning lists
 # argument, column of the frames, and the value of that column if the argument is not given
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
@@ -48,6 +53,7 @@ _OF_ASKED |= {"agent": "agent", "repeat": "repeat"}
 CELL = [*CASE, "condition", "agent"]
 _FEW_VALUES = 12  # a column with more distinct values is not taken for graders or repeats
 TRY = [*CELL, "repeat"]
+_MAY_LACK = ("passed", "gold", "score")  # arguments of the columns that `missing=` applies to
 Columns = dict[str, pd.Series]
 
 
@@ -91,6 +97,7 @@ class TableReader:
         *,
         place: str = WHAT,
         arguments: Mapping[str, Any] | None = None,
+        missing: Iterable[Any] = (),
     ) -> None:
         self.place = place
         self.arguments = dict(arguments or {})
@@ -98,6 +105,8 @@ class TableReader:
         self.meanings: dict[Any, str] = {}  # the condition that each word means
         self.names = {role: name for role, name in names.items() if name is not None}
         self.conditions = conditions
+        self.missing = {literal_key(value): value for value in missing}
+        self.unused = dict(self.missing)  # values of `missing` that no column holds so far
         self.problems: list[str] = []
         self.changes: list[Change] = []
         # whether repeats are numbered from 0; stored so that the gold frame is read in the same way
@@ -154,7 +163,34 @@ class TableReader:
                 name = type(odd.iloc[0]).__name__
                 self.add_problem(role, f"found a {name}; expected plain values.")
         self.raise_problems()
-        return columns
+        without = {role: self._without_missing(columns[role], role) for role in self._may_lack()}
+        return columns | without
+
+    def _may_lack(self) -> list[str]:
+        return [role for role in _MAY_LACK if role in self.names and self.missing]
+
+    def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
+        """Return a column without the values that `missing` lists, and add a change for each."""
+        keys = values.map(literal_key, na_action="ignore")
+        for key, n in keys[keys.isin(self.missing)].value_counts(sort=False).items():
+            self.unused.pop(key, None)
+            self.add_change(role, as_literal(values[keys.eq(key)].iloc[0]), "read as missing", n)
+        return values.astype("object").mask(keys.isin(self.missing), None)
+
+    def note_unused(self) -> None:
+        """Add a change for each value of `missing` that no column holds."""
+        for value in self.unused.values():
+            self.changes.append(Change("missing=", as_literal(value), "in no column", 0))
+
+    def note_codes(self, scores: pd.Series) -> None:
+        """Add a change for usual codes of a missing value that lie outside all other scores."""
+        codes = scores.map(code_number, na_action="ignore")
+        others = pd.to_numeric(scores[codes.isna()], errors="coerce").dropna()
+        for code, n in codes.value_counts().items():
+            outside = len(others) and (code < 0 <= others.min() or code > 2 * others.max())
+            if outside and literal_key(code) not in self.missing:
+                done = f"counted as a score; missing=[{code:.0f}] if it means that there is none"
+                self.add_change("score", f"{code:.0f}", done, n)
 
     def _refuse_flags(self) -> None:
         """Add a problem if the column of skills says whether a skill was loaded, not which."""
@@ -203,21 +239,35 @@ class TableReader:
         meanings = {word: words.get(key) for word, key in plain.items()}
         unknown = dict.fromkeys(word for word, key in plain.items() if key not in words)
         if unknown:
-            odd = values[[value in unknown for value in values]]
             are_scores = role == "passed" and _are_scores(unknown)
-            known = [] if are_scores else [str(word) for word in words if word]
-            hint = suggest(str(next(iter(unknown))).casefold(), known)
-            self.add_problem(role, f"found {show(odd)}; allowed: {allowed}.{hint}")
+            first = plain[next(iter(unknown))]
+            no_hint = are_scores or is_negated(first)
+            known = [] if no_hint else [str(word) for word in words if word]
+            odd = _with_counts(values[[value in unknown for value in values]])
+            self.add_problem(role, f"found {odd}; allowed: {allowed}.{suggest(first, known)}")
             if are_scores:
                 self.problems[-1] += (
                     " They look like scores: name the column by score= with passed=None, and read "
                     "it by value='score', as sc.deltas.paired(made.outcomes, value='score') does."
                 )
                 self.remedies |= {"score": self.names["passed"], "passed": None}
+            codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
+            if codes and not (are_scores and min(map(code_number, codes)) > 0):
+                self._add_codes(codes, False in meanings.values())
             return pd.Series(None, index=values.index, dtype="object")
         if any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
             self.add_mapping(values, role, meanings)
         return values.map(meanings, na_action="ignore")
+
+    def _add_codes(self, codes: list[Any], has_fails: bool) -> None:
+        """Add the remedy for values that tables use for a missing one to the last problem."""
+        listed = f"[{', '.join(map(as_literal, codes))}]"
+        self.problems[-1] += f" If no value is meant: missing={listed}."
+        if not has_fails:
+            self.problems[-1] += " If a fail is meant, put False in its place first."
+            return
+        values = [*self.arguments.get("missing", ()), *self.remedies.get("missing", ()), *codes]
+        self.remedies["missing"] = list(dict.fromkeys(map(_plain_scalar, values)))
 
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
         """Add a change for each mapped word."""
@@ -243,9 +293,10 @@ class TableReader:
         """Convert verdicts to nullable truth values."""
         if values.dtype.kind == "b" or str(values.dtype) == "boolean":
             return values.astype("boolean")
+        way = "list in missing= what means" if role in _MAY_LACK else "put None where there is"
         allowed = (
             "True, False, 1, 0, words such as 'yes' and 'fail', or missing; cut a score first, "
-            "and put None where there is no verdict"
+            f"and {way} no verdict"
         )
         return self.mapped(values, role, TRUTHS, allowed).astype("boolean")
 
@@ -490,9 +541,19 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _are_scores(values: Iterable[Any]) -> bool:
-    """Return whether values are numbers from 0 to 100, other than usual codes for no value."""
+    """Return whether values are numbers and one is from 0 to 100, other than 0, 1 and codes."""
     numbers = pd.to_numeric(pd.Series(list(values), dtype="object"), errors="coerce")
-    return bool((numbers.between(0, 100) & ~numbers.isin([9, 99])).any() and numbers.notna().all())
+    of_scores = numbers.between(0, 100) & ~numbers.isin([0, 1, 9, 99])
+    return bool(of_scores.any() and numbers.notna().all())
+
+
+def _with_counts(values: pd.Series) -> str:
+    """List the distinct values, each with its number of rows."""
+    counts = values.map(as_literal).value_counts(sort=False)
+    parts = [f"{word} ({plural(n, 'row')})" for word, n in counts.head(_MOST_WORDS).items()]
+    n_more = len(counts) - _MOST_WORDS
+    more = f" and {n_more} more ({plural(counts.iloc[_MOST_WORDS:].sum(), 'row')})"
+    return ", ".join(parts) + (more if n_more > 0 else "")
 
 
 def _plain_scalar(value: Any) -> Any:

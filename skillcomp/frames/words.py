@@ -19,14 +19,17 @@ _CONDITIONS = {
     "placebo": "placebo|sham|placebo skill|other skill|with placebo|with a placebo",
     "previous": "previous|old|old skill|previous skill|previous version",
 }
-_TRUE = ("true", "t", "yes", "y", "1", "pass", "passed", "ok", "correct", "right", "success")
-_FALSE = ("false", "f", "no", "n", "0", "fail", "failed", "incorrect", "wrong", "failure")
+_TRUE = ("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "right", "success")
+_FALSE = ("false", "f", "no", "n", "0", "0.0", "fail", "failed", "incorrect", "wrong", "failure")
 NO_VALUE = ("", "na", "n/a", "nan", "none", "null", "missing", "error", "?", ".")
 TRUTHS: dict[str, bool | None] = {
     **dict.fromkeys(_TRUE, True),
     **dict.fromkeys(_FALSE, False),
     **dict.fromkeys(NO_VALUE),
 }
+# codes of tables for a missing value that have no meaning here until `missing=` lists them
+_NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
+_TEXT_CODES = ("-", "--", "n.a.", "#n/a", "<na>", "unknown", "skipped", "pending")
 _ENDS = {
     "ok": "ok|success|succeeded|completed|complete|done|finished",
     "error": "error|errored|crash|crashed|exception|aborted|cancelled|canceled",
@@ -37,7 +40,7 @@ _ENDS = {
 }
 STATUSES: dict[str, str | None] = {w: n for n, words in _ENDS.items() for w in words.split("|")}
 STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
-NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "[]", "{}")
+NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "-", "[]", "{}")
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
 _THE = "(?:the |an? |any )?"
@@ -47,6 +50,7 @@ _BEFORE = re.compile("(?:before|pre|old|previous)((?: .+)?)")
 _AFTER = re.compile("(?:after|post|new|current|updated)((?: .+)?)")
 _VERSION = re.compile(r"(?:(.*) )?v(?:ersion)? ?(\d+(?:\.\d+)*)")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
+_NEGATED = re.compile(r"(?:not?|non|un|dis|\W).+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -128,6 +132,27 @@ def plain_word(value: Any) -> str:
     if text is None:
         return "\0"  # matches no known word
     return " ".join(_HYPHEN.sub(" ", text.casefold().replace("_", " ")).split())
+
+
+def is_negated(word: str) -> bool:
+    """Return whether a plain word begins with a sign or a negation: a similar word is no hint."""
+    return bool(_NEGATED.fullmatch(word))
+
+
+def code_number(value: Any) -> int | None:
+    """Return the number of a usual code for a missing value, such as -1 or "99"; else None."""
+    number = None if isinstance(value, bool | np.bool_) else pd.to_numeric(value, errors="coerce")
+    return int(number) if number in _NUMBER_CODES else None
+
+
+def is_code(value: Any) -> bool:
+    """Return whether tables use this value for a missing one."""
+    return code_number(value) is not None or plain_word(value) in _TEXT_CODES
+
+
+def literal_key(value: Any) -> str:
+    """Return a key that a number and its text share: -1, -1.0 and "-1"."""
+    return as_name(value) or f"\0{as_literal(value)}"
 
 
 def as_literal(value: Any) -> str:
