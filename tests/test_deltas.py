@@ -228,10 +228,11 @@ def test_several_graders_rounds_or_agents_are_never_pooled_silently() -> None:
         ({"by": ["condition"]}, "by= names 'condition', which is what is compared"),
         ({"by": ["condition"], "value": "score"}, "by= names 'condition', which is what is comp"),
         ({"by": ["cluster"]}, "by= names 'cluster', which is a column that the analysis adds"),
-        # columns of the table of cases: their groups would be merged or mixed up
-        ({"by": ["size"]}, "by= names 'size', which is a column that the analysis adds"),
-        ({"by": ["absent"]}, "by= names 'absent', which is a column that"),
-        ({"by": ["n_shares"]}, "by= names 'n_shares', which is a column that"),
+        # columns of tables of cases and items: groups would be merged or mixed up
+        *(
+            ({"by": [name]}, f"by= names '{name}', which is a column that")
+            for name in ("size", "absent", "n_shares", "case", "gold", "settled_by")
+        ),
         ({"weight": "wort"}, r"no column 'wort'.*Did you mean 'worth'"),
         ({"weight": "worth"}, "has more than one weight"),
         ({"value": "seconds", "weight": "worth"}, "amounts are not weighted"),
@@ -239,7 +240,7 @@ def test_several_graders_rounds_or_agents_are_never_pooled_silently() -> None:
 )
 def test_bad_words_are_named_with_the_nearest_right_one(how: dict, message: str) -> None:
     frame = outcomes([[False]], [[True]]).assign(cluster="x", worth=[1, 2], score=1.0)
-    frame = frame.assign(size="s", absent="s", n_shares="s")
+    frame = frame.assign(size="s", absent="s", n_shares="s", case="s", gold="s", settled_by="s")
     with pytest.raises(FrameError, match=message):
         sc.deltas.paired(frame, **how)
 

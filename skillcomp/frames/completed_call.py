@@ -23,7 +23,7 @@ _COLUMN_NAMES = {
     "check": "check_id assertion criterion rubric expectation",
     "agent": "model system assistant",
 }
-_DEFAULTS = {name: name for name in ("skill", "case", "condition", "passed")}
+_DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
 _DEFAULTS |= {"checks": "all", "missing": []}
 _FEW_WORDS = 12  # a column with more distinct values names no conditions
 

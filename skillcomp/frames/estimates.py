@@ -25,7 +25,7 @@ RESERVED = frozenset(
     [
         *CONTRACTS["estimates"].columns,
         *("cluster", "cluster_by_name", "n_passed", "share", "rate", "reference_rate"),
-        *("size", "absent", "n_shares"),
+        *("size", "absent", "n_shares", "case", "gold", "n_gold", "settled_by"),
     ]
 )
 GRADER = ("grader", "grader_version", "round")

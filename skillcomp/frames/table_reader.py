@@ -172,9 +172,13 @@ class TableReader:
     def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
         """Return a column without the values that `missing` lists, and add a change for each."""
         keys = values.map(literal_key, na_action="ignore")
-        for key, n in keys[keys.isin(self.missing)].value_counts(sort=False).items():
-            self.unused.pop(key, None)
-            self.add_change(role, as_literal(values[keys.eq(key)].iloc[0]), "read as missing", n)
+        for key in self.missing:
+            same = keys.eq(key)
+            if same.any():
+                self.unused.pop(key, None)
+                self.add_change(
+                    role, as_literal(values[same].iloc[0]), "read as missing", same.sum()
+                )
         return values.astype("object").mask(keys.isin(self.missing), None)
 
     def note_unused(self) -> None:
@@ -186,11 +190,11 @@ class TableReader:
         """Add a change for usual codes of a missing value that lie outside all other scores."""
         codes = scores.map(code_number, na_action="ignore")
         others = pd.to_numeric(scores[codes.isna()], errors="coerce").dropna()
-        for code, n in codes.value_counts().items():
+        for code in map(int, codes.dropna().unique()):
             outside = len(others) and (code < 0 <= others.min() or code > 2 * others.max())
             if outside and literal_key(code) not in self.missing:
-                done = f"counted as a score; missing=[{code:.0f}] if it means that there is none"
-                self.add_change("score", f"{code:.0f}", done, n)
+                done = f"counted as a score; missing=[{code}] if it means that there is none"
+                self.add_change("score", str(code), done, codes.eq(code).sum())
 
     def _refuse_flags(self) -> None:
         """Add a problem if the column of skills says whether a skill was loaded, not which."""
@@ -252,7 +256,9 @@ class TableReader:
                 )
                 self.remedies |= {"score": self.names["passed"], "passed": None}
             codes = [word for word in unknown if is_code(word) and role in _MAY_LACK]
-            if codes and not (are_scores and min(map(code_number, codes)) > 0):
+            if are_scores:  # 9 and 99 may be scores
+                codes = [word for word in codes if (code_number(word) or 0) < 0]
+            if codes:
                 self._add_codes(codes, False in meanings.values())
             return pd.Series(None, index=values.index, dtype="object")
         if any(as_literal(word) != as_literal(meaning) for word, meaning in meanings.items()):
