@@ -188,7 +188,7 @@ class TableReader:
 
     def note_codes(self, scores: pd.Series) -> None:
         """Add a change for usual codes of a missing value that lie outside all other scores."""
-        codes = scores.map(code_number, na_action="ignore")
+        codes = scores.map({score: code_number(score) for score in scores.dropna().unique()})
         others = pd.to_numeric(scores[codes.isna()], errors="coerce").dropna()
         for code in map(int, codes.dropna().unique()):
             outside = len(others) and (code < 0 <= others.min() or code > 2 * others.max())
