@@ -187,7 +187,7 @@ SIGNED = [
     (["compliant", "non-compliant"] * 2, "'compliant' (2 rows), 'non-compliant' (2", "verdict."),
     (["✓", "✓", "✗", "✗"], "found '✓' (2 rows), '✗' (2 rows)", "no verdict."),
     (["oui", "non", "ja", "nein"], "'oui' (1 row), 'non' (1 row), 'ja' (1 row)", "no verdict."),
-    (list("klmrqsu"), "'q' (1 row) and 2 more (2 rows)", "no verdict."),
+    (list("blmrqsu"), "'q' (1 row) and 2 more (2 rows)", "no verdict."),
     ([0, 1, 2, 2], "found 2 (2 rows)", "value='score') does."),
 ]
 
