@@ -841,7 +841,7 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 @given(tables())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None:
-    made = quiet(own, repeat="repeat")
+    made = quiet(own, repeat="repeat", shared_cases=False)  # skills may have equal rows
     keys = ["skill", "condition", "repeat"]
     assert len(made.outcomes) == len(own) == made.outcomes["attempt_id"].nunique()
     theirs = own.rename(columns={"case": "case_id"})
