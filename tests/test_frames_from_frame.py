@@ -839,6 +839,11 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 
 
 @given(tables())
+@example(
+    pd.DataFrame(
+        {"skill": "1", "case": list("abc"), "condition": "baseline", "repeat": [1, 2, 3]}
+    ).assign(passed=pd.array([True] * 3, dtype="boolean"))
+)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_row_is_one_outcome_with_its_own_values(own: pd.DataFrame) -> None:
     made = quiet(own, repeat="repeat", shared_cases=False)  # skills may have equal rows

@@ -123,6 +123,7 @@ def test_tab_on_the_package_shows_the_api_and_nothing_else() -> None:
     assert printed("sc.deltas, sc.run; print(*dir(sc))") == sorted(sc.__all__)
 
 
+@pytest.mark.slow
 def test_every_name_of_a_lazy_package_resolves_in_any_order() -> None:
     code = """pass
 import importlib, inspect

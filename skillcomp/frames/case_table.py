@@ -265,9 +265,10 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
     every, n_cases = np.unique(group[own // k] * k + own % k, return_counts=True)
     n_groups = int(group.max(initial=-1)) + 1
     several = np.bincount(group, minlength=n_groups)[every // k] >= _SEVERAL_CASES
-    if several.any() and float((n_cases[several] > 1).mean()) < _SHARED_REPEATS:
+    shared = n_cases[several] > 1
+    if len(shared) >= _FEWEST_IDS and shared.mean() < _SHARED_REPEATS:
         raise FrameError(
-            f"repeat: {int(several.sum())} values, nearly all of a single case, such as "
+            f"repeat: {len(shared)} values, nearly all of a single case, such as "
             f"{show(repeat)}; a repeat counts the attempts at a case (1, 2, 3). These look like "
             "ids of attempts: name their column as attempt= of from_frame, not as repeat=."
         )
@@ -293,8 +294,10 @@ Value = Literal["passed", "share_passed"]
 ONE_SKILL = "one skill says nothing of skills in general; use cluster='case'"
 _OTHER_SIDE = {"baseline": "skill", "skill": "baseline"}
 # A column of repeats that has at least _SEVERAL_CASES cases holds ids of attempts, not repeats, if
-# less than the share _SHARED_REPEATS of its values occur in two or more cases.
+# less than the share _SHARED_REPEATS of its values occur in two or more cases. Fewer than
+# _FEWEST_IDS values cannot show this.
 _SEVERAL_CASES = 3
+_FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
 # A repeat is planned for all cases if at least this number and this share of the cases have it.
 _PLANNED_CASES, _PLANNED_SHARE = 2, 0.1
