@@ -66,6 +66,7 @@ STEPS = (
     "skillcomp deltas study",
     "skillcomp report --data study --answer-only",
 )
+_OF_DELTAS = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
 _ASSUME_MISSING = Option(
     metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
 )
@@ -313,7 +314,6 @@ def deltas(
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
-    from skillcomp import deltas as of
     from skillcomp import frames, skillverdicts
     from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
@@ -330,38 +330,52 @@ def deltas(
     every = frames.verdicts(store, round="all")
     verdicts = every[every["round"].fillna(1).eq(round)].reset_index(drop=True)
     outcomes = frames.outcomes(verdicts, cases, **how)
-    graders = sorted(outcomes["grader"].unique())
-    if not graders:
+    if outcomes.empty:
         if there := sorted(set(every["round"])):
             raise StudyError(f"deltas: there is no round {round}{instead(round, there)}")
         raise StudyError(f"deltas: {data} holds no verdicts yet; run and grade the study first.")
-    if grader is None and len(graders) > 1:
-        raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
-    chosen = graders[0] if grader is None else grader
-    require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
+    chosen = _chosen_grader(grader, sorted(outcomes["grader"].unique()))
     graded = outcomes[outcomes["grader"].eq(chosen)]
     rounds = round_flips(every[every["grader"].eq(chosen)], cases=cases).assign(round=round)
     weight = None if weigh is None else "criticality_weight"
     if weigh is not None:
         graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
-    marks = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
-    if by == "skill":
-        how = {"margin": margin, "assume_missing": assume_missing}
-        table = skillverdicts.decide(graded, reference=reference, weight=weight, **how)
-        tables = {"deltas": (table, ["skill", "condition", *marks, "verdict"])}
-        _print_tables(tables, rounds, as_json)
-        return
-    table = of.by_dimension(graded, by=["skill"], reference=reference, weight=weight)
-    card = skillverdicts.dimensions(graded)
+    compared: dict[str, Any] = {"reference": reference, "weight": weight}
+    if by == "dimension":
+        tables = _tables_by_dimension(graded, compared)
+    else:
+        judged: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
+        decided = skillverdicts.decide(graded, **compared, **judged)
+        tables = {"deltas": (decided, ["skill", "condition", *_OF_DELTAS, "verdict"])}
+    _print_tables(tables, rounds, as_json)
+
+
+def _chosen_grader(grader: str | None, graders: list[str]) -> str:
+    """Return the grader of the option or the only one; raise if it is unknown or not named."""
+    if grader is None and len(graders) > 1:
+        raise StudyError(f"deltas: name one by --grader: {', '.join(graders)}.")
+    chosen = graders[0] if grader is None else grader
+    require_known("deltas: there is no grader", chosen, graders, StudyError, label="there")
+    return chosen
+
+
+def _tables_by_dimension(
+    outcomes: pd.DataFrame, compared: dict[str, Any]
+) -> dict[str, tuple[pd.DataFrame, list[str]]]:
+    """Return the tables of ``--by dimension`` with the columns to print."""
+    from skillcomp import deltas as of
+    from skillcomp import skillverdicts
+
+    changes = of.by_dimension(outcomes, by=["skill"], **compared)
+    card = skillverdicts.dimensions(outcomes)
     about = ["skill", "comprehension_dimension", "condition"]
     passed = ["n_cases", "n_cases_passed", "passed", "estimate", "ci_low", "ci_high"]
-    overall = skillverdicts.aggregate(card)
-    tables = {
-        "deltas": (table, [*about, *marks, "p_adjusted"]),
+    overall = ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]
+    return {
+        "deltas": (changes, [*about, *_OF_DELTAS, "p_adjusted"]),
         "scorecard": (card, [*about, *passed, "score", "score_low", "score_high"]),
-        "verdicts": (overall, ["skill", "condition", "verdict", "n_passed", "failed", "n_missing"]),
+        "verdicts": (skillverdicts.aggregate(card), overall),
     }
-    _print_tables(tables, rounds, as_json)
 
 
 def _print_tables(

@@ -74,9 +74,9 @@ class _Cells:
         self.side = dense_codes(self.group, self.condition)[0]
         graded, first_graded = dense_codes(group, case)
         self.graded = graded[first]
-        pair, row = dense_codes(graded[outcome], check)
-        self.pair_check, self.pair_group = check[row], group[outcome][row]
-        self.pair_graded = graded[outcome][row]
+        row_pair, first_row = dense_codes(graded[outcome], check)
+        self.pair_check, self.pair_group = check[first_row], group[outcome][first_row]
+        self.pair_graded = graded[outcome][first_row]
         # number the pairs within their case, to find the slot of a cell and a pair
         self.n_pairs = np.bincount(self.pair_graded, minlength=len(first_graded))
         order = np.argsort(self.pair_graded, kind="stable")
@@ -88,7 +88,7 @@ class _Cells:
         self.slot_cell = np.repeat(np.arange(len(first)), n_slots)
         place = np.arange(len(self.slot_cell)) - offset[self.slot_cell]
         self.slot_pair = order[start[self.graded][self.slot_cell] + place]
-        self.row_slot = offset[self.cell[outcome]] + rank[pair]
+        self.row_slot = offset[self.cell[outcome]] + rank[row_pair]
         self.has_rows = np.bincount(self.row_slot, minlength=len(self.slot_cell)) > 0
 
     def slots_with(self, outcomes: Bools) -> Bools:
@@ -238,7 +238,7 @@ def _explain_absences(cells: _Cells, n_unlisted: Ints, n_rows: Ints, n_failed: I
     has_never = cells.count_by_pair(never) > 0
     partly = (cells.count_by_pair(~asked) > 0) & ~has_never
     n_partly = np.bincount(cells.pair_group, partly)
-    n_pairs = np.bincount(cells.pair_group, cells.count_by_pair(asked | True) > 1)
+    n_pairs = np.bincount(cells.pair_group, cells.count_by_pair(np.full(len(asked), True)) > 1)
     design = (n_partly >= _MIN_DIFFERENT) & (n_partly > _FEW_LOST * n_pairs)
     designed = partly & design[cells.pair_group]
     sure = (stops & (n_stopped >= _MIN_STOPPED))[group]
@@ -332,10 +332,9 @@ def _with_counts(text: str, conditions: Any, names_of: Any, which: Bools) -> str
 
 def _checks_in_words(cells: _Cells, slots: Bools, names: Any, conditions: Any) -> str:
     """Name the checks of the slots, the conditions without them, and the number of their cases."""
-    pair, cell = cells.slot_pair[slots], cells.slot_cell[slots]
-    missing = pd.DataFrame({"check": cells.pair_check[pair], "condition": cells.condition[cell]})
-    missing["pair"] = pair
-    by_check = missing.groupby("check", sort=False)
+    pairs, conditions_without = cells.slot_pair[slots], cells.condition[cells.slot_cell[slots]]
+    missing = pd.DataFrame({"check": cells.pair_check[pairs], "condition": conditions_without})
+    by_check = missing.assign(pair=pairs).groupby("check", sort=False)
     n_cases = by_check["pair"].nunique().sort_values(ascending=False, kind="stable")
     texts = []
     for check, n in n_cases.head(_SHOWN).items():

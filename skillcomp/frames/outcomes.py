@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +10,13 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural, suggest
 from skillcomp.frames.check import as_list, check, empty, settle, show
-from skillcomp.frames.check_sets import Checks, check_sets
+from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS, GRADER_KEYS
 from skillcomp.frames.estimates import group_codes
 from skillcomp.frames.missing_attempts import unanswered_outcomes
 from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
 
+Floats = NDArray[np.float64]
 _CASE_FACTS = ["comprehension_dimension", "transfer", "contrast_of", "task"]
 
 
@@ -138,34 +138,26 @@ def outcomes(
             "outcomes: checks='shared': no case has a check that all its conditions share."
         )
     decided = decided & sets.counted
-    scored = (usable(rows) & rows["score"].notna()).to_numpy() & sets.counted
-    n_rows, n_seen, n_passed, n_scores = (
+    n_rows, n_seen, n_passed = (
         np.bincount(code, weights=which, minlength=len(keys))
-        for which in (sets.counted, decided, decided & passed, scored)
+        for which in (sets.counted, decided, decided & passed)
     )
     share = share_of_checks(n_passed, n_seen, sets.n_checks)
-    weights = _check_weights(rows)
-    total, met = (np.bincount(code, weights * which) for which in (decided, decided & passed))
-    weight_limits: dict[str, Any] = {}
-    if len(np.unique(weights)) > 1:
-        whole = np.bincount(code, weights * sets.counted)
-        whole = np.where((n_rows == sets.n_checks) & (whole > 0), whole, np.nan)
-        weight_limits = {"share_low": met / whole, "share_high": 1.0 - (total - met) / whole}
-    scores = np.bincount(code, weights=np.where(scored, rows["score"], 0.0))
+    weighted, limits = _weighted_shares(rows, code, sets, decided, decided & passed)
     table = table.assign(
         n_checks=sets.n_checks,
         n_passed=n_passed,
         n_missing=sets.n_checks - n_seen,
-        share_passed=np.where(np.isnan(share), np.nan, met / np.where(total > 0, total, np.nan)),
-        score=np.divide(scores, n_scores, out=np.full(len(first), np.nan), where=n_scores > 0),
+        share_passed=np.where(np.isnan(share), np.nan, weighted),
+        score=_mean_scores(rows, code, sets.counted),
         passed=attempt_passed(n_passed, n_seen, np.where(sets.stopped, n_rows, sets.n_checks)),
         checks_differ=sets.differ,
         note=sets.note,
-        **weight_limits,
+        **limits,
     )
     columns = CONTRACTS["outcomes"].columns
     own = [name for name in facts.columns if name not in columns]
-    table = table[[*columns, *own, *weight_limits]].astype(dict(columns))
+    table = table[[*columns, *own, *limits]].astype(dict(columns))
     table = table[table["n_checks"].gt(0)].reset_index(drop=True)
     if attempts is not None:
         more = unanswered_outcomes(table, check(attempts, "attempts"), cases)
@@ -175,7 +167,34 @@ def outcomes(
     return table[table["grader"].isin(graders)].reset_index(drop=True)
 
 
-def _check_weights(rows: pd.DataFrame) -> NDArray[np.float64]:
+def _weighted_shares(
+    rows: pd.DataFrame, code: Ints, sets: CheckSets, decided: Bools, passed: Bools
+) -> tuple[Floats, dict[str, Floats]]:
+    """Return the weighted share of checks passed by outcome and, if weights differ, its limits.
+
+    The limits are the shares if the checks without a verdict had failed, and if they had passed.
+    """
+    weights, n = _check_weights(rows), len(sets.n_checks)
+    n_rows, whole, total, met = (
+        np.bincount(code, values, minlength=n)
+        for values in (sets.counted, weights * sets.counted, weights * decided, weights * passed)
+    )
+    share = met / np.where(total > 0, total, np.nan)
+    if len(np.unique(weights)) < 2:
+        return share, {}
+    whole = np.where((n_rows == sets.n_checks) & (whole > 0), whole, np.nan)
+    return share, {"share_low": met / whole, "share_high": 1.0 - (total - met) / whole}
+
+
+def _mean_scores(rows: pd.DataFrame, code: Ints, counted: Bools) -> Floats:
+    """Return the mean score of the counted checks of each outcome; NaN without a score."""
+    scored = (usable(rows) & rows["score"].notna()).to_numpy() & counted
+    n = np.bincount(code, scored)
+    sums = np.bincount(code, np.where(scored, rows["score"], 0.0))
+    return sums / np.where(n > 0, n, np.nan)
+
+
+def _check_weights(rows: pd.DataFrame) -> Floats:
     """Return the weight of each row's check: 1 if verdicts have no column ``check_weight``."""
     if "check_weight" not in rows.columns:
         return np.ones(len(rows))

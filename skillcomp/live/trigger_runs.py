@@ -181,23 +181,19 @@ def prepare_run(
     suite_files = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
-    slugs = only_skills or suite_files
-    suites = {slug: read_suite(file) for slug, file in suite_files.items() if slug in slugs}
-    ids = [case.case_id.partition("/")[2] for suite in suites.values() for case in suite.cases]
-    _require_names("case", only_cases, ids)
-    cases: list[tuple[str, Case]] = []
-    for slug, suite in suites.items():
-        if chosen := chosen_cases(suite, settings.suite, only_cases, max_cases):
-            _require_sound(suite, chosen, suite_files[slug])
-            what = f"trigger: {suite_files[slug]}: {skills} has no skill"
-            require_known(what, slug, skill_files, StudyError, label="there")
-            cases += [(slug, case) for case in chosen]
+    suites = {
+        slug: file for slug, file in suite_files.items() if slug in (only_skills or suite_files)
+    }
+    cases = _selected_cases(suites, settings.suite, only_cases, max_cases)
     if not cases:
         hint = " --case chooses among those of --suite; --suite all holds every case."
         raise StudyError(
             f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} prompts.csv "
             f"in {evals})." + hint * bool(only_cases)
         )
+    for slug in dict.fromkeys(slug for slug, _ in cases):
+        what = f"trigger: {suite_files[slug]}: {skills} has no skill"
+        require_known(what, slug, skill_files, StudyError, label="there")
     judged = [c for _, c in cases if judge or (judge is None and c.extra.get("judge", False))]
     plan = TriggerPlan(
         **asdict(settings),
@@ -206,7 +202,37 @@ def prepare_run(
         judged=tuple(case.case_id for case in judged),
         neighbours=tuple(skill_files if neighbours is None else neighbours),
     )
-    store, tested = RunStore(folder / "store"), dict.fromkeys(plan.cases.values())
+    _make_store(folder / "store", plan, skill_files, suite_files)
+    ignore = folder.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+    write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
+    return plan
+
+
+def _selected_cases(
+    suite_files: Mapping[str, Path], which: Which, only: Sequence[str], most: int | None
+) -> list[tuple[str, Case]]:
+    """Return slug and case of each case that a run asks; see :func:`chosen_cases`."""
+    suites = {slug: read_suite(file) for slug, file in suite_files.items()}
+    ids = [case.case_id.partition("/")[2] for suite in suites.values() for case in suite.cases]
+    _require_names("case", only, ids)
+    cases = []
+    for slug, suite in suites.items():
+        if chosen := chosen_cases(suite, which, only, most):
+            _require_sound(suite, chosen, suite_files[slug])
+            cases += [(slug, case) for case in chosen]
+    return cases
+
+
+def _make_store(
+    path: Path,
+    plan: TriggerPlan,
+    skill_files: Mapping[str, Path],
+    suite_files: Mapping[str, Path],
+) -> None:
+    """Make the store of a run with its skills and suites; remove it if one cannot be read."""
+    store, tested = RunStore(path), dict.fromkeys(plan.cases.values())
     with store.writer():
         try:
             for slug in dict.fromkeys((*tested, *plan.neighbours)):
@@ -214,13 +240,8 @@ def prepare_run(
             for slug in tested:
                 store.add_suite(suite_files[slug])
         except SkillcompError:
-            shutil.rmtree(folder / "store")  # the run_id could otherwise not be used again
+            shutil.rmtree(path)  # the run_id could otherwise not be used again
             raise
-    ignore = folder.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
-    write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
-    return plan
 
 
 def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> None:

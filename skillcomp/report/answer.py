@@ -174,25 +174,13 @@ def answer(
         every, gold = frames.verdicts(study, round="all"), frames.gold(study)
     recorded, every = attempts, _with_style_and_version(every)
     verdicts = _of_round(every, round, whole=isinstance(study, Frames))
-    if asked is not None or isinstance(study, Frames):
-        attempts = with_asked(attempts, _with_conditions_named(asked, attempts), "report")
-    else:
-        attempts = with_planned(attempts, study)
+    attempts = _asked_attempts(study, attempts, asked)
     estimates = _Estimates()
     if isinstance(study, RunStore):
         _add_triggers(estimates, frames.invocations(study), verdicts, cases)
     without_baseline = "baseline" not in set(verdicts["condition"])
     if without_baseline and "triggers" in estimates.frames and grader is None:
-        facts = {"skills": cases["skill"].nunique(), "cases": len(cases)}
-        facts |= {"attempts": len(attempts), "verdicts": len(verdicts)}
-        facts = {name: count for name, count in facts.items() if count}
-        return Answer(
-            findings(None, missing=estimates.missing, **estimates.frames),
-            estimates.frames,
-            {},
-            "",
-            facts,
-        )
+        return _answer_on_triggers(estimates, cases, attempts, verdicts)
     if verdicts.empty:
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
@@ -211,10 +199,8 @@ def answer(
         raise StudyError(f"report: {estimates.missing['decided']}")
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
     _add_skills(estimates, mine, reference, agents)
-    if isinstance(study, RunStore) and (design := study.manifest.get("design")):
-        estimates.add("effects", True, structure.factorial, mine, design, average=agents)
-        explain = structure.score_association
-        estimates.add("explained", True, explain, mine, study.skills, attempts=attempts)
+    if isinstance(study, RunStore):
+        _add_structure(estimates, study, mine, attempts, agents)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
@@ -226,8 +212,28 @@ def answer(
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
-    told = findings(missing=estimates.missing, **estimates.frames)
-    return Answer(told, estimates.frames, dict(groups), chosen, facts)
+    sentences = findings(missing=estimates.missing, **estimates.frames)
+    return Answer(sentences, estimates.frames, dict(groups), chosen, facts)
+
+
+def _asked_attempts(
+    study: RunStore | Frames, attempts: pd.DataFrame, asked: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Add the attempts that were asked for and are missing; a store lists them in its plan."""
+    if asked is None and isinstance(study, RunStore):
+        return with_planned(attempts, study)
+    return with_asked(attempts, _with_conditions_named(asked, attempts), "report")
+
+
+def _answer_on_triggers(
+    estimates: _Estimates, cases: pd.DataFrame, attempts: pd.DataFrame, verdicts: pd.DataFrame
+) -> Answer:
+    """Return the answer of a study that only records which skills fired."""
+    facts = {"skills": cases["skill"].nunique(), "cases": len(cases)}
+    facts |= {"attempts": len(attempts), "verdicts": len(verdicts)}
+    sentences = findings(None, missing=estimates.missing, **estimates.frames)
+    present = {name: count for name, count in facts.items() if count}
+    return Answer(sentences, estimates.frames, {}, "", present)
 
 
 def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
@@ -242,6 +248,20 @@ def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
             + (hint if folder.is_file() else "")
         )
     return RunStore(folder)
+
+
+def _add_structure(
+    estimates: _Estimates,
+    study: RunStore,
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame,
+    agents: list[str],
+) -> None:
+    """Add the effects of the factors of a factorial study, and the worth of document scores."""
+    if design := study.manifest.get("design"):
+        estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
+        explain = structure.score_association
+        estimates.add("explained", True, explain, outcomes, study.skills, attempts=attempts)
 
 
 def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -> Any:
