@@ -57,7 +57,7 @@ class Tables:
 
     ``items`` has one row per verdict: ``by``, skill, case_id, cluster, condition, attempt_id,
     check_id, verdict and gold (0, 1 or NaN), chance (the inclusion probability), and settled_by
-    (how the gold label was settled; NA if there is none).
+    (how the gold label was chosen; NA if there is none).
 
     ``attempts`` has one row per attempt: ``by``, skill, case_id, condition, attempt_id and cluster.
     passed and share_passed come from the grader, gold_passed and gold_share from gold. ``value``
@@ -83,7 +83,7 @@ class Tables:
     outcomes: pd.DataFrame | None = None
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
-        """Return notes on how gold labels were settled, and on gold labels without a verdict."""
+        """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
         if labelled is not None:

@@ -157,7 +157,7 @@ def _parse_arrow(buffer: pa.Buffer, name: str, unknown: str, block: int = _BLOCK
 
 
 def _may_hold_a_null_row(buffer: pa.Buffer) -> bool:
-    """Return whether a line may be the bare word null, which crashes Arrow's reader.
+    """Return whether a line may be only the word null, which crashes Arrow's reader.
 
     The word null inside a text can also give True. `_check_lines` then finds no error in the file.
     """
@@ -204,7 +204,7 @@ def _meets_contract(table: pa.Table, name: str) -> bool:
         if field.is_required() and (column.null_count or _any_empty(column)):
             return False
         if pa.types.is_floating(column.type) and pc.any(pc.invert(pc.is_finite(column))).as_py():
-            return False  # Arrow also reads a bare NaN, which JSON does not allow
+            return False  # Arrow also reads NaN as a value, which JSON does not allow
         words = _allowed_words(field.annotation)
         if words and not set(pc.unique(column).to_pylist()) <= {*words, None}:
             return False

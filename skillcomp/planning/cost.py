@@ -107,7 +107,7 @@ def cost_estimate(
         If a suite's skill is missing, a condition is unknown and not in `loaded`, `repeats` is
         below one, or the study has no calls.
     FrameError
-        If `attempts` lacks a column.
+        If a required column of `attempts` is missing.
 
     See Also
     --------

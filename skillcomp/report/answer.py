@@ -143,10 +143,10 @@ def answer(
     assume_missing : {"at random"}, optional
         As in :func:`skillcomp.skillverdicts.decide`.
     asked : pandas.DataFrame, optional
-        The attempts that were asked for, as in :func:`skillcomp.from_frame`. Default: the plan of
+        The attempts that were planned, as in :func:`skillcomp.from_frame`. Default: the plan of
         the store, if there is one.
     checks : {"all", "shared"}, default "all"
-        ``"shared"``: count only checks that every condition of the case was asked, as in
+        ``"shared"``: count only checks that all conditions of the case have, as in
         :func:`skillcomp.frames.outcomes`.
     reference : str, optional
         The condition that the others are compared with. By default "baseline" or, in a study
