@@ -478,7 +478,7 @@ def test_point_values_agree_with_the_second_implementation():
 
 @pytest.mark.slow
 def test_planned_power_comes_true_in_full_studies():
-    truth = dict(baseline_rate=0.4, unit="attempt", between_attempt_sd=0.0, checks_per_case=1)
+    truth = dict(baseline_rate=0.4, value="passed", between_attempt_sd=0.0, checks_per_case=1)
     pilot = simulate.study(n_skills=40, n_cases=40, delta=0.2, graders=PERFECT, seed=1, **truth)
     out = outcomes(pilot.verdicts, pilot.cases)
     planned = one(planning.power_curve(out, sizes=[0.2], n_skills=6, n_cases=8, n_studies=2000))
