@@ -1,4 +1,4 @@
-"""Wilson's score interval for the pass rate of independent cases.
+"""Wilson's score interval: for the rate of independent cases, and for gold drawn in strata.
 
 For several attempts per case, or cases in clusters, use
 :func:`skillcomp.stats.bounded.bounded_mean`.
@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 
 from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
@@ -86,3 +87,159 @@ def wilson(successes: float, n: float, *, ci_level: float = 0.95) -> Interval:
     rate = min(successes / n, 1.0)
     low, high = wilson_limits(rate, n, quantile(ci_level))
     return Interval(rate, float(low), float(high), ci_level, label, n=float(n))
+
+
+def weighted_rate(
+    hits: ArrayLike,
+    strata: ArrayLike,
+    *,
+    counted: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    ci_level: float = 0.95,
+) -> Interval:
+    """Estimate a rate from gold that was drawn at different shares in several strata.
+
+    An example is gold on all answers that a grader failed and on some that it passed: the strata
+    are then its verdicts. The rate of each stratum counts by the share of the stratum in all units.
+
+    Parameters
+    ----------
+    hits : array_like of float, shape (n,)
+        Value of each unit with gold, from 0 to 1; NaN for a unit without gold.
+    strata : array_like, shape (n,)
+        Stratum of each unit, such as ``"pass"`` and ``"fail"``.
+    counted : array_like of 0, 1 or NaN, shape (n,), optional
+        Whether a unit counts, such as whether gold passes it: the rate is that among these units.
+        NaN for a unit without gold. By default all units count.
+    weights : array_like of float, shape (n,), optional
+        Weight of each unit, above 0; equal if omitted.
+    clusters : array_like, shape (n,), optional
+        Case of each unit; if omitted, each unit is a case.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Rate with limits in [0, 1]. ``n`` counts the units with gold, and ``n_clusters`` their
+        cases. NaN with a note if a stratum has no gold, or if no unit with gold counts.
+
+    Notes
+    -----
+    Gold must be a random sample within each stratum. The interval is the wider of two. The first
+    combines Wilson's intervals of the strata by MOVER and adds the variance of their shares. If
+    only some units count, its limits are the rates at which the hits differ from their expected
+    number. The second is Wilson's interval with the effective number of units that follows from the
+    linearised variance over cases. ``make validate`` simulates the coverage.
+
+    References
+    ----------
+    Begg and Greenes 1983, doi:10.2307/2530820; Zou and Donner 2008, doi:10.1002/sim.3095.
+
+    Examples
+    --------
+    The grader passes 6 of 10 answers. Gold passes 1 of the 4 fails. It is known for 3 of the
+    passes, and passes 2 of them: 0.4 * 1/4 + 0.6 * 2/3.
+
+    >>> nan, grader = float("nan"), ["fail"] * 4 + ["pass"] * 6
+    >>> round(weighted_rate([1, 0, 0, 0, 1, 1, 0, nan, nan, nan], grader).estimate, 3)
+    0.5
+    """
+    label, level = "gold weighted within strata", check_level(ci_level)
+    value = np.asarray(hits, float)
+    names, code = np.unique(np.asarray(strata, dtype=str), return_inverse=True)
+    size = np.ones(value.size) if weights is None else np.asarray(weights, float)
+    units = np.arange(value.size) if clusters is None else np.asarray(clusters)
+    case, has = np.unique(units, return_inverse=True)[1], np.isfinite(value)
+    without = [f"'{name}'" for k, name in enumerate(names) if not has[code == k].any()]
+    if without or not value.size:
+        note = f"no gold in the stratum {' and '.join(without)}" if without else "no unit"
+        return undefined(label, note, ci_level=level, n=float(has.sum()))
+    asked = np.ones(value.size) if counted is None else np.nan_to_num(np.asarray(counted, float))
+    of = np.where(has, asked, 0.0)
+    strata_sums = _Strata(np.where(has, value, 0.0) * of, of, has, size / size.sum(), code, case)
+    if not strata_sums.total > 0.0:
+        return undefined(label, "no unit with gold counts", ci_level=level, n=0.0)
+    rate, n_cases, whole = strata_sums.rate, np.unique(case[has]).size, counted is None
+    effective, se = strata_sums.effective_units(whole)
+    ends = wilson_limits(rate, effective, quantile(level, max(n_cases - 1.0, 1.0)))
+    limits = strata_sums.mover_limits(quantile(level), whole)
+    low, high = max(min(float(ends[0]), limits[0]), 0.0), min(max(float(ends[1]), limits[1]), 1.0)
+    method = f"{label} ({len(names)}), the wider of MOVER and Wilson with effective n"
+    about = float((has & (of > 0)).sum()), float(n_cases), se
+    return Interval(rate, low, high, level, method, "", *about)
+
+
+class _Strata:
+    """Rates of strata: the share of hits and of other counted units among the units with gold.
+
+    ``value`` is 0 for units that do not count; ``size`` sums to 1.
+    """
+
+    def __init__(
+        self, value: Floats, of: Floats, has: Any, size: Floats, code: Any, case: Any
+    ) -> None:
+        self._value, self._of, self._has, self._size = value, of, has, size
+        self._code, self._case = code, case
+        self._share, self._labelled = self._sums(size), self._sums(size * has)
+        self._hit = self._sums(size * value) / self._labelled
+        self._miss = self._sums(size * of) / self._labelled - self._hit
+        self._labels = self._labelled**2 / self._sums(size**2 * has)
+        self.total = float(self._share @ (self._hit + self._miss))
+        self.rate = float(self._share @ self._hit) / self.total if self.total > 0.0 else math.nan
+        self._n_units = 1.0 / float(size @ size)
+
+    def _sums(self, numbers: Floats) -> Floats:
+        return np.bincount(self._code, numbers)
+
+    def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
+        """Return the number of labels of each stratum: at least one per case, at most all."""
+        pair = self._code * (self._case.max() + 1) + self._case
+        codes, place = np.unique(pair, return_inverse=True)
+        stratum = codes // (self._case.max() + 1)
+        errors = np.bincount(place, self._has * self._size * (values - mean[self._code]))
+        variance = np.bincount(stratum, errors**2) / self._labelled**2
+        whole = np.bincount(place, self._has * self._size)
+        least = self._labelled**2 / np.bincount(stratum, whole**2)
+        spread = mean * (1.0 - mean)
+        varied = (spread > 1e-12) & (variance > 1e-15)
+        effective = np.divide(spread, variance, out=least.copy(), where=varied)
+        return np.clip(effective, least, self._labels)
+
+    def effective_units(self, whole: bool) -> tuple[float, float]:
+        """Return the number of units that would give the standard error over cases, and this."""
+        part = self._hit - self.rate * (self._hit + self._miss)
+        own = self._value - self.rate * self._of - part[self._code]
+        # as n / (n - 1) in a variance: residuals from the mean of few labels are too small
+        more = np.sqrt(self._labels / np.maximum(self._labels - 1.0, 0.5))
+        scale = (self._share / self._labelled * more)[self._code]
+        influence = self._size * (part[self._code] + self._has * scale * own)
+        sums = np.bincount(self._case, influence)
+        n = np.unique(self._case).size
+        se = math.sqrt(float(sums @ sums) * n / max(n - 1, 1)) / self.total
+        size = self._size * self._has * self._of
+        most = self._n_units if whole else float(size.sum() ** 2 / (size @ size))
+        spread = self.rate * (1.0 - self.rate)
+        return (min(most, spread / se**2) if spread > 0.0 and se > 0.0 else most), se
+
+    def mover_limits(self, z: float, whole: bool) -> tuple[float, float]:
+        """Return the limits that combine Wilson's intervals of the strata."""
+        hit, miss, share = self._hit, self._miss, self._share
+        hits = wilson_limits(hit, self._effective_labels(hit, self._value), z)
+        others = wilson_limits(miss, self._effective_labels(miss, self._of - self._value), z)
+
+        def ends(rate: float, side: int) -> float:
+            """Return a limit of (hits minus their expected number) if ``rate`` is true."""
+            part = hit - rate if whole else (1.0 - rate) * hit - rate * miss
+            middle = float(share @ part)
+            first = share * (1.0 if whole else 1.0 - rate) * (hits[side] - hit)
+            second = share * (0.0 if whole else rate) * (others[1 - side] - miss)
+            shares = z**2 * float(share @ (part - middle) ** 2) / self._n_units
+            return middle + (2 * side - 1) * math.sqrt(first @ first + second @ second + shares)
+
+        if whole:
+            return self.rate + ends(self.rate, 0), self.rate + ends(self.rate, 1)
+        low = brentq(ends, 0.0, self.rate, args=(0,)) if ends(0.0, 0) > 0.0 else 0.0
+        high = brentq(ends, self.rate, 1.0, args=(1,)) if ends(1.0, 1) < 0.0 else 1.0
+        return float(low), float(high)
