@@ -32,6 +32,7 @@ from skillcomp.frames.case_table import (
     first_names,
     level_of,
     missing_note,
+    with_weights,
 )
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import AMOUNTS, CASE, CONTRACTS, Amount, Cluster
@@ -210,14 +211,7 @@ def paired(
         rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
         noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)
-    return _with_method(result, cluster, weight)
-
-
-def _with_method(result: pd.DataFrame, cluster: str, weight: str | None) -> pd.DataFrame:
-    """Append the names of the cluster column and the weight column to the text in ``method``."""
-    parts = [f"; clustered by {cluster}"] if cluster not in get_args(Cluster) else []
-    parts += [f"; cases weighted by {weight}"] if weight is not None else []
-    return result.assign(method=result["method"] + "".join(parts)) if parts else result
+    return with_method(result, cluster, weight)
 
 
 def paired_cases(
@@ -239,7 +233,7 @@ def paired_cases(
     how: dict[str, Any] = {"value": value, "reference": reference, "average": average}
     checked = compared_outcomes(outcomes, by, "deltas.paired", **how)
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
-    table = _with_weights(table, checked, weight)
+    table = with_weights(table, checked, weight)
     cases = Pairing(table, by, reference, value, average)
     compared = [
         (number, condition)
@@ -296,7 +290,7 @@ def rates(
     names, levels = [name for name in listed(by) if name != "condition"], listed(average)
     checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
-    table = _with_weights(table, checked, weight)
+    table = with_weights(table, checked, weight)
     parts, samples, by_name = [], [], []
     for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
         n = part["n" if value == "passed" else "n_shares"]
@@ -314,7 +308,7 @@ def rates(
         for (about, note, warning), interval in zip(parts, intervals, strict=True)
     ]
     result = estimates(rows, by=[*names, "condition"], extra=_MISSING_OF_RATE, outcomes=checked)
-    return _with_method(result, cluster, None)
+    return with_method(result, cluster, None)
 
 
 def _worst_rates(part: pd.DataFrame, value: str) -> list[float]:
@@ -339,26 +333,6 @@ def _missing_of_rate(
     if note:
         note += f"; in the worst case the rate is {worst[0]:.2f} or {worst[1]:.2f}"
     return dict(zip(_MISSING_OF_RATE, (*counts, *worst), strict=True)), note
-
-
-def _with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
-    """Add to a case table the weights of its cases, from the column ``weight`` of the outcomes."""
-    if weight is None:
-        return table
-    require_columns(outcomes, [weight], "weight=")
-    numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
-    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
-    if wrong.any():
-        first = outcomes[wrong].iloc[0]
-        raise FrameError(
-            f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
-            "number above 0."
-        )
-    weights = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
-    twice = weights[weights.duplicated(CASE)]
-    if len(twice):
-        raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
-    return table.merge(weights, on=CASE, how="left", validate="m:1")
 
 
 def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

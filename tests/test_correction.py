@@ -15,9 +15,10 @@ from scipy.stats import norm
 
 import skillcomp as sc
 from skillcomp import simulate
-from skillcomp.correction.corrected import choose, doubts
-from skillcomp.correction.estimators import Condition, tables
+from skillcomp.correction.corrected import Draw, choose
+from skillcomp.correction.estimators import labelled_groups, tables
 from skillcomp.errors import FrameError
+from skillcomp.frames.reference_labels import labelled_shares
 from skillcomp.stats.ppi import ppi_paired
 from skillcomp.stats.results import Interval
 
@@ -310,43 +311,45 @@ def test_chances_that_are_known_for_a_part_of_gold_leave_ppi_undefined() -> None
         assert sc.correction.delta(verdicts, labels)["recommended"].sum() == 1
 
 
-def test_gold_that_was_selected_by_the_outcome_is_doubted_in_the_reason() -> None:
+def test_gold_that_was_selected_by_the_outcome_recommends_nothing() -> None:
     sides = noisy(3)
     verdicts, gold = study(sides)
     failed = [i for i, [(passed, _)] in enumerate(sides["baseline"]) if not passed]
     case = gold["attempt_id"].str.split("/").str[1].astype(int)
-    found = sc.correction.delta(verdicts, gold[case.isin(failed)])
-    assert found["recommended"].any()
-    assert (
-        "check that chance drew the gold: the grader passes 0% with gold and 100% of the"
-        in (found["reason"].iloc[0])
-    )
+    for drawn in ("random", "chosen"):
+        found = sc.correction.delta(verdicts, gold[case.isin(failed)], gold_drawn=drawn)
+        assert not found["recommended"].any()
+        reason = found["reason"].iloc[0]
+        assert reason.startswith("gold on 0% of the passes and 100% of the fails ('baseline')")
+        assert "state gold_drawn='verdict'" in reason
     drawn = sc.correction.delta(verdicts, gold[case.isin(range(0, 60, 2))])["reason"].iloc[0]
     assert drawn.startswith("gold on 30 cases, taken as drawn at random (gold_drawn='random')")
-    assert "check that" not in drawn
 
 
-def test_repeats_that_were_selected_by_the_outcome_are_doubted() -> None:
+def test_repeats_that_were_selected_by_the_outcome_recommend_nothing() -> None:
     made = simulate.study(n_skills=2, n_cases=20, n_repeats=3, gold_fraction=1.0, seed=4)
     rows = made.verdicts
     share = rows.groupby("attempt_id")["passed"].mean().rename("share").reset_index()
     share = share.merge(rows[["attempt_id", "case_id", "condition"]].drop_duplicates())
     worst = share.loc[share.groupby(["case_id", "condition"])["share"].idxmin(), "attempt_id"]
     selected = made.labels[made.labels["attempt_id"].isin(worst)]
-    for gold, doubted in ((made.gold, False), (selected, True)):
-        reason = sc.correction.delta(rows, gold)["reason"].iloc[0]
-        assert ("of all answers of these cases" in reason) == doubted
+    for gold, recommended in ((made.gold, 1), (selected, 0)):
+        found = sc.correction.delta(rows, gold)
+        assert found["recommended"].sum() == recommended
+        assert ("no random draw" in found["reason"].iloc[0]) == (not recommended)
 
 
 @pytest.mark.parametrize(("n", "n_gold", "rate"), [(30, 10, 0.95), (200, 12, 0.9), (60, 30, 0.5)])
-def test_gold_drawn_by_chance_is_seldom_doubted(n: int, n_gold: int, rate: float) -> None:
-    rng, doubted = np.random.default_rng(1), 0
-    for _ in range(100):
-        gold = np.where(rng.permutation(n) < n_gold, 1.0, np.nan)
-        table = pd.DataFrame({"verdict": rng.random(n) < rate, "gold": gold, "chance": np.nan})
-        doubted += doubts({"skill": Condition(table.astype(float))}) != ""
-    # one draw in a thousand is doubted
-    assert doubted <= 1
+def test_gold_drawn_by_chance_seldom_looks_like_a_selection(
+    n: int, n_gold: int, rate: float
+) -> None:
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"study": np.repeat(range(300), n)}).assign(cluster=range(300 * n))
+    rows["verdict"] = (rng.random(len(rows)) < rate).astype(float)
+    drawn = np.concatenate([rng.permutation(n) < n_gold for _ in range(300)])
+    rows["gold"] = np.where(drawn, 1.0, np.nan)
+    # one draw in a thousand is beyond 3.3
+    assert (labelled_shares(rows, ["study"])["z"].abs() > 3.3).mean() <= 1 / 300
 
 
 def test_a_note_speaks_only_of_the_condition_that_lacks_gold() -> None:
@@ -358,21 +361,22 @@ def test_a_note_speaks_only_of_the_condition_that_lacks_gold() -> None:
 def test_the_narrower_interval_is_no_reason_to_prefer_it() -> None:
     # a grader without an error: two imagined ones widen the prediction-powered interval
     right = {
-        "baseline": partly([[(i % 2 == 0,) * 2] for i in range(40)], 2),
-        "skill": partly([[(i % 4 != 1,) * 2] for i in range(40)], 2),
+        "baseline": partly([[(i % 4 < 2,) * 2] for i in range(40)], 2),
+        "skill": partly([[(i % 8 < 6,) * 2] for i in range(40)], 2),
     }
     ppi = Interval(0.2, 0.0, 0.4, 0.95, "", "1 error: two imagined errors added")
     gold_only = replace(ppi, low=0.1, high=0.3, note="")
     made = tables(*study(right), by=[], value="share_passed", cases=None, what="test")
-    sides = {c: Condition(made.cases[made.cases["condition"].eq(c)]) for c in right}
+    [(_, group)] = labelled_groups(made, 0.95)
+    draw = Draw("random", "taken as drawn at random")
     for note in (ppi.note, ""):
         both = {"ppi": replace(ppi, note=note), "gold_only": gold_only}
-        name, reason = choose(sides, both, 20, "random")
+        name, reason = choose(group, list(right), both, 20, draw)
         assert name == "ppi"
         assert ("nothing assumed" in reason) == (note == "")
         assert ("few errors of the grader seen: the interval rests on" in reason) == (note != "")
     nothing = replace(ppi, low=float("nan"), high=float("nan"), note="no interval")
-    name, reason = choose(sides, {"ppi": nothing, "gold_only": gold_only}, 20, "random")
+    name, reason = choose(group, list(right), {"ppi": nothing, "gold_only": gold_only}, 20, draw)
     assert name == "gold_only" and "no prediction-powered interval" in reason
 
 

@@ -88,6 +88,27 @@ def test_the_ceiling_is_the_agreement_of_the_labellers_on_the_same_items() -> No
     assert measures(verdicts(truth)[:10], labels).loc["ceiling_raw_agreement", "n"] == 10
 
 
+def test_the_ceiling_is_that_of_the_items_that_count_or_there_is_none() -> None:
+    # two labellers agree on 70 of 100 items; 5 of the 30 disputes are adjudicated
+    truth = [True] * 100
+    other = [True] * 70 + [False] * 30
+    sheets = [gold(truth, labeller="ann"), gold(other, labeller="ben")]
+    sheets.append(gold(truth, labeller="adjudicated").iloc[70:75])
+    table = measures(verdicts(truth), pd.concat(sheets))
+    ceiling = table.loc["ceiling_raw_agreement"]
+    assert (ceiling["estimate"], ceiling["n"]) == (pytest.approx(70 / 75), 75)
+    assert table.loc["raw_agreement", "n"] == 75
+    # a grader without a verdict on 10 of the items
+    failed = measures(verdicts([None] * 10 + truth[10:]), pd.concat(sheets))
+    assert failed.loc[["raw_agreement", "ceiling_raw_agreement"], "n"].tolist() == [65, 65]
+    # ben labelled only 20 of the items
+    sheets[1] = sheets[1].iloc[:20]
+    table_of = measures(verdicts(truth), pd.concat(sheets))
+    assert table_of["ceiling"].isna().all()
+    note = table_of.loc["ceiling_raw_agreement", "note"]
+    assert note.startswith("no ceiling: 20 of the 100 items with a verdict and gold have the labels")
+
+
 @pytest.mark.parametrize(
     ("labeller", "available"),
     [

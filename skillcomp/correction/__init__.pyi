@@ -1,3 +1,3 @@
 from .corrected import delta as delta
-from .corrected import differential as differential
 from .corrected import rate as rate
+from .differential import differential as differential

@@ -1,22 +1,21 @@
-"""Pass rates and deltas corrected for grader errors, and tests of differential errors."""
+"""Pass rates and deltas corrected for grader errors, and which correction to use."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
-from scipy.stats import norm
 
 from skillcomp.correction.estimators import (
     ESTIMATORS,
     Condition,
     Errors,
+    Group,
     delta_estimates,
     differential_tests,
+    in_both_readings,
     labelled_groups,
     rate_estimates,
     tables,
@@ -33,15 +32,13 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
+from skillcomp.frames.reference_labels import Drawn, draw_words, unequal_shares
 from skillcomp.stats.ppi import UNSEEN
-from skillcomp.stats.results import HypothesisTest, Interval, join_notes
-from skillcomp.stats.significance import holm
+from skillcomp.stats.results import OUTSIDE, Interval, join_notes
 
 Estimator = Literal[
     "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"
 ]
-Drawn = Literal["random", "chosen"]
 
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
 # was tested.
@@ -49,10 +46,14 @@ FEWEST_GOLD = 10
 # The note of an estimate has this text if its variance allows for imagined errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
-LEADING = ("estimator", "recommended", "reason", "n_gold")
-# If gold was drawn at random, this share of the draws gets a warning. It is low, because a table
-# can have many rows.
-DOUBTED = 0.001
+LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold")
+
+
+class Draw(NamedTuple):
+    """How gold was drawn, as a word and in words."""
+
+    gold_drawn: str
+    words: str
 
 
 def rate(
@@ -63,8 +64,11 @@ def rate(
     value: Value = "share_passed",
     estimator: Estimator = "auto",
     gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
     checks: Checks = "all",
+    weight: str | None = None,
+    cluster: str = "case",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the true pass rate of each condition, corrected for the grader's errors.
@@ -74,7 +78,9 @@ def rate(
 
     Parameters
     ----------
-    verdicts, gold, by, value, estimator, gold_drawn, cases, checks, ci_level
+    verdicts, gold, by, value, estimator, gold_drawn, drawn_by : object
+        As in :func:`delta`.
+    cases, checks, weight, cluster, ci_level : object
         As in :func:`delta`.
 
     Returns
@@ -82,10 +88,10 @@ def rate(
     pandas.DataFrame
         One row per ``by``, condition and estimator, with the estimates columns. The measure is
         ``rate_share_passed`` or ``rate_passed``; estimates are from 0 to 1. ``estimator``,
-        ``recommended`` and ``reason`` are as in :func:`delta`. ``n_gold`` counts the cases with
-        gold. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader under the
-        condition. The sensitivity needs gold passes, the specificity gold fails, and ``youden``
-        both; otherwise they are NaN.
+        ``recommended``, ``reason`` and ``gold_drawn`` are as in :func:`delta`. ``n_gold`` counts
+        the cases with gold. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader
+        under the condition. The sensitivity needs gold passes, the specificity gold fails, and
+        ``youden`` both; otherwise they are NaN.
 
     Raises
     ------
@@ -103,35 +109,31 @@ def rate(
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
-    requested = estimators_of(estimator, gold_drawn)
-    made = tables(
-        verdicts,
-        gold,
-        by=names,
-        value=value,
-        cases=cases,
-        checks=checks,
-        what="correction.rate",
-        compares=False,
-    )
+    requested = estimators_of(estimator)
+    about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
+    about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    made = tables(verdicts, gold, by=names, what="correction.rate", compares=False, **about)
     sides = [
         (values, group, condition)
         for values, group in labelled_groups(made, ci_level)
         for condition in group.sides
     ]
-    rates = rate_estimates([(group, condition) for _, group, condition in sides], ci_level)
-    rows = []
+    compared = [(group, condition) for _, group, condition in sides]
+    rates = in_both_readings(rate_estimates, compared, ci_level)
+    rows, draw = [], Draw(gold_drawn, draw_words(gold_drawn, drawn_by))
     for (values, group, condition), intervals in zip(sides, rates, strict=True):
         key = {**values, "condition": condition}
         error, side = group.errors[condition], group.sides[condition]
-        n_gold, notes = side.n_gold, made.label_notes(values, [condition])
-        chosen = choose({condition: side}, intervals, n_gold, gold_drawn, **notes)
-        about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
+        n_gold, notes = group.n_gold(condition), made.label_notes(values, [condition])
+        chosen = choose(group, [condition], intervals, n_gold, draw, **notes)
+        about = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
         lost = int((side.cases["size"] - side.cases["n"]).sum())
         about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
+        about["gold_drawn"] = draw.words
         rows += rows_of(f"rate_{value}", intervals, requested, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
-    return estimates(rows, by=[*names, "condition"], extra=extra, outcomes=made.outcomes)
+    result = estimates(rows, by=[*names, "condition"], extra=extra, outcomes=made.outcomes)
+    return with_method(result, cluster, weight)
 
 
 def delta(
@@ -143,8 +145,11 @@ def delta(
     estimator: Estimator = "auto",
     reference: str = "baseline",
     gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
     checks: Checks = "all",
+    weight: str | None = None,
+    cluster: str = "case",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the true paired change in pass rate, corrected for the grader's errors.
@@ -176,15 +181,29 @@ def delta(
         ``"auto"`` returns the rows of every estimator, the name of an estimator only its own rows.
     reference : str, default "baseline"
         Condition with which every other condition is compared.
-    gold_drawn : {"random", "chosen"}, default "random"
+    gold_drawn : {"random", "chosen", "verdict"}, default "random"
         ``"random"``: the cases or repeats with gold were drawn at random. ``"chosen"``: they were
         selected, for instance the doubtful ones first. ``ppi`` and ``gold_only`` are then biased,
-        and ``rogan_gladen_by_arm`` is recommended.
+        and ``rogan_gladen_by_arm`` is recommended. ``"verdict"``: answers or checks were drawn by
+        the verdicts of graders, at random among those with equal verdicts, for instance all fails
+        and a part of the passes. ``gold_only`` is then weighted within strata of condition and
+        verdict, as are sensitivity and specificity; the other corrections are NaN.
+    drawn_by : str, optional
+        With ``gold_drawn="verdict"``, the grader by whose verdicts gold was drawn. Default: the
+        pattern of the verdicts of all graders in ``verdicts``. If every labelled answer has gold on
+        all its checks, the strata are verdicts on whole answers, otherwise on single checks.
     cases : pandas.DataFrame, optional
-        A cases frame. If given, the members of a contrast pair form one cluster.
+        A cases frame. If given, the members of a contrast pair, and cases of several skills with
+        the same ``task``, form one cluster. Where equal case names of several skills may be the
+        same tasks, the limits cover both readings, with a note.
     checks : {"all", "shared"}, default "all"
         ``"shared"``: count only checks that the grader was asked about under every condition of the
         case.
+    weight : str, optional
+        A column of ``verdicts`` or ``cases`` with the weight of each case, as in
+        :func:`skillcomp.deltas.paired`. The tests behind p_differential are not weighted.
+    cluster : {"case", "skill"} or str, default "case"
+        As in :func:`skillcomp.deltas.paired`; a column may be in ``verdicts`` or ``cases``.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -200,12 +219,14 @@ def delta(
           differences);
         - recommended: True for the recommended estimator, in at most one row per ``by`` and
           condition; reason: why this estimator is recommended, or why none is;
+        - gold_drawn: how gold was drawn, in words;
         - n_gold: number of cases with gold under both conditions. If no case has gold under both,
           it is the smaller of the two numbers of cases with gold under one condition;
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (condition minus reference), p_differential (test that the error rates are equal under
-          both conditions, clustered by case; the smaller of two p-values after Holm). These columns
-          pool skills and checks: see the notes of :func:`differential`.
+          both conditions, clustered by case; the smaller of two p-values after Holm; NaN if gold
+          was drawn by verdict). These columns pool skills and checks: see the notes of
+          :func:`differential`.
 
         The estimate is NaN with a note if gold does not suffice for it.
 
@@ -233,12 +254,16 @@ def delta(
       used an interval of ``gold_only`` that contained the true value in only 86 to 89 % of studies;
     - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the grader's
       error rates under a condition are the same for attempts with and without gold;
-    - otherwise none.
+    - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
+      correction, with the interval of :func:`skillcomp.stats.weighted_rate` and, for a delta, the
+      difference of two such intervals;
+    - otherwise none. None is recommended, either, if passes and fails are labelled at shares that
+      no random draw gives, or if the estimate lies outside its range before it is cut to it.
 
     The recommended estimator never pools the error rates of conditions, because a pooled correction
     can be worse than none. The choice does not depend on p_differential, a test of little power.
-    ``reason`` warns if the grader passes clearly more or fewer cases (or repeats) with gold than
-    without, that is, if only one random draw in a thousand would show so large a difference.
+    Shares labelled count as unequal if one random draw in a thousand would show such a difference
+    (a score test, clustered by case). Recorded unequal chances are not tested.
 
     The recommended interval was checked in 1500 simulated studies without a true effect. Their
     grader was more lenient with the skill: sensitivity and specificity were .96 and .70 with the
@@ -249,7 +274,8 @@ def delta(
     References
     ----------
     Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453; Lang and Reiczigel 2014,
-    doi:10.1016/j.prevetmed.2013.09.015; Fiedler 2026, arXiv:2605.06939.
+    doi:10.1016/j.prevetmed.2013.09.015; Fiedler 2026, arXiv:2605.06939; Begg and Greenes 1983,
+    doi:10.2307/2530820.
 
     Examples
     --------
@@ -265,40 +291,41 @@ def delta(
             "correction.delta: by= names 'condition', which is what is compared. Leave it out."
         )
     check_settings("correction.delta", ci_level)
-    requested = estimators_of(estimator, gold_drawn)
-    made = tables(
-        verdicts, gold, by=names, value=value, cases=cases, checks=checks, what="correction.delta"
-    )
+    requested = estimators_of(estimator)
+    about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
+    about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    made = tables(verdicts, gold, by=names, what="correction.delta", **about)
     require_reference(made.cases["condition"], reference)
     comparisons = [
         (values, group, condition)
-        for values, group in labelled_groups(made, ci_level)
+        for values, group in labelled_groups(made, ci_level, deltas=True)
         for condition in group.sides
         if condition != reference and reference in group.sides
     ]
     pairs = [(group, condition, reference) for _, group, condition in comparisons]
-    deltas = delta_estimates(pairs, ci_level)
-    rows = []
-    for (values, group, condition), (intervals, n_gold) in zip(comparisons, deltas, strict=True):
-        own, key = group.errors, {**values, "condition": condition}
-        two = {c: group.sides[c] for c in (condition, reference)}
-        notes = made.label_notes(values, list(two))
-        chosen = choose(two, intervals, n_gold, gold_drawn, **notes)
+    deltas = in_both_readings(delta_estimates, pairs, ci_level)
+    rows, draw = [], Draw(gold_drawn, draw_words(gold_drawn, drawn_by))
+    for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
+        own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
+        n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
+        chosen = choose(group, two, intervals, n_gold, draw, **notes)
         tests = differential_tests(group.units[condition], group.units[reference])
         about = {
             **error_columns(own[condition]),
             **error_columns(own[reference], "reference_"),
             "delta_youden": own[condition].j - own[reference].j,
-            "p_differential": tests.either.p_value,
+            "p_differential": math.nan if group.by_strata else tests.either.p_value,
             "reference": reference,
+            "gold_drawn": draw.words,
             "n_gold": n_gold,
-            "lost": _lost_attempts(two.values()),
+            "lost": _lost_attempts(group.sides[name] for name in two),
         }
         rows += rows_of(f"delta_{value}", intervals, requested, chosen, key | about)
     error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
     noted: dict[str, Any] = {"outcomes": made.outcomes, "reference": reference}
-    return estimates(rows, by=[*names, "condition"], extra=extra, **noted)
+    result = estimates(rows, by=[*names, "condition"], extra=extra, **noted)
+    return with_method(result, cluster, weight)
 
 
 def _lost_attempts(sides: Iterable[Condition]) -> str:
@@ -307,10 +334,9 @@ def _lost_attempts(sides: Iterable[Condition]) -> str:
     return join_notes(*missing_note([n for s in both for n in (s["size"] - s["n"], s["size"])]))
 
 
-def estimators_of(estimator: str, gold_drawn: str) -> tuple[str, ...]:
-    """Return the estimators to compute; raise FrameError if an argument has an unknown value."""
+def estimators_of(estimator: str) -> tuple[str, ...]:
+    """Return the estimators to compute; raise FrameError if the argument has an unknown value."""
     require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
-    require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
     return ESTIMATORS if estimator == "auto" else (estimator,)
 
 
@@ -323,10 +349,11 @@ def complete(sides: list[Condition]) -> bool:
 
 
 def choose(
-    sides: Mapping[str, Condition],
+    group: Group,
+    conditions: Sequence[str],
     intervals: Mapping[str, Interval],
     n_gold: int,
-    gold_drawn: Drawn,
+    draw: Draw,
     *,
     strays: str = "",
     settled: str = "",
@@ -338,24 +365,40 @@ def choose(
     0 and 1. ``strays`` is the note on gold labels that match no attempt, ``settled`` the note on
     labels by several labellers.
     """
-    choice = _without_a_draw(sides, intervals, n_gold, gold_drawn)
+    sides = {name: group.sides[name] for name in conditions}
+    choice = _without_a_draw(group, sides, intervals, n_gold, draw)
     name, why = choice or _by_a_draw(sides, intervals, n_gold)
-    return name, join_notes(why, _partial_gold_note(sides), settled, "" if name else strays)
+    if name and OUTSIDE in intervals[name].note:
+        why = f"{name}: {intervals[name].note}. Such an estimate is never recommended"
+        name = ""
+    part = "" if group.by_strata else _partial_gold_note(sides)
+    return name, join_notes(why, part, settled, "" if name else strays)
 
 
 def _without_a_draw(
+    group: Group,
     sides: Mapping[str, Condition],
     intervals: Mapping[str, Interval],
     n_gold: int,
-    gold_drawn: Drawn,
+    draw: Draw,
 ) -> tuple[str, str] | None:
     """Recommend an estimator if gold is complete, too scarce or not a random draw, else None."""
-    without = [name for name, side in sides.items() if side.n_gold == 0]
+    without = [name for name in sides if group.n_gold(name) == 0]
     if without:
         return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
     if complete(list(sides.values())) and not math.isnan(intervals["gold_only"].low):
         return "gold_only", "every attempt carries gold: the grader is not needed"
-    if gold_drawn == "chosen":
+    few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
+    if draw.gold_drawn == "verdict":
+        if math.isnan(intervals["gold_only"].low):
+            return "", intervals["gold_only"].note
+        if n_gold < FEWEST_GOLD:
+            return "", few
+        return "gold_only", f"gold on {n_gold} cases, {draw.words}, weighted within strata"
+    alike = {n: group.shares[n] for n, s in sides.items() if s.equal_chances and n in group.shares}
+    if unequal := unequal_shares(alike):
+        return "", unequal
+    if draw.gold_drawn == "chosen":
         if math.isnan(intervals["rogan_gladen_by_arm"].low):
             return "", "gold was chosen, and a condition lacks gold passes or gold fails"
         return "rogan_gladen_by_arm", (
@@ -363,7 +406,7 @@ def _without_a_draw(
             "its other attempts"
         )
     if n_gold < FEWEST_GOLD:
-        return "", f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
+        return "", few
     unknown = unrecorded(sides.values())
     return ("", unknown) if unknown else None
 
@@ -385,7 +428,7 @@ def _by_a_draw(
     imagined = name == "ppi" and SAFEGUARD in intervals["ppi"].note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
     unseen = f"by their chances {UNSEEN}" if UNSEEN in intervals["ppi"].note else ""
-    return name, join_notes(drawn, rests, why, unseen, doubts(sides))
+    return name, join_notes(drawn, rests, why, unseen)
 
 
 def _partial_gold_note(sides: Mapping[str, Condition]) -> str:
@@ -427,148 +470,3 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
         f"{prefix}sensitivity": own.sensitivity.estimate,
         f"{prefix}specificity": own.specificity.estimate,
     }
-
-
-def doubts(sides: Mapping[str, Condition]) -> str:
-    """Note the conditions in which the grader's pass rates with and without gold differ clearly.
-
-    Cases with gold are compared with cases without gold, relative to the standard error of a random
-    draw. If every case has gold on some of its repeats, these repeats are compared with all repeats
-    of the cases. Over all conditions together, one random draw in a thousand gives a note. Cases
-    that were drawn with unequal chances may differ and are not compared. A selection that is
-    unrelated to the verdicts cannot be noticed.
-    """
-    reach = float(norm.isf(0.5 * DOUBTED / max(len(sides), 1)))
-    drawn_alike = {name: side for name, side in sides.items() if side.equal_chances}
-    return join_notes(*(_doubt_of_draw(name, side, reach) for name, side in drawn_alike.items()))
-
-
-def _doubt_of_draw(name: str, side: Condition, reach: float) -> str:
-    table = side.cases[side.cases["verdict"].notna()]
-    has = table["gold"].notna()
-    if not has.any():
-        return ""
-    if not has.all():
-        inside, outside = table.loc[has, "verdict"], table.loc[~has, "verdict"]
-        spread = float(table["verdict"].std()) * math.sqrt(1 / len(inside) + 1 / len(outside))
-        there, where = (float(inside.mean()), float(outside.mean())), "of the other cases"
-    else:
-        part = table[table["n_gold"].eq(table["n_whole"]) & table["n_gold"].lt(table["size"])]
-        part = part[part["seen"].notna()]
-        if part.empty:
-            return ""
-        seen, every = part["seen"], part["verdict"]
-        spread = float(np.sqrt(((seen - every) ** 2).sum())) / len(part)
-        there, where = (float(seen.mean()), float(every.mean())), "of all answers of these cases"
-    if abs(there[0] - there[1]) <= reach * spread + 1e-9:
-        return ""
-    return (
-        f"check that chance drew the gold: the grader passes {there[0]:.0%} with gold and "
-        f"{there[1]:.0%} {where} ('{name}')"
-    )
-
-
-NO_POWER = "a p-value that is not small is no licence to pool the conditions"
-
-
-def differential(
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    *,
-    by: By = (),
-    value: Value = "share_passed",
-    reference: str = "baseline",
-    cases: pd.DataFrame | None = None,
-    checks: Checks = "all",
-    ci_level: float = 0.95,
-) -> pd.DataFrame:
-    """Estimate and test whether the grader's error rates differ between conditions.
-
-    Parameters
-    ----------
-    verdicts, gold : pandas.DataFrame
-        As in :func:`skillcomp.correction.delta`.
-    by : str or sequence of str, default ()
-        Columns to group by.
-    value : {"share_passed", "passed"}, default "share_passed"
-        Whether errors are counted on single checks or on whole attempts.
-    reference : str, default "baseline"
-        Condition with which every other condition is compared.
-    cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster.
-    checks : {"all", "shared"}, default "all"
-        As in :func:`skillcomp.correction.delta`.
-    ci_level : float, default 0.95
-        Level of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Three rows per ``by`` and condition, with the estimates columns. The measures are
-        ``sensitivity`` and ``specificity``, from 0 to 1, and ``youden``: their sum minus 1, which
-        is 0 if the grader guesses. Every condition other than the reference has three more rows
-        with the differences (condition minus reference): ``delta_sensitivity``,
-        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
-        ``p_adjusted`` by Holm over both. ``n`` counts labels. The sensitivity is NaN with a note
-        without gold passes, the specificity without gold fails.
-
-    Raises
-    ------
-    FrameError
-        As in :func:`skillcomp.correction.delta`.
-
-    Notes
-    -----
-    Rates have the interval of a bounded mean, clustered by case. Differences have limits by
-    square-and-add (MOVER). This assumes independent conditions and gives somewhat too wide
-    intervals if the same cases have gold under both. The p-values of differences are by CR2 over
-    cases. With 30 to 60 labels the tests have little power, so a large p-value does not justify
-    pooling the conditions.
-
-    The comparison pools skills, dimensions and checks. The checks that fail with the skill may
-    belong to other skills than the checks that fail in the baseline. Error rates that are equal
-    within every skill can then seem to differ, and differences can cancel. To compare within
-    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. The correction itself needs rates
-    that are pooled over skills, because these are the error rates of the condition.
-
-    References
-    ----------
-    Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
-    """
-    names = [name for name in listed(by) if name != "condition"]
-    what = "correction.differential"
-    check_settings(what, ci_level)
-    made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
-    require_reference(made.cases["condition"], reference)
-    rows: list[dict[str, Any]] = []
-    for values, group in labelled_groups(made, ci_level):
-        errors, units = group.errors, group.units
-        for condition, own in errors.items():
-            key = {**values, "condition": condition}
-            rates = {"sensitivity": own.sensitivity, "specificity": own.specificity}
-            rows += [row(m, i, **key) for m, i in (rates | {"youden": own.youden}).items()]
-            if condition != reference and reference in errors:
-                tests = differential_tests(units[condition], units[reference])
-                rows += [change | key for change in _difference_rows(own, errors[reference], tests)]
-    return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
-
-
-def _difference_rows(
-    own: Errors, reference: Errors, tests: DifferentialTests
-) -> list[dict[str, Any]]:
-    rows = []
-    pairs: list[tuple[str, Interval, Interval, HypothesisTest]] = [
-        ("delta_sensitivity", own.sensitivity, reference.sensitivity, tests.sensitivity),
-        ("delta_specificity", own.specificity, reference.specificity, tests.specificity),
-    ]
-    adjusted = holm([test.p_value for *_, test in pairs])
-    for (measure, first, second, test), p_adjusted in zip(pairs, adjusted, strict=True):
-        change = first.minus(second)
-        change = replace(
-            change,
-            method=f"{change.method}; p by {test.method}; Holm over two",
-            note=join_notes(change.note, test.note, NO_POWER),
-            p_value=test.p_value,
-        )
-        rows.append(row(measure, change) | {"p_adjusted": float(p_adjusted)})
-    return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]

@@ -11,10 +11,23 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
 from scipy.stats import norm
 
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import Value, clusters_of
+from skillcomp.frames.case_table import (
+    ONE_SKILL,
+    WEIGHT,
+    Value,
+    both_clusters,
+    check_cluster,
+    claim,
+    covering,
+    few_skills,
+    with_case_facts,
+    with_weights,
+)
 from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -28,9 +41,13 @@ from skillcomp.frames.estimates import (
     refuse_different_checks,
 )
 from skillcomp.frames.reference_labels import (
+    NAME_DRAWN_BY,
     attempt_passed,
+    check_draw,
+    drawn_strata,
     join_gold,
     known_verdict,
+    labelled_shares,
     labellers_said,
     reference_labels,
     share_of_checks,
@@ -43,12 +60,14 @@ from skillcomp.stats.grader_errors import (
     rates_against_gold,
     youden,
 )
+from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.ppi import ppi_mean, ppi_paired
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
 Floats = NDArray[np.float64]
 
 _PLACE = [*CASE, "condition", "attempt_id"]
+_CLUSTERS = ["cluster", "cluster_by_name"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +90,9 @@ class Tables:
     probability that the case was drawn for gold, NaN if not recorded. case and cluster are codes.
 
     ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
-    that attempts lack.
+    that attempts lack. If gold was drawn by verdict, items and attempts have their stratum. All
+    three have ``case_weight`` if cases are weighted, and cluster_by_name: the cluster if equal case
+    names of several skills are the same task.
     """
 
     items: pd.DataFrame
@@ -81,6 +102,12 @@ class Tables:
     value: Value
     strays: str = ""
     outcomes: pd.DataFrame | None = None
+    cluster: str = "case"
+
+    @property
+    def units(self) -> pd.DataFrame:
+        """The items or, for the value ``passed``, the attempts: what gold labels."""
+        return self.items if self.value == "share_passed" else self.attempts
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
@@ -97,12 +124,25 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return, by group, the units with gold: verdict, gold, cluster and condition."""
-        frame = self.items if self.value == "share_passed" else self.attempts
-        rows = frame[frame["gold"].notna()]
-        columns = list(dict.fromkeys([*self.by, "condition", "verdict", "gold"]))
-        small = rows[columns].assign(cluster=pd.factorize(rows["cluster"])[0])
+        """Return, by group, the units with gold or, if gold was drawn by verdict, in a stratum."""
+        rows = self.units
+        drawn = "stratum" in rows
+        rows = rows[rows["stratum" if drawn else "gold"].notna()]
+        if drawn:
+            keys = list(dict.fromkeys([*self.by, *CASE, "condition"]))
+            n_attempts = grouped(rows, keys)["attempt_id"].transform("nunique")
+            size = grouped(rows, [*keys, "attempt_id"])["attempt_id"].transform("size")
+            rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
+        names = [*self.by, *CASE, "condition", "verdict", "gold", *_CLUSTERS]
+        names += [name for name in (WEIGHT, "stratum", "size") if name in rows]
+        small = rows[list(dict.fromkeys(names))]
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
+
+    def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
+        """Return, by group and condition, how passes and fails are labelled."""
+        keys = list(dict.fromkeys([*self.by, "condition"]))
+        table = labelled_shares(self.units, keys)
+        return {key_of(row, [*self.by, "condition"]): row for _, row in table.iterrows()}
 
 
 def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
@@ -118,12 +158,16 @@ def tables(
     value: Value,
     cases: pd.DataFrame | None,
     checks: Checks = "all",
+    gold_drawn: str = "random",
+    drawn_by: str | None = None,
+    weight: str | None = None,
+    cluster: str = "case",
     what: str,
     compares: bool = True,
 ) -> Tables:
     """Join verdicts with gold and average by attempt and by case.
 
-    ``by`` has the columns to group by, ``cases`` defines contrast pairs, ``checks`` chooses the
+    ``by`` has the columns to group by, ``cases`` has facts of the cases, ``checks`` chooses the
     checks that count, and ``what`` is the name of the analysis in messages. Raises FrameError if a
     frame breaks its contract, graders, agents or labellers would be pooled, ``value`` is unknown,
     the grader stopped at the first fail, or the analysis ``compares`` conditions that were asked
@@ -132,28 +176,24 @@ def tables(
     require_known("value: found", value, get_args(Value))
     require_known("checks: found", checks, get_args(Checks))
     checked = prepared(verdicts, "verdicts", by, what, agents=True)
+    check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels = reference_labels(gold, what)
     joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
-    joined["cluster"] = clusters_of(joined, cases)
+    joined = with_case_facts(joined, cases, [weight, cluster])
+    column = check_cluster(cluster, joined)
+    joined["cluster"], joined["cluster_by_name"] = both_clusters(joined, cases, column)
     joined, notes = _with_check_sets(joined, by, checks, what, compares)
-    keys = [
-        *by,
-        *_PLACE,
-        "cluster",
-        "check_id",
-        "verdict",
-        "gold",
-        "chance",
-        "settled_by",
-        "n_checks",
-    ]
+    if gold_drawn == "verdict":
+        joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
+    keys = [*by, *_PLACE, *_CLUSTERS, "check_id", "verdict", "gold", "chance", "settled_by"]
+    keys += ["n_checks", *(name for name in ("stratum",) if name in joined)]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
+    means = _condition_means(attempts, list(by))
+    frames = (with_weights(frame, joined, weight) for frame in (items, attempts, means))
     strays = strays_of(checked, labels)
-    return Tables(
-        items, attempts, _condition_means(attempts, list(by)), list(by), value, strays, notes
-    )
+    return Tables(*frames, list(by), value, strays, notes, cluster)
 
 
 def _with_check_sets(
@@ -200,7 +240,8 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
     counted |= {"_both": has & seen, "_both_met": has & met}
     grouped = items.assign(**counted).groupby(keys, sort=False, dropna=False, observed=True)
-    frame = grouped[list(counted)].sum().join(grouped[["cluster", "chance", "n_checks"]].first())
+    facts = [*_CLUSTERS, "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
+    frame = grouped[list(counted)].sum().join(grouped[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
     frame["passed"] = attempt_passed(frame["_met"], frame["_seen"], frame["n_checks"])
@@ -220,7 +261,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
 
 
 def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    keys = list(dict.fromkeys([*by, *CASE, "cluster", "condition"]))
+    keys = list(dict.fromkeys([*by, *CASE, *_CLUSTERS, "condition"]))
     labelled = attempts["gold"].notna()
     frame = attempts.assign(
         _n=attempts["verdict"].notna(),
@@ -249,7 +290,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return table.assign(
         chance=drawn.clip(upper=1.0),
         case=case.to_numpy(),
-        cluster=pd.factorize(table["cluster"])[0],
+        **{name: pd.factorize(table[name])[0] for name in _CLUSTERS},
     )
 
 
@@ -257,6 +298,7 @@ ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm"
 # If Youden's J is not above this value, the grader is no better than chance.
 _NO_BETTER_THAN = 1e-12
 NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
+_WIDEST = 20.0  # logit of the largest level that is tried to find a p-value
 POOLED_NOTE = "one sensitivity and specificity for all conditions; wrong where they differ"
 
 
@@ -302,6 +344,7 @@ def _ppi_estimate(
         table["verdict"].to_numpy(),
         predicted_on_gold=table["seen"].to_numpy(),
         clusters=codes if len(clusters) < len(codes) else None,
+        weights=table.get(WEIGHT),
         inclusion_probability=table["chance"].to_numpy() if chances else None,
         ci_level=ci_level,
     )
@@ -334,14 +377,16 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     samples = []
     for units in groups:
         verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
-        samples += [(verdict, gold, truth, units["cluster"].to_numpy()) for truth in (1.0, 0.0)]
+        about = units["cluster"].to_numpy(), units.get(WEIGHT), units.get("stratum")
+        samples += [(verdict, gold, truth, *about) for truth in (1.0, 0.0)]
     rates = rates_against_gold(samples, ci_level)
     return [Errors(*rates[i : i + 2]) for i in range(0, len(rates), 2)]
 
 
 def no_units() -> pd.DataFrame:
     """Build an empty frame of units with gold, for a group that has none."""
-    columns = {"verdict": "float64", "gold": "float64", "cluster": "int64", "condition": "str"}
+    columns = {"verdict": "float64", "gold": "float64", "condition": "str", "skill": "str"}
+    columns |= dict.fromkeys(_CLUSTERS, "int64")
     return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
 
 
@@ -401,7 +446,7 @@ def _bounded_by_source(
     of one such pair, by name of the column.
     """
     decided = [(table[table[source].notna()], source) for table, source in sources]
-    samples = [(table[source], table["cluster"], None) for table, source in decided]
+    samples = [(table[source], table["cluster"], table.get(WEIGHT)) for table, source in decided]
     intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
     labelled = []
     for interval, (_, source), note in zip(intervals, sources, notes, strict=True):
@@ -421,7 +466,8 @@ def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
     names = ("verdict", "gold", "seen")
     columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
     columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
-    columns |= {name: first[name].to_numpy() for name in ("cluster", "skill")}
+    facts = [name for name in ("cluster", "skill", WEIGHT) if name in first]
+    columns |= {name: first[name].to_numpy() for name in facts}
     return pd.DataFrame(columns)
 
 
@@ -537,34 +583,131 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
 class Group:
     """Cases, units with gold and error rates of one group; each is a dict by condition.
 
-    ``pooled`` holds the error rates over all conditions.
+    ``pooled`` holds the error rates over all conditions, ``shares`` how passes and fails are
+    labelled. ``by_strata`` is True if gold was drawn by verdict. ``claim`` is a note on skills as
+    clusters. ``by_name`` is the group with other clusters, if equal case names of several skills
+    may be the same tasks.
     """
 
     sides: dict[str, Condition]
     units: dict[str, pd.DataFrame]
     errors: dict[str, Errors]
     pooled: Errors
+    shares: dict[str, pd.Series]
+    by_strata: bool
+    claim: str = ""
+    by_name: Group | None = None
+
+    def n_gold(self, condition: str) -> int:
+        """Return the number of cases with gold under a condition."""
+        if not self.by_strata:
+            return self.sides[condition].n_gold
+        return len(self._gold_cases(condition))
+
+    def n_gold_of_both(self, conditions: Sequence[str]) -> int:
+        """Return the number of cases with gold under two conditions or, if none, the smaller."""
+        fewest = min(self.n_gold(name) for name in conditions)
+        if self.by_strata:
+            first, second = (self._gold_cases(name) for name in conditions)
+            return len(first.merge(second, on=CASE)) or fewest
+        pairs = paired_cases(*(self.sides[name] for name in conditions))
+        return int(pairs["gold"].notna().sum()) or fewest
+
+    def _gold_cases(self, condition: str) -> pd.DataFrame:
+        units = self.units[condition]
+        return units.loc[units["gold"].notna(), CASE].drop_duplicates()
 
 
-def labelled_groups(made: Tables, ci_level: float) -> Iterator[tuple[dict[str, Any], Group]]:
+def labelled_groups(
+    made: Tables, ci_level: float, *, deltas: bool = False
+) -> Iterator[tuple[dict[str, Any], Group]]:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
-    labelled = made.labelled()
+    labelled, shares = made.labelled(), made.shares_labelled()
     for values, part in groups(made.cases, made.by):
-        names = ordered(part["condition"])
-        every = labelled.get(key_of(values, made.by), no_units())
-        units = {c: every[every["condition"].eq(c)] for c in names}
-        errors = errors_of([*units.values(), every], ci_level)
-        sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
-        yield values, Group(sides, units, dict(zip(names, errors[:-1], strict=True)), errors[-1])
+        key, note, names = key_of(values, made.by), "", list(_CLUSTERS)
+        if made.cluster == "skill":
+            note = claim(part["skill"], part["cluster"], "skill", delta=deltas)[1]
+            if not few_skills(part["skill"].nunique()):
+                names = ["skill"]
+        if part[names[0]].nunique() == part[names[-1]].nunique():
+            del names[1:]
+        units = labelled.get(key, no_units())
+        readings = [
+            _group_of(
+                part, units, name, {c: shares.get((*key, c)) for c in part["condition"]}, ci_level
+            )
+            for name in names
+        ]
+        by_name = readings[1] if len(readings) > 1 else None
+        yield values, replace(readings[0], claim=note, by_name=by_name)
 
 
-def rate_estimates(
-    sides: Sequence[tuple[Group, str]], ci_level: float
+def _group_of(
+    part: pd.DataFrame,
+    every: pd.DataFrame,
+    cluster: str,
+    shares: Mapping[str, Any],
+    ci_level: float,
+) -> Group:
+    """Return a group whose clusters are in the column ``cluster``."""
+    part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
+    names, by_strata = ordered(part["condition"]), "stratum" in every
+    units = {c: every[every["condition"].eq(c)] for c in names}
+    # strata differ between conditions, so gold of all conditions has no common error rates
+    whole = every.iloc[:0] if by_strata else every
+    errors = errors_of([*units.values(), whole], ci_level)
+    sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
+    by_condition = dict(zip(names, errors[:-1], strict=True))
+    known = {c: row for c, row in shares.items() if row is not None}
+    return Group(sides, units, by_condition, errors[-1], known, by_strata)
+
+
+Compared = Sequence[tuple[Any, ...]]  # each a group, a condition and, for a delta, a reference
+_OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
+
+
+def in_both_readings(
+    estimate: Callable[[Compared, float], list[dict[str, Interval]]],
+    compared: Compared,
+    ci_level: float,
 ) -> list[dict[str, Interval]]:
+    """Apply ``estimate`` and, where equal case names may be the same tasks, cover both readings."""
+    made = estimate(compared, ci_level)
+    twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
+    others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)
+    for at, other in zip(twice, others, strict=True):
+        made[at] = {name: covering_if_defined(i, other[name]) for name, i in made[at].items()}
+    return [
+        {name: _as_claimed(interval, place[0].claim) for name, interval in intervals.items()}
+        for place, intervals in zip(compared, made, strict=True)
+    ]
+
+
+def covering_if_defined(first: Interval, second: Interval) -> Interval:
+    """Return the interval that covers both, or one of them that is not defined."""
+    undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
+    return undefined_ones[0] if undefined_ones else covering(first, second)
+
+
+def _as_claimed(interval: Interval, note: str) -> Interval:
+    if note == ONE_SKILL:
+        return undefined("", note, ci_level=interval.ci_level, n=interval.n)
+    return (
+        interval
+        if math.isnan(interval.low)
+        else replace(interval, note=join_notes(interval.note, note))
+    )
+
+
+def rate_estimates(sides: Compared, ci_level: float) -> list[dict[str, Interval]]:
     """Apply every estimator to the rate of each condition of a group."""
     plain = plain_rates([group.sides[condition] for group, condition in sides], ci_level)
     estimates = []
     for (group, condition), both in zip(sides, plain, strict=True):
+        if group.by_strata:
+            weighted = _rate_in_strata(group, condition, ci_level)
+            estimates.append(_only_weighted(both["verdict"], weighted))
+            continue
         naive, side = both["verdict"], group.sides[condition]
         intervals = {
             "naive": naive,
@@ -577,10 +720,8 @@ def rate_estimates(
     return estimates
 
 
-def delta_estimates(
-    compared: Sequence[tuple[Group, str, str]], ci_level: float
-) -> list[tuple[dict[str, Interval], int]]:
-    """Apply every estimator to the delta of two conditions of a group, and count gold cases."""
+def delta_estimates(compared: Compared, ci_level: float) -> list[dict[str, Interval]]:
+    """Apply every estimator to the delta of two conditions of a group."""
     pairs = [(group.sides[name], group.sides[reference]) for group, name, reference in compared]
     plain = plain_deltas(pairs, ci_level)
     return [
@@ -591,7 +732,10 @@ def delta_estimates(
 
 def _delta_by_estimator(
     plain: dict[str, Interval], group: Group, conditions: Sequence[str], ci_level: float
-) -> tuple[dict[str, Interval], int]:
+) -> dict[str, Interval]:
+    if group.by_strata:
+        weighted = _delta_in_strata(group, conditions, ci_level)
+        return _only_weighted(plain["verdict"], weighted)
     side, base = (group.sides[name] for name in conditions)
     pairs = paired_cases(side, base)
     n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
@@ -600,11 +744,58 @@ def _delta_by_estimator(
         corrected_rate(own["verdict"], group.sides[name], group.errors[name], ci_level)
         for own, name in zip(rates, conditions, strict=True)
     )
-    intervals = {
+    return {
         "naive": plain["verdict"],
         "gold_only": plain["gold"],
         "rogan_gladen_pooled": pooled_delta(plain["verdict"], group.pooled, n_gold, ci_level),
         "rogan_gladen_by_arm": difference_of_rates(first, second, "Rogan-Gladen by condition"),
         "ppi": ppi_delta(side, base, pairs, ci_level),
     }
-    return intervals, n_gold
+
+
+def _only_weighted(naive: Interval, weighted: Interval) -> dict[str, Interval]:
+    """Return the estimates if gold was drawn by verdict: only two are defined."""
+    nothing = undefined("", _OTHER_DRAW, ci_level=naive.ci_level, n=0.0)
+    defined = {"naive": naive, "gold_only": weighted}
+    return {name: defined.get(name, nothing) for name in ESTIMATORS}
+
+
+def _rate_in_strata(group: Group, condition: str, ci_level: float) -> Interval:
+    units = group.units[condition]
+    rate = weighted_rate(
+        units["gold"].to_numpy(),
+        units["stratum"].to_numpy(),
+        weights=units["size"].to_numpy(),
+        clusters=units["cluster"].to_numpy(),
+        ci_level=ci_level,
+    )
+    note = f"{rate.note} of '{condition}': {NAME_DRAWN_BY}" if NO_GOLD in rate.note else rate.note
+    return replace(rate, note=note)
+
+
+def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -> Interval:
+    """Return the difference of two weighted rates, with the p-value that inverts its interval."""
+
+    def difference(level: float) -> Interval:
+        first, second = (_rate_in_strata(group, name, level) for name in conditions)
+        return difference_of_rates(first, second, "gold weighted within strata")
+
+    delta = difference(ci_level)
+    if math.isnan(delta.low):
+        return delta
+    sides = [c["cluster"].to_numpy() for c in (group.units[name] for name in conditions)]
+    n_clusters = float(len(np.intersect1d(*sides)))
+
+    def distance(logit: float) -> float:
+        ends = difference(float(expit(logit)))
+        return ends.low if delta.estimate > 0.0 else -ends.high
+
+    # levels between 1e-9 and 1 - 1e-9
+    ends = -_WIDEST, _WIDEST
+    if delta.estimate == 0.0 or distance(ends[0]) <= 0.0:
+        p_value = 1.0
+    elif distance(ends[1]) >= 0.0:
+        p_value = float(expit(-_WIDEST))
+    else:
+        p_value = 1.0 - float(expit(brentq(distance, *ends, xtol=1e-4)))
+    return replace(delta, n_clusters=n_clusters, p_value=p_value)

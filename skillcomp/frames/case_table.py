@@ -26,6 +26,7 @@ from skillcomp.frames.estimates import (
     listed,
     prepared,
     refuse_different_checks,
+    require_columns,
     require_reference,
     row,
 )
@@ -118,6 +119,27 @@ def _tasks_unknown(frame: pd.DataFrame) -> bool:
     cases = frame.reindex(columns=[*CASE, "task"]).drop_duplicates(CASE)
     same_name = cases["case_id"].duplicated(keep=False)
     return bool(cases.loc[same_name, "task"].isna().any())
+
+
+def both_clusters(
+    frame: pd.DataFrame, cases: pd.DataFrame | None, column: str | None
+) -> tuple[pd.Series, pd.Series]:
+    """Return the clusters of the rows, and those if cases of the same name are the same task."""
+    cluster = clusters_of(frame, cases, column=column)
+    if not _tasks_unknown(frame):
+        return cluster, cluster
+    return cluster, clusters_of(frame, cases, column=column, by_name=True)
+
+
+def with_case_facts(
+    frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
+) -> pd.DataFrame:
+    """Add ``task`` and ``columns`` from the cases, as far as the frame lacks them."""
+    if cases is None:
+        return frame
+    checked = check(cases, "cases")
+    facts = [n for n in dict.fromkeys(["task", *columns]) if n in checked and n not in frame]
+    return frame.merge(checked[[*CASE, *facts]], on=CASE, how="left", validate="m:1")
 
 
 def compared_outcomes(
@@ -226,9 +248,7 @@ def attempt_cells(
     have the same values in ``by``.
     """
     names = list(dict.fromkeys([*by, *CASE, "cluster", "cluster_by_name", "condition"]))
-    cluster = by_name = clusters_of(frame, column=column)
-    if _tasks_unknown(frame):
-        by_name = clusters_of(frame, column=column, by_name=True)
+    cluster, by_name = both_clusters(frame, None, column)
     keyed = frame.assign(cluster=cluster, cluster_by_name=by_name)[names].reset_index(drop=True)
     code, first = group_codes(keyed, [name for name in names if not name.startswith("cluster")])
     table = keyed.take(first).reset_index(drop=True)
@@ -281,6 +301,26 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
 
 
 WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
+
+
+def with_weights(table: pd.DataFrame, outcomes: pd.DataFrame, weight: str | None) -> pd.DataFrame:
+    """Add to a case table the weights of its cases, from the column ``weight`` of the outcomes."""
+    if weight is None:
+        return table
+    require_columns(outcomes, [weight], "weight=")
+    numbers = pd.to_numeric(outcomes[weight], errors="coerce").astype("float64")
+    wrong = ~(numbers.gt(0) & np.isfinite(numbers)).to_numpy(dtype=bool)
+    if wrong.any():
+        first = outcomes[wrong].iloc[0]
+        raise FrameError(
+            f"weight=: case '{first['case_id']}' has the weight {first[weight]!r}; allowed: a "
+            "number above 0."
+        )
+    weights = outcomes[CASE].assign(**{WEIGHT: numbers}).drop_duplicates()
+    twice = weights[weights.duplicated(CASE)]
+    if len(twice):
+        raise FrameError(f"weight=: case '{twice['case_id'].iloc[0]}' has more than one weight.")
+    return table.merge(weights, on=CASE, how="left", validate="m:1")
 
 
 def level_of(table: pd.DataFrame, value: str) -> pd.Series:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural
 from skillcomp.frames.check import as_list, check, require_frame
-from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.contracts import Cluster, CASE, CONTRACTS
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.bounded import Sample, bounded_means
 from skillcomp.stats.results import Interval, check_level, join_notes
@@ -580,3 +580,10 @@ def refuse_different_checks(outcomes: pd.DataFrame, what: str, value: str = "pas
                 f"{what}: the grader stopped at the first fail in {n}, so that share_passed "
                 "depends on the order of the checks. Use value='passed'."
             )
+
+
+def with_method(result: pd.DataFrame, cluster: str, weight: str | None) -> pd.DataFrame:
+    """Append the names of the cluster column and the weight column to the text in ``method``."""
+    parts = [f"; clustered by {cluster}"] if cluster not in get_args(Cluster) else []
+    parts += [f"; cases weighted by {weight}"] if weight is not None else []
+    return result.assign(method=result["method"] + "".join(parts)) if parts else result

@@ -25,7 +25,7 @@ from skillcomp.frames.missing_attempts import (
     without_unanswered,
 )
 from skillcomp.frames.outcomes import outcomes as outcomes_of
-from skillcomp.frames.reference_labels import RESULTS
+from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
 from skillcomp.frames.table_gold import labels_beside, labels_inside
 from skillcomp.frames.table_reader import (
     TRY,
@@ -71,6 +71,8 @@ class Frames:
     problems : pandas.DataFrame
         One row per kind of value that was converted or dropped: ``place`` (column and argument),
         ``found``, ``done`` (what became of it) and ``n`` (number of rows).
+    gold_drawn, drawn_by : str
+        How the labels were drawn, as in :func:`skillcomp.correction.delta`.
     """
 
     cases: pd.DataFrame
@@ -81,6 +83,8 @@ class Frames:
     pairwise: pd.DataFrame = field(default_factory=partial(empty, "pairwise"))
     passages: pd.DataFrame = field(default_factory=partial(empty, "passages"))
     problems: pd.DataFrame = field(default_factory=partial(changes_frame, ()))
+    gold_drawn: Drawn = "random"
+    drawn_by: str | None = None
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield cases, attempts, verdicts, outcomes and gold."""
@@ -132,6 +136,8 @@ def from_frame(
     asked: pd.DataFrame | None = None,
     gold: Hashable | pd.DataFrame | None = None,
     labeller: Hashable | None = None,
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     conditions: Mapping[Any, str] | None = None,
     missing: Any = (),
     keep: Literal["last"] | None = None,
@@ -208,6 +214,9 @@ def from_frame(
     labeller : hashable, optional
         Column with the labeller, in the table or in the frame of labels. The default labeller is
         "own".
+    gold_drawn, drawn_by : optional
+        How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it.
+        ``"random"``, ``"chosen"`` or ``"verdict"`` and, for the last, the grader by whose verdicts.
     conditions : mapping, optional
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
@@ -339,6 +348,7 @@ def from_frame(
     ties = ["task", "contrast_of", *(str(reader.names[role]) for role in cluster_names)]
     facts_of_cases = made["cases"][[*CASE, *ties]]
     made["attempts"] = made["attempts"].merge(facts_of_cases, on=CASE, how="left")
+    check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
     how = {"attempts": made["attempts"], "checks": checks}
     outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
@@ -348,7 +358,8 @@ def from_frame(
     if reader.changes:
         lines = "".join(f"\n- {line}" for line in change_lines(reader.changes))
         warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
-    return Frames(outcomes=outcomes, **made, problems=changes_frame(reader.changes))
+    draw: dict[str, Any] = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    return Frames(outcomes=outcomes, **made, problems=changes_frame(reader.changes), **draw)
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:

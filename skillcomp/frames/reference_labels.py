@@ -1,15 +1,17 @@
-"""Reference labels: combine several labels of an item to one, and join the labels to verdicts."""
+"""Reference labels: combine the labels of an item, join them to verdicts, and how they were drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check
+from skillcomp.frames.estimates import GRADER, group_codes, grouped
+from skillcomp.stats.results import quantile
 
 ITEM = ["attempt_id", "check_id"]
 # values of `labeller` if the reference label of an item comes from several people
@@ -182,3 +184,133 @@ def without_checks(
             raise FrameError(f"{what}: exclude_checks '{text}' is in no check id.{hint}")
         left_out |= hit
     return frame[~left_out]
+
+
+Drawn = Literal["random", "chosen", "verdict"]
+_NO_VERDICT = "no verdict"
+NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
+# If gold was drawn at random, this share of the draws gets a note on unequal shares. It is low,
+# because a table can have many rows.
+DOUBTED = 0.001
+
+
+def check_draw(gold_drawn: str, drawn_by: str | None, graders: pd.Series, what: str) -> None:
+    """Raise FrameError if ``gold_drawn`` is unknown or ``drawn_by`` is none of the graders."""
+    require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
+    if drawn_by is None:
+        return
+    if gold_drawn != "verdict":
+        raise FrameError(
+            f"{what}: drawn_by= names the grader by whose verdict gold was drawn, but gold_drawn= "
+            f"is '{gold_drawn}'. Add gold_drawn='verdict'."
+        )
+    if not graders.eq(drawn_by).any():
+        names = sorted(map(str, graders.dropna().unique()))
+        require_known(f"{what}: drawn_by: there is no grader", drawn_by, names, label="there")
+
+
+def draw_words(gold_drawn: str, drawn_by: str | None) -> str:
+    """Describe how gold was drawn."""
+    if gold_drawn == "verdict":
+        return f"drawn by the verdict of {drawn_by}" if drawn_by else "drawn by the verdicts"
+    return "chosen, not drawn" if gold_drawn == "chosen" else "taken as drawn at random"
+
+
+def drawn_strata(
+    rows: pd.DataFrame, drawn_by: str | None, *, of_attempts: bool = False
+) -> pd.Series:
+    """Return the stratum of each verdict within its condition, if gold was drawn by verdict.
+
+    A stratum is a pattern of verdicts, such as "g1 pass, g2 fail": those of all graders or, with
+    ``drawn_by``, of one. If every attempt with gold has gold on all its checks, gold was drawn by
+    attempt, and the pattern is that of whole attempts; otherwise it is that of single checks or,
+    with ``of_attempts``, of the number of checks passed. It is NA without a verdict and without
+    gold.
+
+    ``rows`` has the columns of verdicts, ``verdict`` (1, 0 or NaN) and ``gold``.
+    """
+    labelled = rows["gold"].notna()
+    of_attempt = rows.assign(_has=labelled).groupby("attempt_id", sort=False)["_has"]
+    any_gold, all_gold = of_attempt.transform("any"), of_attempt.transform("all")
+    by_attempt = bool(all_gold[any_gold].all())
+    unit = ["attempt_id"] if by_attempt or of_attempts else ITEM
+    drawing = rows if drawn_by is None else rows[rows["grader"].eq(drawn_by)]
+    number, place = group_codes(drawing, GRADER)
+    names = _grader_names(drawing[list(GRADER)].take(place))
+    of_unit = grouped(drawing.assign(_grader=number), [*unit, "_grader"])
+    counts = of_unit["verdict"].agg(["sum", "count", "size"])
+    n_passed, n_seen, n = (counts[name].to_numpy() for name in ("sum", "count", "size"))
+    text = np.where(n_passed == n, "pass", "fail").astype(object)
+    if of_attempts and not by_attempt:
+        text = np.array([f"{p:.0f} of {k}" for p, k in zip(n_passed, n, strict=True)], object)
+    words = pd.Series(np.where(n_seen < n, _NO_VERDICT, text), counts.index)
+    wide = words.unstack("_grader").fillna(_NO_VERDICT)
+    flat = wide.reset_index(drop=True).set_axis([f"{k}" for k in range(len(names))], axis=1)
+    code, first = group_codes(flat, list(flat.columns))
+    texts = [
+        ", ".join(f"{name} {word}" for name, word in zip(names, pattern, strict=True))
+        for pattern in flat.take(first).itertuples(index=False)
+    ]
+    stratum = pd.Series(np.array(texts, dtype=object)[code], wide.index)
+    keys = rows[unit[0]] if len(unit) == 1 else pd.MultiIndex.from_frame(rows[unit])
+    of_row = pd.Series(stratum.reindex(keys).to_numpy(), rows.index)
+    nothing = ", ".join(f"{name} {_NO_VERDICT}" for name in names)
+    of_row = of_row.fillna(nothing)
+    has = any_gold if by_attempt or of_attempts else labelled
+    return of_row.where(of_row.ne(nothing) | has)
+
+
+def _grader_names(graders: pd.DataFrame) -> list[str]:
+    """Name the graders; a version or round is named if a grader has several."""
+    names = graders["grader"].astype("str").fillna("the grader")
+    for column in ("grader_version", "round"):
+        several = graders.groupby("grader", dropna=False)[column].transform("nunique").gt(1)
+        more = " " + column.removeprefix("grader_") + " " + graders[column].astype("str").fillna("")
+        names = names.where(~several, names + more)
+    return [str(name) for name in names]
+
+
+def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Compare the shares of passes and of fails that have gold, in each group of ``keys``.
+
+    ``rows`` has verdict and gold (1, 0 or NaN) and cluster. Columns: ``keys``, passes and fails
+    (shares with gold), and z: a score test of equal shares, clustered by case, which is about
+    standard normal if gold was drawn at random.
+    """
+    rows = rows[rows["verdict"].notna()]
+    code, first = group_codes(rows, keys)
+    verdict, has = rows["verdict"].to_numpy(float), rows["gold"].notna().to_numpy(float)
+    n = np.bincount(code)
+    (mean_verdict, mean_has) = (np.bincount(code, values) / n for values in (verdict, has))
+    score = (verdict - mean_verdict[code]) * (has - mean_has[code])
+    cluster = pd.factorize(rows["cluster"])[0]
+    pair, place = np.unique(code * (cluster.max(initial=0) + 1) + cluster, return_inverse=True)
+    group = pair // (cluster.max(initial=0) + 1)
+    sums = np.bincount(place, score)
+    total, spread = np.bincount(group, sums), np.sqrt(np.bincount(group, sums**2))
+    with np.errstate(invalid="ignore"):
+        z = np.where(spread > 1e-12, total / spread, 0.0)
+        passes = np.bincount(code, has * verdict) / np.bincount(code, verdict)
+        fails = np.bincount(code, has * (1 - verdict)) / np.bincount(code, 1 - verdict)
+    about = rows[list(keys)].take(first).reset_index(drop=True)
+    return about.assign(passes=passes, fails=fails, z=z)
+
+
+def unequal_shares(shares: Mapping[str, Any]) -> str:
+    """Return a note on the conditions in which passes and fails are labelled at unequal shares.
+
+    ``shares`` has the row of :func:`labelled_shares` of each condition. Over all conditions
+    together, one random draw in a thousand gets a note.
+    """
+    reach = quantile(1.0 - DOUBTED / max(len(shares), 1))
+    unequal = [
+        f"{row['passes']:.0%} of the passes and {row['fails']:.0%} of the fails ('{name}')"
+        for name, row in shares.items()
+        if abs(row["z"]) > reach
+    ]
+    if not unequal:
+        return ""
+    return (
+        f"gold on {', '.join(unequal)}: such shares are no random draw. If it was drawn by the "
+        "verdicts, state gold_drawn='verdict'"
+    )

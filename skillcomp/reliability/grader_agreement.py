@@ -25,15 +25,23 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import (
     ADJUDICATED,
     ITEM,
+    NAME_DRAWN_BY,
     SETTLED,
+    Drawn,
+    check_draw,
+    draw_words,
+    drawn_strata,
     join_gold,
     known_verdict,
+    labelled_shares,
     labellers_said,
     reference_labels,
+    unequal_shares,
 )
 from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
 from skillcomp.stats.bounded import RATES, bounded_mean
-from skillcomp.stats.grader_errors import sensitivity, specificity
+from skillcomp.stats.grader_errors import rates_against_gold, sensitivity, specificity
+from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -43,7 +51,11 @@ _UNEQUAL_DRAW = "labels drawn with unequal probabilities: this speaks of the lab
 _FEW_LABELLERS = (
     "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
 )
-EXTRA = ["ceiling", "prevalence", "n_failed"]
+_OTHER_ITEMS = (
+    "no ceiling: {} of the {} with a verdict and gold have the labels of two labellers; compare on "
+    "these items alone: give the gold of these"
+)
+EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn"]
 
 
 def agreement(
@@ -51,6 +63,8 @@ def agreement(
     gold: pd.DataFrame,
     *,
     by: By = ("grader",),
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 1999,
@@ -73,6 +87,9 @@ def agreement(
         returns them.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
+    gold_drawn, drawn_by
+        As in :func:`skillcomp.correction.delta`. With ``gold_drawn="verdict"`` all coefficients are
+        weighted within strata of condition and verdict.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
@@ -92,12 +109,14 @@ def agreement(
         - ``specificity``: share of the gold fails that the grader fails;
         - ``failure_share``: share of all gradings, with or without a label, that gave no verdict,
           because the reply was malformed or refused or there was an error;
-        - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the same items.
+        - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the same items,
+          those with a verdict and a gold label; NaN with a note if one of them has fewer than two
+          labels.
 
         Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
         is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
-        verdict, which are left out and do not count as FAIL. An undefined coefficient is NaN with a
-        note.
+        verdict, which are left out and do not count as FAIL. ``gold_drawn`` tells in words how gold
+        was drawn. An undefined coefficient is NaN with a note.
 
     Raises
     ------
@@ -116,7 +135,9 @@ def agreement(
     with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases
     or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. Kappa falls
     towards 0 if nearly all items pass, so report raw agreement and AC1 with it. If labels were
-    drawn with unequal probabilities, the rates are those of the labelled items, with a note.
+    drawn with unequal probabilities, or at shares of passes and fails that no random draw gives,
+    the rates are those of the labelled items, with a note. If gold was drawn by verdict, rates have
+    the interval of :func:`skillcomp.stats.weighted_rate`.
     Adjudication resolves disputes, so agreement with adjudicated labels may exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
     labeller: ``agreement(verdicts, gold[gold["labeller"] == name])``.
@@ -142,45 +163,97 @@ def agreement(
     check_settings("reliability.agreement", ci_level, n_resamples, seed)
     names = listed(by)
     checked = prepared(verdicts, "verdicts", names, "reliability.agreement")
+    check_draw(gold_drawn, drawn_by, checked["grader"], "reliability.agreement")
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
-    decided = checked.assign(verdict=known_verdict(checked), cluster=clusters_of(checked, cases))
+    checked = checked.assign(verdict=known_verdict(checked))
+    decided = join_gold(checked.assign(cluster=clusters_of(checked, cases)), labels)
+    if gold_drawn == "verdict":
+        condition = "'" + decided["condition"].fillna("") + "': "
+        decided["stratum"] = condition + drawn_strata(decided, drawn_by)
     # A label without a verdict has no skill or condition, so it can be counted only if the groups
     # are graders.
     whole = set(names) <= set(GRADER)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
-        items = join_gold(part, labels)
-        items = items[items["settled_by"].notna()]
+        items = part[part["settled_by"].notna()]
         lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
         remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
         settled = labellers_said(items["settled_by"], items["gold"])
-        ceiling = _labeller_agreement(items, raters, _why_no_ceiling(gold, raters), settings)
+        if gold_drawn == "verdict":
+            items, draw = items.assign(**_gold_weights(part)), ""
+        else:
+            draw = _note_on_draw(part, items)
+        both = items[items["gold"].notna() & items["verdict"].notna()]
+        ceiling = _labeller_agreement(both, raters, _why_no_ceiling(gold, raters), settings)
         measures = _against_gold(items, settings)
-        unequal = _UNEQUAL_DRAW if items["inclusion_probability"].nunique() > 1 else ""
+        if gold_drawn == "verdict":
+            measures = _with_strata(measures, part[part["stratum"].notna()], ci_level)
         measures = {
-            n: replace(i, note=join_notes(i.note, remark, settled, unequal))
+            n: replace(i, note=join_notes(i.note, remark, settled, draw))
             for n, i in measures.items()
         }
         measures["failure_share"] = failure_share(part, ci_level)
         measures |= {f"ceiling_{name}": interval for name, interval in ceiling.items()}
         about = _gold_columns(items) | values
+        about["gold_drawn"] = draw_words(gold_drawn, drawn_by)
         for name, interval in measures.items():
             own = ceiling[name].estimate if name in ceiling else np.nan
             rows.append(row(name, interval, ceiling=own, **about))
     return estimates(rows, by=names, extra=EXTRA)
 
 
+def _note_on_draw(part: pd.DataFrame, items: pd.DataFrame) -> str:
+    """Return a note on labels that were not drawn at random; empty if they may have been."""
+    if items["inclusion_probability"].nunique() > 1:
+        return _UNEQUAL_DRAW
+    shares = labelled_shares(part, ["condition"])
+    return unequal_shares({row["condition"]: row for _, row in shares.iterrows()})
+
+
+def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the weights of items with gold: the verdicts of their stratum, by label."""
+    labelled = part["gold"].notna() & part["verdict"].notna()
+    of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
+    counts = of_stratum.transform("sum")
+    return {"weight": of_stratum.transform("size") / counts.where(counts > 0)}
+
+
+def _with_strata(
+    measures: dict[str, Interval], units: pd.DataFrame, ci_level: float
+) -> dict[str, Interval]:
+    """Replace the rates by those weighted within strata; all are NaN if a stratum has no gold."""
+    verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
+    has = np.isfinite(gold)
+    raw = weighted_rate(
+        np.where(has, verdict == gold, np.nan),
+        strata,
+        counted=np.where(has, np.isfinite(verdict), np.nan),
+        clusters=clusters,
+        ci_level=ci_level,
+    )
+    if NO_GOLD in raw.note:
+        note = f"{raw.note}: {NAME_DRAWN_BY}"
+        return {n: undefined(n, note, ci_level=ci_level, n=i.n) for n, i in measures.items()}
+    samples = [(verdict, gold, truth, clusters, None, strata) for truth in (1.0, 0.0)]
+    right_passes, right_fails = rates_against_gold(samples, ci_level)
+    rates = {"sensitivity": right_passes, "specificity": right_fails, "raw_agreement": raw}
+    return measures | rates
+
+
 def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
     labelled = items[items["gold"].notna()]
-    share = float(labelled["gold"].mean()) if len(labelled) else np.nan
+    weights = labelled.get("weight", pd.Series(1.0, labelled.index)).fillna(1.0)
+    share = float(np.average(labelled["gold"], weights=weights)) if len(labelled) else np.nan
     return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
 
 
 def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, Interval]:
     cluster = items["cluster"].to_numpy()
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
-    intervals = coefficients(np.column_stack([verdict, gold]), cluster, **settings)
+    ratings = np.column_stack([verdict, gold])
+    intervals = coefficients(ratings, cluster, weights=items.get("weight"), **settings)
     level = {"clusters": cluster if len(items) else None, "ci_level": settings["ci_level"]}
     intervals["sensitivity"] = sensitivity(verdict, gold, **level)
     intervals["specificity"] = specificity(verdict, gold, **level)
@@ -188,12 +261,19 @@ def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, In
 
 
 def coefficients(
-    ratings: Floats, clusters: Any, *, ci_level: float, n_resamples: int, seed: int
+    ratings: Floats,
+    clusters: Any,
+    *,
+    weights: Any = None,
+    ci_level: float,
+    n_resamples: int,
+    seed: int,
 ) -> dict[str, Interval]:
     """Estimate four coefficients of agreement between ratings; NaN with a note if undefined."""
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
+    settings["weights"] = None if weights is None else np.asarray(weights)[both]
     intervals: dict[str, Interval] = {}
     n = float(len(ratings))
     for name in COEFFICIENTS:
@@ -214,12 +294,17 @@ def coefficients(
 def _labeller_agreement(
     items: pd.DataFrame, raters: pd.DataFrame, lone: str, settings: dict[str, Any]
 ) -> dict[str, Interval]:
-    """Estimate the agreement between labellers on ``items``."""
-    if raters.shape[1] < 2:
-        note, level = _FEW_LABELLERS.format(lone), settings["ci_level"]
+    """Estimate the agreement between labellers on ``items``, if each has two labels or more."""
+    ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(dtype=float)
+    n_both = int((np.isfinite(ratings).sum(axis=1) >= 2).sum())
+    note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""
+    if not note and n_both < len(items):
+        note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
+    if note:
+        level = settings["ci_level"]
         return {name: undefined(name, note, ci_level=level, n=0.0) for name in COEFFICIENTS}
-    ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM]))
-    intervals = coefficients(ratings.to_numpy(dtype=float), items["cluster"].to_numpy(), **settings)
+    about = {"weights": items.get("weight"), **settings}
+    intervals = coefficients(ratings, items["cluster"].to_numpy(), **about)
     who = " and ".join(map(str, raters.columns))
     return {
         name: replace(interval, note=join_notes(f"between {who}", interval.note))

@@ -39,8 +39,9 @@ grader_errors: a grader compared with gold
     ``youden``, ``youden_difference``: Youden's J of a grader, and its change between conditions.
     ``differential_misclassification``, ``DifferentialTests``: tests of equal error rates.
 
-intervals: a rate of independent cases
-    ``wilson``: Wilson's score interval.
+intervals: rates with Wilson's limits
+    ``wilson``: Wilson's score interval of independent cases.
+    ``weighted_rate``: a rate from gold drawn at different shares in several strata.
 
 passk: several attempts per case
     ``pass_at_k``: chance that at least one of k attempts passes.

@@ -32,6 +32,7 @@ from .grader_errors import sensitivity as sensitivity
 from .grader_errors import specificity as specificity
 from .grader_errors import youden as youden
 from .grader_errors import youden_difference as youden_difference
+from .intervals import weighted_rate as weighted_rate
 from .intervals import wilson as wilson
 from .passk import any_of_k as any_of_k
 from .passk import pass_at_k as pass_at_k

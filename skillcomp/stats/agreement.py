@@ -231,6 +231,7 @@ def bootstrap_agreement(
     coefficient_name: str = "gwet_ac1",
     *,
     clusters: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     n_categories: int | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 1999,
@@ -247,6 +248,8 @@ def bootstrap_agreement(
         ``raw_agreement``, ``cohen_kappa`` (two raters), ``gwet_ac1`` or ``krippendorff_alpha``.
     clusters : array_like, optional
         Case of each unit; whole cases are resampled. If omitted, each unit is a case.
+    weights : array_like, optional
+        Weight of each unit, above 0; equal if omitted.
     n_categories : int, optional
         Number of categories that raters could choose from; if omitted, only those that occur count.
     ci_level : float, default 0.95
@@ -295,9 +298,14 @@ def bootstrap_agreement(
     units = float(usable.sum())
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
-    raw = bounded_mean(parts.agreeing[usable], group[usable], ci_level=level)
+    heavy = None if weights is None else np.asarray(weights, float)
+    own = None if heavy is None else heavy[usable]
+    raw = bounded_mean(parts.agreeing[usable], group[usable], weights=own, ci_level=level)
     if coefficient_name == "raw_agreement":
         return replace(raw, method=f"raw_agreement, {raw.method}")
+    if heavy is not None:
+        # relative to their mean, because one coefficient has a correction for the number of units
+        parts = replace(parts, features=parts.features * (heavy / own.mean())[:, None])
     sums = _sums_by_case(parts, group)
     groups = sums.shape[0]
     observed, expected = parts.solve(sums.sum(axis=0))
@@ -402,6 +410,7 @@ def krippendorff_alpha(
     ratings: ArrayLike,
     *,
     clusters: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 1999,
     seed: int = 0,
@@ -414,6 +423,8 @@ def krippendorff_alpha(
         Category codes; NaN for a missing rating.
     clusters : array_like, optional
         Case of each unit; whole cases are resampled. If omitted, each unit is a case.
+    weights : array_like, optional
+        Weight of each unit, above 0; equal if omitted.
     ci_level : float, default 0.95
         Confidence level.
     n_resamples, seed : int
@@ -445,8 +456,9 @@ def krippendorff_alpha(
     0.5333
     """
     how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
-    interval = bootstrap_agreement(ratings, "krippendorff_alpha", clusters=clusters, **how)
-    if math.isnan(interval.estimate):
+    how |= {"clusters": clusters, "weights": weights}
+    interval = bootstrap_agreement(ratings, "krippendorff_alpha", **how)
+    if math.isnan(interval.estimate) or weights is not None:
         return interval
     matrix = _rating_matrix(ratings)
     value = krippendorff.alpha(reliability_data=matrix.T, level_of_measurement="nominal")

@@ -14,6 +14,7 @@ from scipy.stats import hypergeom
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES, bounded_means
 from skillcomp.stats.clusters import cr2, sign_flip
+from skillcomp.stats.intervals import weighted_rate
 from skillcomp.stats.results import HypothesisTest, Interval, check_level, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -115,37 +116,55 @@ def _against_gold(
         if not np.isin(values[np.isfinite(values)], (0.0, 1.0)).all():
             raise ValueError(f"{name} must hold 0, 1 or NaN.")
     groups = None if clusters is None else np.asarray(clusters)
-    return rates_against_gold([(verdict, true, truth, groups)], level)[0]
+    return rates_against_gold([(verdict, true, truth, groups, None, None)], level)[0]
 
 
 def rates_against_gold(
-    questions: Sequence[tuple[Floats, Floats, float, NDArray[Any] | None]], ci_level: float
+    questions: Sequence[tuple[Floats, Floats, float, Any, Any, Any]], ci_level: float
 ) -> list[Interval]:
     """Return the sensitivity or the specificity of each of several samples.
 
-    A sample is a tuple of verdicts, gold, the value of gold that counts, and clusters or None. The
-    value is 1 for the sensitivity and 0 for the specificity. Verdicts and gold are NaN if missing.
+    A sample is a tuple of verdicts, gold, the value of gold that counts, clusters, weights and
+    strata; the last three may be None. The value is 1 for the sensitivity and 0 for the
+    specificity. Verdicts and gold are NaN if missing. With strata, a sample holds the units without
+    gold, too, and the rate is that of :func:`skillcomp.stats.weighted_rate`.
     """
     samples, notes = [], []
-    for verdict, true, truth, clusters in questions:
+    for verdict, true, truth, clusters, weights, strata in questions:
         of_class = true == truth
         used = of_class & np.isfinite(verdict)
         right = (verdict[used] == truth).astype(float)
-        samples.append((right, None if clusters is None else clusters[used], None))
+        parts = [None if v is None else np.asarray(v)[used] for v in (clusters, weights)]
+        samples.append((right, parts[0], parts[1]) if strata is None else ([], None, None))
         lost = int(of_class.sum() - used.sum())
         notes.append(f"{plural(lost, 'label')} without a verdict left out" if lost else "")
         if not used.any():
             notes[-1] = f"no gold label {'passes' if truth else 'fails'} with a verdict"
     rates = []
     solved = bounded_means(samples, quantity=RATES, ci_level=ci_level)
-    for (_, _, truth, _), interval, note in zip(questions, solved, notes, strict=True):
-        label = "sensitivity" if truth else "specificity"
-        if not interval.n:
-            rates.append(undefined(label, note, ci_level=ci_level, n=0.0))
+    for question, interval, note in zip(questions, solved, notes, strict=True):
+        label = "sensitivity" if question[2] else "specificity"
+        if question[5] is not None:
+            interval = _rate_in_strata(question, ci_level)
+        if not interval.n or math.isnan(interval.estimate):
+            why = interval.note if interval.n else note
+            rates.append(undefined(label, why, ci_level=ci_level, n=0.0))
         else:
             all_notes = join_notes(interval.note, note)
             rates.append(replace(interval, method=f"{label}, {interval.method}", note=all_notes))
     return rates
+
+
+def _rate_in_strata(
+    question: tuple[Floats, Floats, float, Any, Any, Any], ci_level: float
+) -> Interval:
+    verdict, true, truth, clusters, weights, strata = question
+    used = (true == truth) & np.isfinite(verdict)
+    has = np.isfinite(true)
+    right = np.where(has, used & (verdict == truth), np.nan)
+    counted = np.where(has, used, np.nan)
+    about: dict[str, Any] = {"clusters": clusters, "weights": weights, "ci_level": ci_level}
+    return weighted_rate(right, strata, counted=counted, **about)
 
 
 @dataclass(frozen=True, slots=True)

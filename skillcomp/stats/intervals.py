@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
 Floats = NDArray[np.float64]
+NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold
 
 
 def check_counts(**counts: float) -> None:
@@ -154,7 +155,7 @@ def weighted_rate(
     case, has = np.unique(units, return_inverse=True)[1], np.isfinite(value)
     without = [f"'{name}'" for k, name in enumerate(names) if not has[code == k].any()]
     if without or not value.size:
-        note = f"no gold in the stratum {' and '.join(without)}" if without else "no unit"
+        note = f"{NO_GOLD} {' and '.join(without)}" if without else "no unit"
         return undefined(label, note, ci_level=level, n=float(has.sum()))
     asked = np.ones(value.size) if counted is None else np.nan_to_num(np.asarray(counted, float))
     of = np.where(has, asked, 0.0)

@@ -72,6 +72,7 @@ def _about_weights(data: _GoldCases) -> list[str]:
         count = f"{size.size} cases with gold count for {data.effective:.1f}"
         largest = f"the largest weight of a case with gold is {ratio:.0f} times the median"
         notes.append(f"{largest}: {count}")
+    size = size / data.sizes[data.labelled]
     # If cases are drawn independently, the sum of weights has mean n and this standard deviation.
     spread = math.sqrt(float((size * (size - 1.0)).sum()))
     if data.has_chances and size.sum() < data.labelled.size - SHORT * spread:
@@ -220,6 +221,7 @@ def ppi_mean(
     predicted_on_gold: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     inclusion_probability: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     lam: float | None = None,
     distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
@@ -243,6 +245,8 @@ def ppi_mean(
         Cluster of each case, such as its skill; if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
         Probability with which each case was drawn for gold; needed if these are unequal.
+    weights : array_like of float, shape (cases,), optional
+        Weight of each case, above 0; equal if omitted.
     lam : float, optional
         Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
     distribution : {"t", "normal"}, default "t"
@@ -309,7 +313,7 @@ def ppi_mean(
     >>> ppi_mean(gold, grader).estimate  # the mean over all cases, because the grader equals gold
     0.75
     """
-    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
     return _ppi_interval("PPI++ mean", data, lam, distribution, ci_level, (0.0, 1.0))
 
 
@@ -320,6 +324,7 @@ def ppi_paired(
     predicted_on_gold: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     inclusion_probability: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     lam: float | None = None,
     distribution: Literal["t", "normal"] = "t",
     ci_level: float = 0.95,
@@ -345,6 +350,8 @@ def ppi_paired(
         Cluster of each case, such as its skill; if omitted, each case is a cluster.
     inclusion_probability : array_like of float, shape (cases,), optional
         Probability with which each case was drawn for gold; needed if these are unequal.
+    weights : array_like of float, shape (cases,), optional
+        Weight of each case, above 0; equal if omitted.
     lam : float, optional
         Weight of the grader in [0, 1]; if omitted, the weight that minimises the variance.
     distribution : {"t", "normal"}, default "t"
@@ -380,7 +387,7 @@ def ppi_paired(
     >>> ppi_paired(gold, grader, predicted_on_gold=seen, lam=1.0).estimate
     0.25
     """
-    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability)
+    data = (gold, predicted, predicted_on_gold, clusters, inclusion_probability, weights)
     return _ppi_interval("PPI++ paired difference", data, lam, distribution, ci_level, (-1.0, 1.0))
 
 
@@ -388,13 +395,15 @@ def ppi_paired(
 class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
-    ``has_chances`` is True if inclusion probabilities were given, ``weighted`` if these differ
-    between the cases with gold.
+    ``sizes`` are the weights of the cases, and ``weights`` these divided by the inclusion
+    probabilities. ``has_chances`` is True if inclusion probabilities were given, ``weighted`` if
+    weights or, between the cases with gold, probabilities differ.
     """
 
     gold: Floats
     predicted: Floats
     on_gold: Floats
+    sizes: Floats
     weights: Floats
     weighted: bool
     has_chances: bool
@@ -460,7 +469,7 @@ def _case_vector(name: str, values: ArrayLike, size: int | None = None) -> Float
 
 def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
     """Return the cases with a usable prediction; raise ValueError if a value is out of bounds."""
-    gold, predicted, on_gold, clusters, probability = columns
+    gold, predicted, on_gold, clusters, probability, heavy = columns
     y = _case_vector("gold", gold)
     f = _case_vector("predicted", predicted, y.size)
     g = f if on_gold is None else _case_vector("predicted_on_gold", on_gold, y.size)
@@ -477,17 +486,23 @@ def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
     usable = np.isfinite(f) & (np.isfinite(g) | ~labelled)
     lost, lost_gold = int((~usable).sum()), int((labelled & ~usable).sum())
     note = f"{plural(lost, 'case')} without a prediction left out, {lost_gold} of them with gold"
-    weights, weighted = np.ones(int(usable.sum())), False
+    size = np.ones(y.size) if heavy is None else _case_vector("weights", heavy, y.size)
+    if not np.all(np.isfinite(size) & (size > 0.0)):
+        raise ValueError("weights must be above 0 for every case.")
+    sizes = (size / size.max())[usable]
+    weights, weighted = sizes, bool(np.ptp(sizes) > 1e-9) if sizes.size else False
     if probability is not None:
         chance = _case_vector("inclusion_probability", probability, y.size)
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
-        weights = 1.0 / np.where(labelled, chance, 1.0)[usable]
-        weighted = chances.size > 0 and bool(np.ptp(chances) > 1e-9)
+        # if every case has gold, the probabilities are those of its repeats
+        alike = bool(labelled[usable].all())
+        weights = sizes if alike else sizes / np.where(labelled, chance, 1.0)[usable]
+        weighted = weighted or (not alike and chances.size > 0 and bool(np.ptp(chances) > 1e-9))
     codes = np.unique(labels[usable], return_inverse=True)[1]
     flags = weighted, probability is not None
-    arrays = y[usable], f[usable], g[usable], weights
+    arrays = y[usable], f[usable], g[usable], sizes, weights
     return _GoldCases(*arrays, *flags, codes, clusters is not None, note if lost else "")
 
 
@@ -555,8 +570,9 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
     w = np.where(has, data.weights, 0.0) / data.weights[has].sum()
     error = np.where(has, data.gold - lam * data.on_gold, 0.0)
     correction = float(w @ error)
-    mean = float(data.predicted.mean())
-    influence = lam * (data.predicted - mean) / has.size + w * (error - correction)
+    share = data.sizes / data.sizes.sum()
+    mean = float(share @ data.predicted)
+    influence = lam * (data.predicted - mean) * share + w * (error - correction)
     totals = np.bincount(data.clusters, weights=influence)
     n = data.effective
     inflate = n / (n - 1.0) if n - 1.0 > 1e-9 else 1.0
@@ -566,9 +582,13 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
     """Return a text on which cases have gold, and the estimate for the grader weight ``lam``."""
-    if data.labelled.all():
+    unequal = bool(np.ptp(data.sizes) > 1e-9)
+    if data.labelled.all() and not unequal:
         return "gold on every case", _fit_every_case(data, lam, ddof)
     if data.weighted:
-        design = "gold on a subset of unequal inclusion probability"
+        if data.labelled.all():
+            return "gold on every case, of unequal weight", _fit_weighted(data, lam)
+        design = "gold on a subset of unequal "
+        design += "weight" if unequal else "inclusion probability"
         return f"{design} (effective n {data.effective:.1f})", _fit_weighted(data, lam)
     return "gold on a subset", _fit_subset(data, lam, ddof)

@@ -9,6 +9,7 @@ from numbers import Real
 from skillcomp.errors import FrameError
 
 NAN = math.nan
+OUTSIDE = "lies outside"  # part of the note on an estimate that is cut to the possible range
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def within_range(
     inside = min(max(estimate, smallest), largest)
     if inside == estimate:
         return estimate, max(low, smallest), min(high, largest), ""
-    note = f"estimate {estimate:.3g} lies outside {smallest:g} to {largest:g} and is cut to it"
+    note = f"estimate {estimate:.3g} {OUTSIDE} {smallest:g} to {largest:g} and is cut to it"
     if estimate > largest:
         low, high = min(low, largest - (estimate - low)), largest
     else:

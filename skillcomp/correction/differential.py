@@ -1,0 +1,128 @@
+"""The grader's error rates under each condition, and tests of their difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.correction.estimators import Errors, differential_tests, labelled_groups, tables
+from skillcomp.frames.case_table import Value
+from skillcomp.frames.check_sets import Checks
+from skillcomp.frames.estimates import (
+    By,
+    check_settings,
+    estimates,
+    listed,
+    require_reference,
+    row,
+)
+from skillcomp.stats.grader_errors import DifferentialTests, youden_difference
+from skillcomp.stats.results import HypothesisTest, Interval, join_notes
+from skillcomp.stats.significance import holm
+
+NO_POWER = "a p-value that is not small is no licence to pool the conditions"
+
+
+def differential(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    *,
+    by: By = (),
+    value: Value = "share_passed",
+    reference: str = "baseline",
+    cases: pd.DataFrame | None = None,
+    checks: Checks = "all",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate and test whether the grader's error rates differ between conditions.
+
+    Parameters
+    ----------
+    verdicts, gold : pandas.DataFrame
+        As in :func:`skillcomp.correction.delta`.
+    by : str or sequence of str, default ()
+        Columns to group by.
+    value : {"share_passed", "passed"}, default "share_passed"
+        Whether errors are counted on single checks or on whole attempts.
+    reference : str, default "baseline"
+        Condition with which every other condition is compared.
+    cases : pandas.DataFrame, optional
+        A cases frame; the two cases of a contrast pair then form one cluster.
+    checks : {"all", "shared"}, default "all"
+        As in :func:`skillcomp.correction.delta`.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Three rows per ``by`` and condition, with the estimates columns. The measures are
+        ``sensitivity`` and ``specificity``, from 0 to 1, and ``youden``: their sum minus 1, which
+        is 0 if the grader guesses. Every condition other than the reference has three more rows
+        with the differences (condition minus reference): ``delta_sensitivity``,
+        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
+        ``p_adjusted`` by Holm over both. ``n`` counts labels. The sensitivity is NaN with a note
+        without gold passes, the specificity without gold fails.
+
+    Raises
+    ------
+    FrameError
+        As in :func:`skillcomp.correction.delta`.
+
+    Notes
+    -----
+    Rates have the interval of a bounded mean, clustered by case. Differences have limits by
+    square-and-add (MOVER). This assumes independent conditions and gives somewhat too wide
+    intervals if the same cases have gold under both. The p-values of differences are by CR2 over
+    cases. With 30 to 60 labels the tests have little power, so a large p-value does not justify
+    pooling the conditions.
+
+    The comparison pools skills, dimensions and checks. The checks that fail with the skill may
+    belong to other skills than the checks that fail in the baseline. Error rates that are equal
+    within every skill can then seem to differ, and differences can cancel. To compare within
+    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. The correction itself needs rates
+    that are pooled over skills, because these are the error rates of the condition.
+
+    References
+    ----------
+    Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
+    """
+    names = [name for name in listed(by) if name != "condition"]
+    what = "correction.differential"
+    check_settings(what, ci_level)
+    made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
+    require_reference(made.cases["condition"], reference)
+    rows: list[dict[str, Any]] = []
+    for values, group in labelled_groups(made, ci_level):
+        errors, units = group.errors, group.units
+        for condition, own in errors.items():
+            key = {**values, "condition": condition}
+            rates = {"sensitivity": own.sensitivity, "specificity": own.specificity}
+            rows += [row(m, i, **key) for m, i in (rates | {"youden": own.youden}).items()]
+            if condition != reference and reference in errors:
+                tests = differential_tests(units[condition], units[reference])
+                rows += [change | key for change in _difference_rows(own, errors[reference], tests)]
+    return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
+
+
+def _difference_rows(
+    own: Errors, reference: Errors, tests: DifferentialTests
+) -> list[dict[str, Any]]:
+    rows = []
+    pairs: list[tuple[str, Interval, Interval, HypothesisTest]] = [
+        ("delta_sensitivity", own.sensitivity, reference.sensitivity, tests.sensitivity),
+        ("delta_specificity", own.specificity, reference.specificity, tests.specificity),
+    ]
+    adjusted = holm([test.p_value for *_, test in pairs])
+    for (measure, first, second, test), p_adjusted in zip(pairs, adjusted, strict=True):
+        change = first.minus(second)
+        change = replace(
+            change,
+            method=f"{change.method}; p by {test.method}; Holm over two",
+            note=join_notes(change.note, test.note, NO_POWER),
+            p_value=test.p_value,
+        )
+        rows.append(row(measure, change) | {"p_adjusted": float(p_adjusted)})
+    return [*rows, row("delta_youden", youden_difference(own.youden, reference.youden))]
