@@ -15,8 +15,8 @@ from scipy.stats import norm
 
 import skillcomp as sc
 from skillcomp import simulate
-from skillcomp.correction.corrected import Draw, choose
-from skillcomp.correction.estimators import labelled_groups, tables
+from skillcomp.correction.delta_and_rate import Draw, choose, labelled_groups
+from skillcomp.correction.estimators import tables
 from skillcomp.errors import FrameError
 from skillcomp.frames.reference_labels import labelled_shares
 from skillcomp.stats.ppi import ppi_paired

@@ -201,4 +201,4 @@ def test_a_corrected_delta_comes_about_in_at_most_12_files(pilot: sc.RunStore) -
     verdicts = verdicts[verdicts["grader"].eq("g2")]
     for question in (sc.correction.delta, sc.correction.rate):
         files = reached(lambda asked=question: asked(verdicts, gold, cases=cases))
-        assert "correction/corrected.py" in files and len(files) <= 12, sorted(files)
+        assert "correction/delta_and_rate.py" in files and len(files) <= 12, sorted(files)

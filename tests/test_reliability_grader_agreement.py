@@ -106,7 +106,7 @@ def test_the_ceiling_is_that_of_the_items_that_count_or_there_is_none() -> None:
     table_of = measures(verdicts(truth), pd.concat(sheets))
     assert table_of["ceiling"].isna().all()
     note = table_of.loc["ceiling_raw_agreement", "note"]
-    assert note.startswith("no ceiling: 20 of the 100 items with a verdict and gold have the labels")
+    assert note.startswith("no ceiling: 20 of the 100 items with a verdict and gold have")
 
 
 @pytest.mark.parametrize(

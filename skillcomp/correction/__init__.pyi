@@ -1,3 +1,3 @@
-from .corrected import delta as delta
-from .corrected import rate as rate
+from .delta_and_rate import delta as delta
+from .delta_and_rate import rate as rate
 from .differential import differential as differential

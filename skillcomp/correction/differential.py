@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.correction.estimators import Errors, differential_tests, labelled_groups, tables
+from skillcomp.correction.delta_and_rate import labelled_groups
+from skillcomp.correction.estimators import Errors, differential_tests, tables
 from skillcomp.frames.case_table import Value
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -17,17 +17,13 @@ from scipy.stats import norm
 
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import (
-    ONE_SKILL,
     WEIGHT,
     Value,
     both_clusters,
-    check_cluster,
-    claim,
-    covering,
-    few_skills,
     with_case_facts,
     with_weights,
 )
+from skillcomp.frames.check import check_cluster
 from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -36,7 +32,6 @@ from skillcomp.frames.estimates import (
     group_codes,
     grouped,
     groups,
-    ordered,
     prepared,
     refuse_different_checks,
 )
@@ -67,7 +62,7 @@ from skillcomp.stats.results import Interval, join_notes, undefined, within_rang
 Floats = NDArray[np.float64]
 
 _PLACE = [*CASE, "condition", "attempt_id"]
-_CLUSTERS = ["cluster", "cluster_by_name"]
+CLUSTERS = ["cluster", "cluster_by_name"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +128,7 @@ class Tables:
             n_attempts = grouped(rows, keys)["attempt_id"].transform("nunique")
             size = grouped(rows, [*keys, "attempt_id"])["attempt_id"].transform("size")
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
-        names = [*self.by, *CASE, "condition", "verdict", "gold", *_CLUSTERS]
+        names = [*self.by, *CASE, "condition", "verdict", "gold", *CLUSTERS]
         names += [name for name in (WEIGHT, "stratum", "size") if name in rows]
         small = rows[list(dict.fromkeys(names))]
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
@@ -142,7 +137,7 @@ class Tables:
         """Return, by group and condition, how passes and fails are labelled."""
         keys = list(dict.fromkeys([*self.by, "condition"]))
         table = labelled_shares(self.units, keys)
-        return {key_of(row, [*self.by, "condition"]): row for _, row in table.iterrows()}
+        return {key_of({n: row[n] for n in keys}, keys): row for _, row in table.iterrows()}
 
 
 def key_of(values: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
@@ -186,14 +181,14 @@ def tables(
     joined, notes = _with_check_sets(joined, by, checks, what, compares)
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
-    keys = [*by, *_PLACE, *_CLUSTERS, "check_id", "verdict", "gold", "chance", "settled_by"]
+    keys = [*by, *_PLACE, *CLUSTERS, "check_id", "verdict", "gold", "chance", "settled_by"]
     keys += ["n_checks", *(name for name in ("stratum",) if name in joined)]
     items = joined[list(dict.fromkeys(keys))]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
-    frames = (with_weights(frame, joined, weight) for frame in (items, attempts, means))
+    items, attempts, means = (with_weights(t, joined, weight) for t in (items, attempts, means))
     strays = strays_of(checked, labels)
-    return Tables(*frames, list(by), value, strays, notes, cluster)
+    return Tables(items, attempts, means, list(by), value, strays, notes, cluster)
 
 
 def _with_check_sets(
@@ -240,7 +235,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
     counted = {"_seen": seen, "_met": met, "_gold": has, "_gold_met": items["gold"].eq(1)}
     counted |= {"_both": has & seen, "_both_met": has & met}
     grouped = items.assign(**counted).groupby(keys, sort=False, dropna=False, observed=True)
-    facts = [*_CLUSTERS, "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
+    facts = [*CLUSTERS, "chance", "n_checks", *(n for n in ("stratum",) if n in items)]
     frame = grouped[list(counted)].sum().join(grouped[facts].first())
     frame = frame.reset_index()
     frame["share_passed"] = share_of_checks(frame["_met"], frame["_seen"], frame["n_checks"])
@@ -261,7 +256,7 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
 
 
 def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    keys = list(dict.fromkeys([*by, *CASE, *_CLUSTERS, "condition"]))
+    keys = list(dict.fromkeys([*by, *CASE, *CLUSTERS, "condition"]))
     labelled = attempts["gold"].notna()
     frame = attempts.assign(
         _n=attempts["verdict"].notna(),
@@ -290,7 +285,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     return table.assign(
         chance=drawn.clip(upper=1.0),
         case=case.to_numpy(),
-        **{name: pd.factorize(table[name])[0] for name in _CLUSTERS},
+        **{name: pd.factorize(table[name])[0] for name in CLUSTERS},
     )
 
 
@@ -386,7 +381,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
 def no_units() -> pd.DataFrame:
     """Build an empty frame of units with gold, for a group that has none."""
     columns = {"verdict": "float64", "gold": "float64", "condition": "str", "skill": "str"}
-    columns |= dict.fromkeys(_CLUSTERS, "int64")
+    columns |= dict.fromkeys(CLUSTERS, "int64")
     return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in columns.items()})
 
 
@@ -618,85 +613,8 @@ class Group:
         return units.loc[units["gold"].notna(), CASE].drop_duplicates()
 
 
-def labelled_groups(
-    made: Tables, ci_level: float, *, deltas: bool = False
-) -> Iterator[tuple[dict[str, Any], Group]]:
-    """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
-    labelled, shares = made.labelled(), made.shares_labelled()
-    for values, part in groups(made.cases, made.by):
-        key, note, names = key_of(values, made.by), "", list(_CLUSTERS)
-        if made.cluster == "skill":
-            note = claim(part["skill"], part["cluster"], "skill", delta=deltas)[1]
-            if not few_skills(part["skill"].nunique()):
-                names = ["skill"]
-        if part[names[0]].nunique() == part[names[-1]].nunique():
-            del names[1:]
-        units = labelled.get(key, no_units())
-        readings = [
-            _group_of(
-                part, units, name, {c: shares.get((*key, c)) for c in part["condition"]}, ci_level
-            )
-            for name in names
-        ]
-        by_name = readings[1] if len(readings) > 1 else None
-        yield values, replace(readings[0], claim=note, by_name=by_name)
-
-
-def _group_of(
-    part: pd.DataFrame,
-    every: pd.DataFrame,
-    cluster: str,
-    shares: Mapping[str, Any],
-    ci_level: float,
-) -> Group:
-    """Return a group whose clusters are in the column ``cluster``."""
-    part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
-    names, by_strata = ordered(part["condition"]), "stratum" in every
-    units = {c: every[every["condition"].eq(c)] for c in names}
-    # strata differ between conditions, so gold of all conditions has no common error rates
-    whole = every.iloc[:0] if by_strata else every
-    errors = errors_of([*units.values(), whole], ci_level)
-    sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
-    by_condition = dict(zip(names, errors[:-1], strict=True))
-    known = {c: row for c, row in shares.items() if row is not None}
-    return Group(sides, units, by_condition, errors[-1], known, by_strata)
-
-
 Compared = Sequence[tuple[Any, ...]]  # each a group, a condition and, for a delta, a reference
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
-
-
-def in_both_readings(
-    estimate: Callable[[Compared, float], list[dict[str, Interval]]],
-    compared: Compared,
-    ci_level: float,
-) -> list[dict[str, Interval]]:
-    """Apply ``estimate`` and, where equal case names may be the same tasks, cover both readings."""
-    made = estimate(compared, ci_level)
-    twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
-    others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)
-    for at, other in zip(twice, others, strict=True):
-        made[at] = {name: covering_if_defined(i, other[name]) for name, i in made[at].items()}
-    return [
-        {name: _as_claimed(interval, place[0].claim) for name, interval in intervals.items()}
-        for place, intervals in zip(compared, made, strict=True)
-    ]
-
-
-def covering_if_defined(first: Interval, second: Interval) -> Interval:
-    """Return the interval that covers both, or one of them that is not defined."""
-    undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
-    return undefined_ones[0] if undefined_ones else covering(first, second)
-
-
-def _as_claimed(interval: Interval, note: str) -> Interval:
-    if note == ONE_SKILL:
-        return undefined("", note, ci_level=interval.ci_level, n=interval.n)
-    return (
-        interval
-        if math.isnan(interval.low)
-        else replace(interval, note=join_notes(interval.note, note))
-    )
 
 
 def rate_estimates(sides: Compared, ci_level: float) -> list[dict[str, Interval]]:
@@ -783,8 +701,8 @@ def _delta_in_strata(group: Group, conditions: Sequence[str], ci_level: float) -
     delta = difference(ci_level)
     if math.isnan(delta.low):
         return delta
-    sides = [c["cluster"].to_numpy() for c in (group.units[name] for name in conditions)]
-    n_clusters = float(len(np.intersect1d(*sides)))
+    first, second = (set(group.units[name]["cluster"]) for name in conditions)
+    n_clusters = float(len(first & second))
 
     def distance(logit: float) -> float:
         ends = difference(float(expit(logit)))

@@ -358,8 +358,8 @@ def from_frame(
     if reader.changes:
         lines = "".join(f"\n- {line}" for line in change_lines(reader.changes))
         warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
-    draw: dict[str, Any] = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
-    return Frames(outcomes=outcomes, **made, problems=changes_frame(reader.changes), **draw)
+    about: dict[str, Any] = {**made, "problems": changes_frame(reader.changes)}
+    return Frames(outcomes=outcomes, **about, gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 
 def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:

@@ -1,4 +1,4 @@
-"""Reference labels: combine the labels of an item, join them to verdicts, and how they were drawn."""
+"""Reference labels: combine several to one, join them to verdicts, and see how they were drawn."""
 
 from __future__ import annotations
 

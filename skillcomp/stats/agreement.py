@@ -298,14 +298,13 @@ def bootstrap_agreement(
     units = float(usable.sum())
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
-    heavy = None if weights is None else np.asarray(weights, float)
-    own = None if heavy is None else heavy[usable]
-    raw = bounded_mean(parts.agreeing[usable], group[usable], weights=own, ci_level=level)
+    heavy = np.ones(parts.agreeing.size) if weights is None else np.asarray(weights, float)
+    # relative to their mean, because one coefficient depends on the number of units
+    heavy = heavy / heavy[usable].mean()
+    raw = bounded_mean(parts.agreeing[usable], group[usable], weights=heavy[usable], ci_level=level)
     if coefficient_name == "raw_agreement":
         return replace(raw, method=f"raw_agreement, {raw.method}")
-    if heavy is not None:
-        # relative to their mean, because one coefficient has a correction for the number of units
-        parts = replace(parts, features=parts.features * (heavy / own.mean())[:, None])
+    parts = replace(parts, features=parts.features * heavy[:, None])
     sums = _sums_by_case(parts, group)
     groups = sums.shape[0]
     observed, expected = parts.solve(sums.sum(axis=0))

@@ -192,7 +192,7 @@ class _Strata:
         self._n_units = 1.0 / float(size @ size)
 
     def _sums(self, numbers: Floats) -> Floats:
-        return np.bincount(self._code, numbers)
+        return np.asarray(np.bincount(self._code, numbers), dtype=np.float64)
 
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
         """Return the number of labels of each stratum: at least one per case, at most all."""

@@ -3,38 +3,53 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
 from skillcomp.correction.estimators import (
+    CLUSTERS,
     ESTIMATORS,
+    Compared,
     Condition,
     Errors,
     Group,
+    Tables,
     delta_estimates,
     differential_tests,
-    in_both_readings,
-    labelled_groups,
+    errors_of,
+    key_of,
+    no_units,
     rate_estimates,
     tables,
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.case_table import Value, missing_note
+from skillcomp.frames.case_table import (
+    ONE_SKILL,
+    Value,
+    claim,
+    few_skills,
+    missing_note,
+)
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
+    covering,
     estimates,
+    groups,
     listed,
+    ordered,
     require_reference,
     row,
+    with_method,
 )
 from skillcomp.frames.reference_labels import Drawn, draw_words, unequal_shares
 from skillcomp.stats.ppi import UNSEEN
-from skillcomp.stats.results import OUTSIDE, Interval, join_notes
+from skillcomp.stats.results import OUTSIDE, Interval, join_notes, undefined
 
 Estimator = Literal[
     "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"
@@ -470,3 +485,80 @@ def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:
         f"{prefix}sensitivity": own.sensitivity.estimate,
         f"{prefix}specificity": own.specificity.estimate,
     }
+
+
+def labelled_groups(
+    made: Tables, ci_level: float, *, deltas: bool = False
+) -> Iterator[tuple[dict[str, Any], Group]]:
+    """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
+    labelled, shares = made.labelled(), made.shares_labelled()
+    for values, part in groups(made.cases, made.by):
+        key, note, names = key_of(values, made.by), "", list(CLUSTERS)
+        if made.cluster == "skill":
+            note = claim(part["skill"], part["cluster"], "skill", delta=deltas)[1]
+            if not few_skills(part["skill"].nunique()):
+                names = ["skill"]
+        if part[names[0]].nunique() == part[names[-1]].nunique():
+            del names[1:]
+        units = labelled.get(key, no_units())
+        readings = [
+            _group_of(
+                part, units, name, {c: shares.get((*key, c)) for c in part["condition"]}, ci_level
+            )
+            for name in names
+        ]
+        by_name = readings[1] if len(readings) > 1 else None
+        yield values, replace(readings[0], claim=note, by_name=by_name)
+
+
+def _group_of(
+    part: pd.DataFrame,
+    every: pd.DataFrame,
+    cluster: str,
+    shares: Mapping[str, Any],
+    ci_level: float,
+) -> Group:
+    """Return a group whose clusters are in the column ``cluster``."""
+    part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
+    names, by_strata = ordered(part["condition"]), "stratum" in every
+    units = {c: every[every["condition"].eq(c)] for c in names}
+    # strata differ between conditions, so gold of all conditions has no common error rates
+    whole = every.iloc[:0] if by_strata else every
+    errors = errors_of([*units.values(), whole], ci_level)
+    sides = {c: Condition(part[part["condition"].eq(c)].reset_index(drop=True)) for c in names}
+    by_condition = dict(zip(names, errors[:-1], strict=True))
+    known = {c: row for c, row in shares.items() if row is not None}
+    return Group(sides, units, by_condition, errors[-1], known, by_strata)
+
+
+def in_both_readings(
+    estimate: Callable[[Compared, float], list[dict[str, Interval]]],
+    compared: Compared,
+    ci_level: float,
+) -> list[dict[str, Interval]]:
+    """Apply ``estimate`` and, where equal case names may be the same tasks, cover both readings."""
+    made = estimate(compared, ci_level)
+    twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
+    others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)
+    for at, other in zip(twice, others, strict=True):
+        made[at] = {name: _covering_if_defined(i, other[name]) for name, i in made[at].items()}
+    return [
+        {name: _as_claimed(interval, place[0].claim) for name, interval in intervals.items()}
+        for place, intervals in zip(compared, made, strict=True)
+    ]
+
+
+def _covering_if_defined(first: Interval, second: Interval) -> Interval:
+    """Return the interval that covers both, or one of them that is not defined."""
+    undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
+    return undefined_ones[0] if undefined_ones else covering(first, second)
+
+
+def _as_claimed(interval: Interval, note: str) -> Interval:
+    if note == ONE_SKILL:
+        return undefined("", note, ci_level=interval.ci_level, n=interval.n)
+    return (
+        interval
+        if math.isnan(interval.low)
+        else replace(interval, note=join_notes(interval.note, note))
+    )
