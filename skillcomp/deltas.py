@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from skillcomp.frames.case_table import (
     with_weights,
 )
 from skillcomp.frames.check import check_cluster
-from skillcomp.frames.contracts import AMOUNTS, CASE, CONTRACTS, Amount, Cluster
+from skillcomp.frames.contracts import AMOUNTS, CASE, CONTRACTS, Amount
 from skillcomp.frames.estimates import (
     By,
     covering,
@@ -48,6 +48,7 @@ from skillcomp.frames.estimates import (
     refuse_pooling,
     require_columns,
     row,
+    with_method,
 )
 from skillcomp.records import dimension_family
 from skillcomp.stats import passk

@@ -24,7 +24,7 @@ _COLUMN_NAMES = {
     "agent": "model system assistant",
 }
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
-_DEFAULTS |= {"checks": "all", "missing": []}
+_DEFAULTS |= {"checks": "all", "missing": [], "gold_drawn": "random"}
 _FEW_WORDS = 12  # a column with more distinct values names no conditions
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead, plural
 from skillcomp.frames.check import as_list, check, require_frame
-from skillcomp.frames.contracts import Cluster, CASE, CONTRACTS
+from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.bounded import Sample, bounded_means
 from skillcomp.stats.results import Interval, check_level, join_notes
