@@ -18,7 +18,8 @@ from io import BytesIO
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from warnings import warn
+from weakref import WeakKeyDictionary, WeakSet
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -26,6 +27,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import font_manager
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.rcsetup import cycler
 
 from skillcomp.errors import FrameError, SkillcompError, suggest
@@ -78,16 +80,33 @@ _CALLED = {
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
+# figures with a single axes whose height nobody chose
+_GROWING: WeakSet[Figure] = WeakSet()
+_WARNED: set[tuple[str, ...]] = set()  # choices of fonts whose missing characters were reported
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _METHOD = 90  # a caption shows at most this many characters of a method
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
+# This font comes with matplotlib, so figures are the same on every machine.
+_FONT = "DejaVu Sans"
+# Fonts with Chinese, Japanese, Korean and other scripts. Matplotlib takes a character from the
+# first of them that is installed and has it, if `_FONT` does not.
+_WIDE_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC"),
+    *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Heiti TC"),
+    *("Microsoft YaHei", "SimHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS", "Noto Sans"),
+)
+# The settings of these families go back to matplotlib's defaults, so that a style that was used
+# before (a dark one, for instance) leaves no colour, grid or spine behind.
+_RESET = re.compile(
+    r"(axes|font|grid|hatch|legend|lines|patch|path|text|xtick|ytick)\.|image.cmap$"
+)
 # typed as Any, because matplotlib's stubs give each key of rcParams its own type
 _RC: Any = {
-    "font.family": "sans-serif",
-    # this font comes with matplotlib, so figures are the same on every machine
-    "font.sans-serif": ["DejaVu Sans"],
+    **{key: value for key, value in mpl.rcParamsDefault.items() if _RESET.match(key)},
+    **dict.fromkeys(("figure.edgecolor", "savefig.edgecolor"), "white"),
+    "savefig.transparent": False,
     **dict.fromkeys(_LABEL_KEYS, LABEL_SIZE),
     **dict.fromkeys(_TICK_KEYS, TICK_SIZE),
     **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
@@ -139,8 +158,24 @@ def use() -> AbstractContextManager[Any]:
     """
     restore = ExitStack()
     restore.callback(mpl.rcParams.update, {key: mpl.rcParams[key] for key in _RC})
-    mpl.rcParams.update(_RC)
+    mpl.rcParams.update(_RC | {"font.family": _families()})
     return restore
+
+
+def _families() -> list[str]:
+    """Return `_FONT`, then the user's fonts and those of `_WIDE_FONTS` that are installed."""
+    own = [name for family in mpl.rcParams["font.family"] for name in _fonts_of(family)]
+    installed = set(font_manager.get_font_names())
+    others = [name for name in [*own, *_WIDE_FONTS] if name in installed]
+    return list(dict.fromkeys([_FONT, *others]))
+
+
+def _fonts_of(family: str) -> list[str]:
+    """Return the fonts that the user set for a generic family, else the family itself."""
+    key = f"font.{family}"
+    if key not in mpl.rcParams:
+        return [family]
+    return [] if mpl.rcParams[key] == mpl.rcParamsDefault[key] else list(mpl.rcParams[key])
 
 
 def figure(
@@ -164,7 +199,8 @@ def figure(
         Grid of axes.
     height : float, optional
         Height in inches. By default each axes is about three quarters as high as wide, but at
-        least 2.6 inches high, and the figure is at most 9 inches high (a printed page).
+        least 2.6 inches high, and the figure is at most 9 inches high (a printed page). A forest
+        of many rows makes a single axes of this default height higher.
     sharex, sharey : bool
         Whether all axes share their limits.
 
@@ -184,6 +220,7 @@ def figure(
             f"style.figure: no width '{width}'; allowed: {', '.join(WIDTHS)}."
             + suggest(str(width), WIDTHS)
         )
+    automatic = height is None
     if height is None:
         height = min(max(0.72 * WIDTHS[width] / max(ncols, 1), 2.6) * nrows, 9.0)
     if not height > 0:
@@ -192,9 +229,18 @@ def figure(
     if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)
-    return plt.subplots(
+    fig, axes = plt.subplots(
         nrows, ncols, figsize=size, sharex=sharex, sharey=sharey, layout="constrained"
     )
+    if automatic and fig.axes == [axes]:
+        _GROWING.add(fig)
+    return fig, axes
+
+
+def grow(fig: Figure, height: float) -> None:
+    """Make a figure with a single axes and the default height at least ``height`` inches high."""
+    if fig in _GROWING and fig.get_figheight() < height:
+        fig.set_figheight(height)
 
 
 def looks(levels: Iterable[object]) -> dict[Any, Look]:
@@ -226,16 +272,47 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
 
 
 @cache
-def _glyph_codes() -> frozenset[int]:
-    return frozenset(font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_charmap())
+def _glyph_codes(families: tuple[str, ...]) -> frozenset[int]:
+    """Return the code points that matplotlib can draw with these font families."""
+    fonts = {font_manager.findfont(FontProperties(family=[name])) for name in families}
+    return frozenset(code for font in fonts for code in font_manager.get_font(font).get_charmap())
 
 
-def plain(value: Any, *, width: int | None = None) -> str:
+def _with_glyphs_only(text: str) -> str:
+    """Replace the characters that no font has; warn once per choice of fonts."""
+    families = tuple(mpl.rcParams["font.family"])
+    codes = _glyph_codes(families)
+    missing = next((character for character in text if ord(character) not in codes), None)
+    if missing is None:
+        return text
+    if families not in _WARNED:
+        _WARNED.add(families)
+        warn(_missing_glyph_text(missing), UserWarning, stacklevel=3)
+    return "".join(c if ord(c) in codes else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _missing_glyph_text(character: str) -> str:
+    """Name an installed font with the character, or one that could be installed."""
+    fonts = [font for font in font_manager.fontManager.ttflist if "Last Resort" not in font.name]
+    having = (
+        f.name for f in fonts if ord(character) in font_manager.get_font(f.fname).get_charmap()
+    )
+    font = next(having, "")
+    first = "" if font else "install a font that has it, then "
+    return (
+        f"style: no font of rcParams['font.family'] has {character!r} (U+{ord(character):04X}); "
+        f"labels show U+FFFD in its place. Remedy: {first}set rcParams['font.family'] = "
+        f"['{_FONT}', '{font or _WIDE_FONTS[0]}'] after sc.style.use()."
+    )
+
+
+def plain(value: Any, *, width: int | None = None, ends: bool = False) -> str:
     r"""Turn any value into text that matplotlib shows literally.
 
     Labels may come from a model's answer. Therefore dollar signs are escaped, line breaks and
-    control characters become blanks, and characters without a glyph become U+FFFD. Text longer than
-    ``width`` ends in an ellipsis.
+    control characters become blanks, and characters that no font of ``rcParams["font.family"]`` has
+    become U+FFFD, with a warning. Text longer than ``width`` ends in an ellipsis or, with ``ends``,
+    keeps its first and last characters.
 
     >>> plain("costs $5\nor $6", width=14)
     'costs \\$5 or \\$6'
@@ -243,10 +320,10 @@ def plain(value: Any, *, width: int | None = None) -> str:
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return "missing"
     text = "".join(c if c.isprintable() else " " for c in str(value))
-    text = "".join(c if ord(c) in _glyph_codes() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    text = " ".join(text.split())
+    text = " ".join(_with_glyphs_only(text).split())
     if width is not None and len(text) > width:
-        text = text[: max(width - 1, 1)].rstrip() + "…"
+        last = width // 3 if ends else 0
+        text = text[: max(width - 1 - last, 1)].rstrip() + "…" + text[len(text) - last :].lstrip()
     return text.replace("$", r"\$")
 
 

@@ -1,3 +1,4 @@
+import itertools
 import warnings
 
 import matplotlib as mpl
@@ -238,6 +239,45 @@ def test_each_row_is_either_a_point_or_a_note(rows):
         (frame["estimate"].notna() & frame["ci_low"].notna() & frame["ci_high"].notna()).sum()
     )
     plt.close("all")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"a-skill-with-a-name-that-is-longer-than-a-label-and-ends-in-{end}" for end in "xy"],
+        ["x" * 200, "x" * 100 + "y" + "x" * 99],
+        ["a_b", "a b", "a b (1)"],
+        ["missing", None],
+    ],
+)
+def test_different_rows_have_different_labels(names):
+    rows = pd.DataFrame({"skill": names, "group": "g", "estimate": 0.5}).assign(
+        ci_low=0.1, ci_high=0.9, unit="rate", n=range(5, 5 + len(names))
+    )
+    labels = []
+    for group in (None, "group"):
+        ax = plots.estimates(rows, y="skill", group=group)
+        labels.append([tick.get_text() for tick in ax.get_yticklabels()][-len(names) :])
+    assert labels[0] == labels[1] and len({x.partition(" (n =")[0] for x in labels[0]}) == len(
+        names
+    )
+    assert all(len(text) < 60 for text in labels[0])
+    long = plots.estimates(rows, y="skill", hue="skill").get_legend()
+    assert len({text.get_text() for text in long.get_texts()}) == len(names)
+
+
+def test_the_height_of_a_forest_follows_its_number_of_rows():
+    rows = pd.DataFrame({"skill": [f"s{i}" for i in range(90)], "estimate": 0.5, "unit": "rate"})
+    rows = rows.assign(ci_low=0.1, ci_high=0.9)
+    for ax in (None, style.figure("text")[1]):
+        ax = plots.estimates(rows, y="skill", ax=ax)
+        ax.figure.canvas.draw()
+        boxes = [tick.get_window_extent() for tick in ax.get_yticklabels()]
+        assert all(lower.y1 <= upper.y0 + 1 for upper, lower in itertools.pairwise(boxes))
+    (first, _) = style.figure("text", ncols=2)[1]
+    for ax in (first, style.figure("text", height=3.0)[1]):
+        before = ax.figure.get_figheight()
+        assert plots.estimates(rows, y="skill", ax=ax).figure.get_figheight() == before
 
 
 def test_groups_head_their_rows_which_stand_together():
@@ -777,6 +817,7 @@ def every_plot(text):
 def test_hostile_labels_are_shown_and_neither_parsed_nor_clipped(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "style: no font")
         ax = every_plot(HOSTILE)[name]()
         draw(ax)
     for text in ax.figure.findobj(mpl.text.Text):

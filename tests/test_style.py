@@ -124,7 +124,6 @@ def test_text_from_outside_is_shown_as_it_stands():
     [
         *((value, 40, "missing") for value in (None, NAN, pd.NA, pd.NaT)),
         ("a\n\tb\x00\x1b[31mc\u202e", 40, "a b [31mc"),
-        ("🙂 漢 ok", 40, "\ufffd \ufffd ok"),
         ("word " * 50, 12, "word word w…"),
         ("x" * 90, 12, "xxxxxxxxxxx…"),
     ],
@@ -133,6 +132,44 @@ def test_plain_text_is_one_line_of_known_characters(value, width, text):
     assert style.plain(value, width=width) == text
 
 
+@pytest.fixture
+def warnings_of_glyphs(monkeypatch):
+    """No choice of fonts has had its warning yet."""
+    monkeypatch.setattr(style, "_WARNED", set())
+
+
+def test_characters_are_replaced_only_if_no_font_has_them(warnings_of_glyphs):
+    # matplotlib brings both fonts; only the second has this character
+    only_stix = "\N{MATHEMATICAL SCRIPT CAPITAL A}"
+    with style.use():
+        with pytest.warns(UserWarning, match=r"has '𝒜' .*font.family'\] = \['DejaVu Sans', '") as w:
+            assert style.plain(f"{only_stix}{only_stix} ok") == "\ufffd\ufffd ok"
+        assert style.plain(f"{only_stix} 漢") == "\ufffd \ufffd" and len(w) == 1
+        mpl.rcParams["font.family"] = ["DejaVu Sans", "STIXGeneral"]
+        assert style.plain(f"{only_stix} ok") == f"{only_stix} ok"
+        with pytest.warns(UserWarning, match=r"has '漢' \(U\+6F22\).*install a font"):
+            style.plain("漢")
+    with mpl.rc_context({"font.family": ["STIXGeneral"]}), style.use():
+        assert mpl.rcParams["font.family"] == ["DejaVu Sans", "STIXGeneral"]
+
+
+@pytest.mark.parametrize("foreign", ["dark_background", "ggplot", "Solarize_Light2", "grayscale"])
+def test_a_foreign_style_leaves_no_trace(foreign, frame, tmp_path):
+    frame = frame.assign(ci_low=0.0, ci_high=0.5)
+
+    def pixels(name: str) -> bytes:
+        plots.estimates(frame, y="skill", null=0, ax=style.figure("text")[1])
+        plt.savefig(tmp_path / name)
+        plt.close("all")
+        return (tmp_path / name).read_bytes()
+
+    with style.use():
+        expected = pixels("own.png")
+    with plt.style.context(foreign), style.use():
+        assert pixels("after.png") == expected
+
+
+@pytest.mark.filterwarnings("ignore:style. no font")
 @settings(max_examples=20, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_can_be_drawn(text):

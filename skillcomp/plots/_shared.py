@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -150,8 +152,26 @@ def each(*names: str | Sequence[str] | None) -> str:
 
 def level_name(level: object, *, width: int = 36) -> str:
     """Format a level on one line: underscores become spaces, C1 to C9 get their names."""
-    text = called(plain(level, width=width))
+    text = called(plain(level, width=width, ends=True))
     return f"{text} {RUBRIC[text][0]}" if text in RUBRIC else text
+
+
+def level_names(levels: Iterable[Any], *, width: int = 36) -> dict[Any, str]:
+    """Format levels so that different levels have different names; equal ones get a number."""
+    unique = list(dict.fromkeys(levels))
+    return dict(zip(unique, numbered([level_name(n, width=width) for n in unique]), strict=True))
+
+
+def numbered(texts: Sequence[str]) -> list[str]:
+    """Add (1), (2) and so on to texts that occur more than once."""
+    counts = Counter(texts)
+    taken = {text for text in texts if counts[text] == 1}
+    made: list[str] = []
+    for text in texts:
+        numbers = (f"{text} ({number})" for number in itertools.count(1))
+        made.append(text if text in taken else next(name for name in numbers if name not in taken))
+        taken.add(made[-1])
+    return made
 
 
 def why_unknown(note: object) -> str:
@@ -385,7 +405,7 @@ def strip(
         for marks in ax.collections[there:]:
             marks.set(gid="estimate", label=plain("text" if hue is None else level))
     np.random.set_state(before)
-    texts = []
+    texts, names = [], level_names(rows)
     for i, level in enumerate(rows):
         here = data.loc[data["row"] == i, "value"]
         count = f"n = {len(here)}" if unit == "n" else f"{len(here)} {unit}{'s' * (len(here) != 1)}"
@@ -393,7 +413,7 @@ def strip(
         none = f", {zeros} at 0" if zeros > 1 else ""
         lost = f", {here.isna().sum()} undefined" if here.isna().any() else ""
         about = f"{count}{none}{lost}" if unit else lost.removeprefix(", ")
-        texts.append(level_name(level) + (f"\n({about})" if about else ""))
+        texts.append(names[level] + (f"\n({about})" if about else ""))
     ax.set_ylabel("")
     return label_rows(ax, texts, separated=True)
 
@@ -410,7 +430,7 @@ def legend(
         return
     if place not in ("below", "right"):
         raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
-    texts = [level_name(label, width=40) for label, _ in entries]
+    texts = numbered([level_name(label, width=40) for label, _ in entries])
     handles = [handle for _, handle in entries]
     how: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
     if place == "below":

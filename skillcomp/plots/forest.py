@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from skillcomp.errors import FrameError
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
-from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, plain
+from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, grow, plain
 
 _LINE = 0.17  # height in inches of a row with text of 7 points
 _MARGIN = 0.85  # height in inches of the axis, the axis label and the legend together
@@ -281,7 +281,9 @@ def _draw_forest(
     step = dict(zip(order, draw.offsets(len(order)), strict=True))
     at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
     lines = len(categories) * (len(order) * _LINE + 0.06)
-    ax = draw.axes(ax, width=width, height=min(max(lines + _MARGIN, 1.3), 9.0))
+    height = max(lines + _MARGIN, 1.3)
+    ax = draw.axes(ax, width=width, height=height)
+    grow(ax.figure.get_figure(root=True), height)
     value, low, high = _end_at_edge(ax, at, draw.estimates(frame, where), null)
     if null is not None:
         draw.reference(ax, null, upright=True)
@@ -403,16 +405,15 @@ def _name_rows(
     lines = (draw.panel_size(ax)[1] - _MARGIN) / max(len(categories), 1) / (TICK_SIZE * 1.2 / 72)
     between = "\n" if len(order) > 1 and lines > 2 else " "
     texts: list[str] = []
+    names = _category_names(categories, headed=headed)
     heads = [i for i, category in enumerate(categories) if headed and len(category) == 1]
-    for i, category in enumerate(categories):
+    for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         size_texts = [_size_text(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
         count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(draw.number_text(float(n), percent=False) for n in ends)
-        own = category[1:] if headed and len(category) > 1 else category
-        name = " · ".join(draw.level_name(part, width=60 if i in heads else 36) for part in own)
         texts.append(f"{name}{between}(n = {count})" if count else name)
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=len(order) > 1)
@@ -422,6 +423,22 @@ def _name_rows(
         head.set(fontsize=TICK_SIZE, fontweight="bold", va="center", gid="group")
         head.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
     return longest
+
+
+def _category_names(categories: list[tuple[Any, ...]], *, headed: bool) -> list[str]:
+    """Return the name of each category; different categories of a group have different names."""
+    if not headed:
+        names = [draw.level_names(parts) for parts in zip(*categories, strict=True)]
+        joined = [[name[part] for name, part in zip(names, c, strict=True)] for c in categories]
+        return draw.numbered([" · ".join(parts) for parts in joined])
+    made = draw.level_names([c[0] for c in categories], width=60)
+    rows = {name: [c[1:] for c in categories if len(c) > 1 and c[0] == name] for name in made}
+    of_rows = {
+        (name, *row): text
+        for name, group in rows.items()
+        for row, text in zip(group, _category_names(group, headed=False), strict=True)
+    }
+    return [made[c[0]] if len(c) == 1 else of_rows[c] for c in categories]
 
 
 def _size_text(n: float, clusters: float) -> str:

@@ -246,9 +246,10 @@ def facet(
     fig, grid = figure(width, height=height, sharex=sharex, sharey=sharey, **size)
     flat = np.atleast_1d(grid).ravel()
     whole, of_row = _with_all_levels(frame, by), draw.values(frame[by])
+    names = draw.level_names(panels, width=40)
     for ax, panel in zip(flat, panels, strict=False):
         plot(whole[draw.where_equal(of_row, panel)], ax=ax, **options)
-        ax.set_title(title.replace("{}", draw.level_name(panel, width=40)))
+        ax.set_title(title.replace("{}", names[panel]))
         ax.label_outer()
     for ax in flat[len(panels) :]:
         ax.remove()
@@ -326,20 +327,18 @@ def _name_grid(
 ) -> None:
     """Label the columns and rows of a grid; slant the column labels if one is too long."""
     wide = int(draw.characters(ax, 0.72) / max(len(columns), 1))
-    texts = [
-        textwrap.fill(draw.level_name(level, width=28), max(wide, 6), break_long_words=False)
-        for level in columns
-    ]
+    heads = list(draw.level_names(columns, width=28).values())
+    texts = [textwrap.fill(head, max(wide, 6), break_long_words=False) for head in heads]
     slanted = max((len(line) for text in texts for line in text.split("\n")), default=0) > wide + 2
     if slanted:
-        texts = [draw.level_name(level, width=28) for level in columns]
+        texts = heads
     ax.set_xticks(np.arange(len(columns)) + 0.5, texts)
     if slanted:
         ax.tick_params(axis="x", labelrotation=35)
         for tick in ax.get_xticklabels():
             tick.set(ha="right", rotation_mode="anchor")
-    names = zip(rows, counts or [""] * len(rows), strict=True)
-    texts = [draw.level_name(level) + count for level, count in names]
+    names = zip(draw.level_names(rows).values(), counts or [""] * len(rows), strict=True)
+    texts = [name + count for name, count in names]
     ax.set_yticks(np.arange(len(rows)) + 0.5, texts)
     ax.set(xlim=(0, max(len(columns), 1)), ylim=(max(len(rows), 1), 0))
     ax.tick_params(length=0)
