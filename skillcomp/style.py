@@ -100,7 +100,8 @@ _WIDE_FONTS = (
 # The settings of these families go back to matplotlib's defaults, so that a style that was used
 # before (a dark one, for instance) leaves no colour, grid or spine behind.
 _RESET = re.compile(
-    r"(axes|font|grid|hatch|legend|lines|patch|path|text|xtick|ytick)\.|image.cmap$"
+    r"(axes|errorbar|font|grid|hatch|image|legend|lines|markers|mathtext|patch|path|scatter|text"
+    r"|xaxis|xtick|yaxis|ytick|figure\.subplot)\.|figure\.(autolayout|frameon)$"
 )
 # typed as Any, because matplotlib's stubs give each key of rcParams its own type
 _RC: Any = {
@@ -172,10 +173,11 @@ def _families() -> list[str]:
 
 def _fonts_of(family: str) -> list[str]:
     """Return the fonts that the user set for a generic family, else the family itself."""
+    settings: dict[str, Any] = dict(mpl.rcParams)
     key = f"font.{family}"
-    if key not in mpl.rcParams:
+    if key not in settings:
         return [family]
-    return [] if mpl.rcParams[key] == mpl.rcParamsDefault[key] else list(mpl.rcParams[key])
+    return [] if settings[key] == dict(mpl.rcParamsDefault)[key] else list(settings[key])
 
 
 def figure(
