@@ -173,11 +173,13 @@ def _families() -> list[str]:
 
 def _fonts_of(family: str) -> list[str]:
     """Return the fonts that the user set for a generic family, else the family itself."""
-    settings: dict[str, Any] = dict(mpl.rcParams)
+    # typed as Any for the same reason as _RC
+    settings: Any = mpl.rcParams
+    defaults: Any = mpl.rcParamsDefault
     key = f"font.{family}"
     if key not in settings:
         return [family]
-    return [] if settings[key] == dict(mpl.rcParamsDefault)[key] else list(settings[key])
+    return [] if settings[key] == defaults[key] else list(settings[key])
 
 
 def figure(
