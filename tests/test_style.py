@@ -132,21 +132,18 @@ def test_plain_text_is_one_line_of_known_characters(value, width, text):
     assert style.plain(value, width=width) == text
 
 
-@pytest.fixture
-def warnings_of_glyphs(monkeypatch):
-    """No choice of fonts has had its warning yet."""
-    monkeypatch.setattr(style, "_WARNED", set())
-
-
-def test_characters_are_replaced_only_if_no_font_has_them(warnings_of_glyphs):
+def test_characters_are_replaced_only_if_no_font_has_them():
     # matplotlib brings both fonts; only the second has this character
     only_stix = "\N{MATHEMATICAL SCRIPT CAPITAL A}"
     with style.use():
+        # a warning comes once for each choice of fonts, and other tests may have had the default
+        mpl.rcParams["font.family"] = ["DejaVu Sans", "cmr10"]
         with pytest.warns(UserWarning, match=r"has '𝒜' .*font.family'\] = \['DejaVu Sans', '") as w:
             assert style.plain(f"{only_stix}{only_stix} ok") == "\ufffd\ufffd ok"
         assert style.plain(f"{only_stix} 漢") == "\ufffd \ufffd" and len(w) == 1
         mpl.rcParams["font.family"] = ["DejaVu Sans", "STIXGeneral"]
         assert style.plain(f"{only_stix} ok") == f"{only_stix} ok"
+        mpl.rcParams["font.family"] = ["DejaVu Sans", "STIXGeneral", "cmr10"]
         with pytest.warns(UserWarning, match=r"has '漢' \(U\+6F22\).*install a font"):
             style.plain("漢")
     with mpl.rc_context({"font.family": ["STIXGeneral"]}), style.use():
