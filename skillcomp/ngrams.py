@@ -2,21 +2,36 @@
 
 A text shares an n-gram with a source if n consecutive tokens of the text are n consecutive tokens
 of the source. To count shared n-grams for every n, it is enough to find the longest match that
-starts at each position of the text.
+starts at each position of the text. Texts are normalised before they are split into tokens.
 """
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Callable, Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cache
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["STOP_WORDS", "Matches", "Tokenizer", "check_n", "match", "shared_ngrams", "tokenize"]
+from skillcomp.errors import FrameError
+
+__all__ = [
+    "STOP_WORDS",
+    "Matches",
+    "Tokenizer",
+    "check_n",
+    "match",
+    "normalise",
+    "shared_ngrams",
+    "tokenize",
+]
 
 Tokenizer = Callable[[str], list[str]]
 Ints = NDArray[np.int64]
@@ -36,17 +51,163 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# the only two characters outside ASCII with an ASCII letter in their lower case
-_KELVIN, _DOTTED_I = "\u212a", "\u0130"
+# After normalising, this is the only character outside ASCII with an ASCII letter in lower case.
+_DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
 _LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one object
+
+# Quotation marks and their plain forms. Each is one character, so positions do not change.
+_QUOTES = {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
+# Characters that nobody sees: soft hyphen, joiners, zero-width blanks, marks of direction,
+# variation selectors, byte order mark
+_UNSEEN = (
+    "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+)
+# Elements of HTML that mark up text. Other words in angle brackets, such as ``Array<string>``, are
+# code, and so are capital letters in them.
+_ELEMENTS = (
+    "abbr|bdi|bdo|big|blockquote|br|center|cite|code|dd|del|details|dfn|div|dl|dt|em|figcaption"
+    "|figure|font|hr|img|ins|kbd|li|mark|ol|pre|samp|section|small|span|strike|strong|sub|summary"
+    "|sup|table|tbody|td|tfoot|th|thead|tr|tt|ul|var"
+)
+_MARKUP = re.compile(
+    r"(?P<line_end>[-\u00ad\u2010\u2011](?<=[^\W\d_].)\r?\n[ \t]*(?=[^\W\d_]))"
+    rf"|(?P<unseen>[{_UNSEEN}]+|<wbr\s*/?>)"
+    rf"|(?P<tag></?(?:(?i:{_ELEMENTS})|h[1-6]|[abipqsu])"
+    r"(?:\s+[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+))*\s*/?>"
+    r"|<!--[^<>]{0,500}-->)"
+    r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
+)
+_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # many times faster to search for
+_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # with the character it may combine with
+# characters that are part of a word; Chinese, Japanese and Thai are written without blanks
+_OF_WORD = re.compile(r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+_ASCII_BYTES = bytes(range(128))
+Change = tuple[int, int, str]  # start and end of a part of a text, and what replaces it
+
+
+def normalise(text: str) -> tuple[str, Ints | None]:
+    r"""Write a text in the way in which equal sentences have equal characters.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    text : str
+        The text in Unicode form NFKC, with plain quotation marks. Characters without width are
+        removed, words broken at the end of a line are joined, and HTML tags and entities other
+        than letters become blanks.
+    edges : ndarray of int64, shape (n_characters, 2), or None
+        Start and end, in the original text, of each character; None if no position has changed.
+
+    Notes
+    -----
+    A hyphen at the end of a line is removed if letters surround it and the next line begins with a
+    lower-case letter. Only tags of elements that mark up text are removed, so ``Array<string>`` is
+    unchanged. Letters of other alphabets that look like Latin ones are not replaced.
+
+    Examples
+    --------
+    >>> normalise("de\u00adfine nar-\nrow <b>\ufb01elds</b>")[0]
+    'define narrow  fields '
+    """
+    if not text.isascii():
+        for mark, plain in _QUOTES.items():
+            text = text.replace(mark, plain)
+    edges, usual = None, _has_usual_characters(text)
+    if not usual or "<" in text or "&" in text or "-\n" in text or "-\r\n" in text:
+        text, edges = _with_changes(text, edges, _markup_changes(text))
+        usual = _has_usual_characters(text)
+    return (text, edges) if usual else _with_changes(text, edges, _character_changes(text))
+
+
+def _has_usual_characters(text: str) -> bool:
+    """Check whether each character of a text stays the same, whatever surrounds it."""
+    if text.isascii():
+        return True
+    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_BYTES)
+    return all(map(_is_normal_character, set(others.decode("utf-8", "surrogatepass"))))
+
+
+@cache
+def _is_normal_character(character: str) -> bool:
+    """Check whether a character outside ASCII stays the same, whatever surrounds it."""
+    combines = unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
+    changes = unicodedata.normalize("NFKC", character) != character
+    return not (combines or changes or character == "\u2010" or _MARKUP.match(character))
+
+
+def _markup_changes(text: str) -> Iterator[Change]:
+    """Yield the parts of a text that are not seen as characters, and what replaces them."""
+    done = 0
+    for start in _MARKUP_START.finditer(text):
+        part = _MARKUP.match(text, start.start()) if start.start() >= done else None
+        if part is None:
+            continue
+        done = part.end()
+        new = " " if part.lastgroup == "tag" else ""
+        if part.lastgroup == "line_end" and not text[part.end()].islower():
+            if "\u00ad" not in part.group():
+                continue
+            new = part.group().replace("\u00ad", "")
+        elif part.lastgroup == "entity":
+            meaning = html.unescape(part.group())
+            if meaning == part.group():
+                continue
+            if not re.fullmatch(f"[{_UNSEEN}]+", meaning):
+                new = meaning if meaning.isalnum() else " "
+        yield part.start(), part.end(), new
+
+
+def _character_changes(text: str) -> Iterator[Change]:
+    """Yield the parts of a text that the form NFKC changes, and what replaces them."""
+    for run in _NON_ASCII_RUN.finditer(text):
+        whole = unicodedata.normalize("NFKC", run.group())
+        if whole == run.group():
+            continue
+        starts = [at for at, c in enumerate(run.group()) if not at or not unicodedata.combining(c)]
+        bounds = [*starts, len(run.group())]
+        parts = [(a, b, run.group()[a:b]) for a, b in pairwise(bounds)]
+        changed = [(a, b, unicodedata.normalize("NFKC", part)) for a, b, part in parts]
+        # Some scripts combine characters that count as separate ones.
+        if "".join(part for _, _, part in changed) != whole:
+            changed, parts = [(0, len(run.group()), whole)], [(0, 0, "")]
+        for (a, b, new), (_, _, old) in zip(changed, parts, strict=True):
+            if new != old:
+                yield run.start() + a, run.start() + b, new
+
+
+def _with_changes(
+    text: str, edges: Ints | None, changes: Iterable[Change]
+) -> tuple[str, Ints | None]:
+    """Replace parts of a text, and return the edges of its characters in the original text."""
+    pieces: list[str] = []
+    start: list[int] = []
+    end: list[int] = []
+    done = 0
+    for a, b, new in changes:
+        pieces += [text[done:a], new]
+        start += [*range(done, a), *[a] * len(new)]
+        end += [*range(done + 1, a + 1), *[b] * len(new)]
+        done = b
+    if not pieces:
+        return text, edges
+    start += range(done, len(text))
+    end += range(done + 1, len(text) + 1)
+    own = np.array([start, end], dtype=np.int64).T.reshape(-1, 2)
+    if edges is not None:
+        own = np.stack([edges[own[:, 0], 0], edges[own[:, 1] - 1, 1]], axis=1)
+    return "".join([*pieces, text[done:]]), own
 
 
 def tokenize(text: str) -> list[str]:
     """Split a text into content tokens by the rule of the comprehension report.
 
-    The text is lower-cased. Every character outside ``[a-z0-9]`` separates tokens. Tokens of at
-    most three characters and `STOP_WORDS` are dropped.
+    The text is normalised and lower-cased. Every character outside ``[a-z0-9]`` separates tokens.
+    Tokens of at most three characters and `STOP_WORDS` are dropped.
 
     Parameters
     ----------
@@ -68,7 +229,60 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("The type-checker's 3rd PASS would narrow it.")
     ['type', 'checker', 'pass', 'narrow']
     """
-    return [word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
+    normal = normalise(text)[0]
+    return [word for word in _WORD.findall(normal.lower()) if word not in STOP_WORDS]
+
+
+def split_text(text: str, tokenizer: Tokenizer | None = None) -> list[str]:
+    """Normalise a text and split it into tokens; raise FrameError if a token is no str."""
+    if tokenizer is None or tokenizer is tokenize:
+        return tokenize(text)
+    return _checked_tokens(tokenizer(normalise(text)[0]))
+
+
+def _checked_tokens(tokens: Any) -> list[str]:
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+        kind = type(tokens).__name__
+        raise TypeError(f"tokenizer: found a {kind} returned; it must return a list of str.")
+    words = list(tokens)
+    if set(map(type, words)) <= {str}:
+        return words
+    wrong = [word for word in words if not isinstance(word, str)]
+    if wrong:
+        raise FrameError(
+            f"tokenizer: found a token of type {type(wrong[0]).__name__} ({len(wrong)} of "
+            f"{len(words)} tokens of a text); it must return a list of str. For spaCy use "
+            "tokenizer=lambda text: [w.text for w in nlp(text)], for numbers "
+            "lambda text: [str(i) for i in encode(text)], each with tokenizer_name=; drop None."
+        )
+    return words
+
+
+def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> str:
+    """Return the name by which frames tell tokenizers apart: module and qualname, or ``name``.
+
+    Raise FrameError if two different tokenizers could have the same name: lambdas, methods of an
+    object and other callables need a name of their own.
+    """
+    if name is not None:
+        if not isinstance(name, str) or not name.strip():
+            raise FrameError(f"tokenizer_name: found {name!r}; allowed: a text.")
+        return name
+    split = tokenize if tokenizer is None else tokenizer
+    if not callable(split):
+        raise FrameError(
+            f"tokenizer: found {split!r}; allowed: a function from str to a list of str."
+        )
+    owner = getattr(split, "__self__", None)
+    qualname = getattr(split, "__qualname__", "")
+    if not qualname or "<lambda>" in qualname or not (owner is None or isinstance(owner, type)):
+        kind = "a lambda" if "<lambda>" in qualname else f"a {type(split).__name__}"
+        raise FrameError(
+            f"tokenizer: found {kind}, whose name does not tell it apart from others; "
+            "name it by tokenizer_name=, such as tokenizer_name='spaCy en_core_web_sm 3.8'."
+        )
+    module = getattr(split, "__module__", None) or getattr(split, "__objclass__", str).__module__
+    return f"{module}.{qualname}"
 
 
 @dataclass(frozen=True)
@@ -77,14 +291,15 @@ class Tokens:
 
     Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
     are set, the character positions of each token in its document, or `words`, the tokens of each
-    document.
+    document, and `normal`, the normalised documents with the edges of their characters.
     """
 
     ids: Ints
     bounds: Ints
     start: Ints | None = None
     end: Ints | None = None
-    words: list[list[str]] | None = None
+    words: Sequence[list[str]] = ()
+    normal: Sequence[tuple[str, Ints | None]] = ()
 
     def of(self, doc: int) -> Ints:
         """Return the integers of one document without its end mark."""
@@ -95,31 +310,79 @@ class Tokens:
         """Smallest integer above all of `ids`."""
         return int(self.ids.max(initial=END)) + 1
 
+    def spans(self, doc: int, stop: int | None = None) -> list[tuple[int, int]] | None:
+        """Return start and end of the first ``stop`` tokens in their document; all by default.
+
+        Return None if the document lacks one of the tokens (for example, because the tokenizer
+        stems).
+        """
+        if self.start is not None and self.end is not None:
+            first = int(self.bounds[doc])
+            own = slice(first, int(self.bounds[doc + 1]) - 1 if stop is None else first + stop)
+            return list(zip(self.start[own].tolist(), self.end[own].tolist(), strict=True))
+        text, edges = self.normal[doc]
+        spans = _spans_of_words(text, self.words[doc][:stop])
+        if spans is None or edges is None:
+            return spans
+        ends = [int(edges[b - 1, 1]) if b else 0 for _, b in spans]
+        starts = [int(edges[a, 0]) if a < b else c for (a, b), c in zip(spans, ends, strict=True)]
+        return list(zip(starts, ends, strict=True))
+
     def cut(self, text: str, doc: int, begin: int, run: int) -> str:
-        """Return the part of a document that has ``run`` tokens and starts at token ``begin``."""
-        if self.words is not None:
-            return _find_run(text, self.words[doc][: begin + run], begin)
-        assert self.start is not None and self.end is not None
-        first = int(self.bounds[doc]) + begin
-        return text[self.start[first] : self.end[first + run - 1]]
+        """Return the text of the ``run`` tokens of a document that start at token ``begin``.
+
+        It begins and ends with whole words. If the text lacks one of the tokens, return the tokens
+        joined by blanks.
+        """
+        if self.start is not None and self.end is not None:
+            first = int(self.bounds[doc]) + begin
+            return text[self.start[first] : self.end[first + run - 1]]
+        spans = self.spans(doc, begin + run)
+        if spans is None:
+            return " ".join(self.words[doc][begin : begin + run])
+        start, end = spans[begin][0], spans[-1][1]
+        while _splits_word(text, start):
+            start -= 1
+        while _splits_word(text, end):
+            end += 1
+        return text[start:end]
 
 
-def _find_run(text: str, words: list[str], k: int) -> str:
-    """Return the part of a text from the word ``words[k]`` to the word ``words[-1]``.
+def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Return start and end of each word in a text, in order; None if the text lacks a word.
 
-    If the text lacks one of the words (for example, because the tokenizer stems), return
-    ``words[k:]`` joined by blanks.
+    Whole words are taken if all are there as whole words. Otherwise words may be parts of words, as
+    those of a tokenizer that stems, or of a script without blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
-    cursor, begin = 0, 0
-    for i, word in enumerate(words):
-        at = folded.find(word, cursor)
-        at = at if at >= 0 else folded.find(word.lower(), cursor)
-        if at < 0:
-            return " ".join(words[k:])
-        begin = at if i == k else begin
-        cursor = at + len(word)
-    return text[begin:cursor]
+    for whole in (True, False):
+        spans: list[tuple[int, int]] = []
+        cursor = 0
+        for word in words:
+            at = _find_word(folded, word, cursor, whole)
+            if at < 0:
+                break
+            cursor = at + len(word)
+            spans.append((at, cursor))
+        else:
+            return spans
+    return None
+
+
+def _find_word(text: str, word: str, cursor: int, whole: bool) -> int:
+    """Return the position of the next occurrence of a word, as written or in lower case, or -1."""
+    for spelling in dict.fromkeys([word, word.lower()]):
+        at = text.find(spelling, cursor)
+        while whole and at >= 0 and any(_splits_word(text, at + k) for k in (0, len(spelling))):
+            at = text.find(spelling, at + 1)
+        if at >= 0:
+            return at
+    return -1
+
+
+def _splits_word(text: str, at: int) -> bool:
+    """Check whether a position has characters of a word on both sides."""
+    return 0 < at < len(text) and all(map(_OF_WORD.match, text[at - 1 : at + 1]))
 
 
 def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
@@ -129,14 +392,13 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
     """
     if tokenizer is None or tokenizer is tokenize:
         return _intern_default(docs)
-    words = [tokenizer(doc) for doc in docs]
-    if any(isinstance(ws, str) for ws in words):
-        raise TypeError("tokenizer: found a str returned; it must return a list of str.")
+    normal = [normalise(doc) for doc in docs]
+    words = [_checked_tokens(tokenizer(text)) for text, _ in normal]
     flat = np.array([w for ws in words for w in ws], dtype=object)
     ids = pd.factorize(flat)[0].astype(np.int64) + 1
     count = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
     bounds, place = _with_ends(count)
-    return Tokens(_values_at_places(ids, place, bounds), bounds, words=words)
+    return Tokens(_values_at_places(ids, place, bounds), bounds, words=words, normal=normal)
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
@@ -153,14 +415,19 @@ def _values_at_places(values: Ints, place: Ints, bounds: Ints) -> Ints:
 
 def _intern_default(docs: list[str]) -> Tokens:
     """Tokenize by the default rule, and number the tokens without creating a text for each."""
-    docs = [" ".join(sorted(STOP_WORDS)), *docs]
-    dotted = [d for d, doc in enumerate(docs) if _DOTTED_I in doc]
-    plain = list(docs)
-    for d in dotted:
-        plain[d] = docs[d].replace(_DOTTED_I, _DOTTED_I.lower())
-    joined = "\n".join(plain).replace(_KELVIN, "k")
+    plain = [" ".join(sorted(STOP_WORDS))]
+    moved: dict[int, Ints] = {}
+    for d, doc in enumerate(docs):
+        text, edges = normalise(doc)
+        if _DOTTED_I in text:
+            dots = [(dot.start(), dot.end(), "i\u0307") for dot in re.finditer(_DOTTED_I, text)]
+            text, edges = _with_changes(text, edges, dots)
+        plain.append(text)
+        if edges is not None:
+            moved[d] = edges
     # Each character must become one byte, so that positions in bytes are positions in the text.
-    data = b" " + joined.encode("ascii", "replace").translate(_FOLD) + b" " * (1 + _WORD_BYTES)
+    data = "\n".join(plain).encode("ascii", "replace").translate(_FOLD)
+    data = b" " + data + b" " * (1 + _WORD_BYTES)
     edge = np.frombuffer(data, dtype=np.uint8) != ord(" ")
     edges = np.flatnonzero(edge[1:] != edge[:-1]) + 1
     start, end = edges[0::2], edges[1::2]
@@ -179,10 +446,9 @@ def _intern_default(docs: list[str]) -> Tokens:
     bounds, place = _with_ends(count)
     shift = np.repeat(offset[1:-1], count)
     start, end = start - shift, end - shift
-    for d in dotted:
-        mine = slice(bounds[d - 1] - d + 1, bounds[d] - d)
-        origin = np.repeat(np.arange(len(docs[d])), [1 + (c == _DOTTED_I) for c in docs[d]])
-        start[mine], end[mine] = origin[start[mine]], origin[end[mine] - 1] + 1
+    for d, edges in moved.items():
+        mine = slice(bounds[d] - d, bounds[d + 1] - d - 1)
+        start[mine], end[mine] = edges[start[mine], 0], edges[end[mine] - 1, 1]
     ids, start, end = (_values_at_places(v, place, bounds) for v in (ids + 1, start, end))
     return Tokens(ids, bounds, start, end)
 
@@ -240,9 +506,9 @@ def shared_ngrams(
     ['narrow unknown', 'unknown values']
     """
     check_n(n)
-    split = tokenizer or tokenize
-    words = split(text)
-    allowed = set(grams(split(source), n)) - set(grams(split(exclude), n))
+    words = split_text(text, tokenizer)
+    allowed = set(grams(split_text(source, tokenizer), n))
+    allowed -= set(grams(split_text(exclude, tokenizer), n))
     return [" ".join(gram) for gram in dict.fromkeys(grams(words, n)) if gram in allowed]
 
 

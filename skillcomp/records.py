@@ -366,8 +366,9 @@ class Verdict(Record):
     all checks of the attempt together, which the comprehension report calls ``dimension_verdict``.
     It is the same in each verdict of a reply, and None if the grader was not asked for it.
     ``overlap`` is the result of the check for copying that the grader saw in its prompt, as JSON:
-    ``rule``, ``n`` and the n-grams that answer and skill have in common (``shared``). It is None if
-    the grader saw no such result. It is also None in old verdicts, from before the rule was
+    ``rule``, ``n``, the n-grams that answer and skill have in common (``shared``) and, if it is not
+    the default, the ``tokenizer``. It is None if the grader saw no such result, for example because
+    the answer has fewer than n tokens. It is also None in old verdicts, from before the rule was
     recorded. The old rule counted the n-grams of SKILL.md without its front matter and of the part
     of the skill that the case is about (its concept field), including n-grams in the case's prompt.
     """

@@ -610,7 +610,8 @@ def copying(pilot: sc.RunStore, frames: dict[str, Any]) -> dict[str, Any]:
 def test_the_threshold_shows_the_rates_that_calibrate_gives(
     copying: dict[str, Any], frames: dict[str, Any]
 ) -> None:
-    cut = sc.overlap.calibrate(attempts=frames["attempts"], n_resamples=20, **copying)
+    how = {"attempts": frames["attempts"], "n_resamples": 20, "max_false_flags": 0.1}
+    cut = sc.overlap.calibrate(**how, **copying)
     one = sc.explore.threshold(attempts=frames["attempts"], cut=cut, **copying)
     chosen = cut[cut["chosen"]].iloc[0]
     assert one.choices["n"].value == chosen["n"] and one.choices["cut"].value is None
@@ -639,6 +640,46 @@ def test_a_cut_of_the_share_flags_what_reaches_it(copying: dict[str, Any]) -> No
     assert len(one.errors) == (copies & ~flagged).sum() + (clean & flagged).sum()
     one.choose(n=6)
     assert one.choices["cut"].value is not None  # a share stays a share
+
+
+def characters(text: str) -> list[str]:
+    return [c for c in text if not c.isspace()]
+
+
+def test_the_threshold_keeps_a_tokenizer_of_ones_own() -> None:
+    # No text has a token of the default tokenizer.
+    skill = "値を絞ってから使うこと。失敗は早く知らせ、記録を残す。"
+    passages = pd.DataFrame(
+        {
+            "passage_id": [f"p{i}" for i in range(40)], "skill": "s",
+            "level": ["verbatim"] * 20 + ["fresh"] * 20,
+            "text": ["値を絞ってから使う"] * 20 + ["型を決めて渡す方がよい"] * 20,
+        }
+    )  # fmt: skip
+    attempts = pd.DataFrame(
+        {
+            "attempt_id": [f"a{i}" for i in range(20)], "skill": "s",
+            "case_id": [f"s/{i}" for i in range(20)], "condition": "baseline",
+            "answer": ["わかりません、難しい問いです"] * 19 + ["いや"],
+        }
+    )  # fmt: skip
+    how = {"skills": {"s": skill}, "tokenizer": characters}
+    shared = sc.overlap.score(attempts, ngram=[4, 6], exclude_prompt=False, **how)
+    about = {"attempts": attempts, "positive": "verbatim"}
+    one = sc.explore.threshold(shared, passages, **how, **about)
+    assert one.errors.empty and len(one.texts) == 60
+    one.choose(n=6)
+    assert one.errors.empty
+    with pytest.raises(FrameError, match=r"explore\.threshold: found two tokenizers"):
+        sc.explore.threshold(shared, passages, skills=how["skills"], **about)
+    spans = copied_spans("まず値を絞ってから。", skill, None, n=4, tokenizer=characters)
+    assert spans[0] == (2, 6) and spans[-1][1] == 9
+
+
+def test_what_is_marked_in_a_text_with_markup_is_the_original() -> None:
+    answer = "So nar\u00adrow <b>unknown</b> values early."
+    spans = copied_spans(answer, "Always narrow unknown values.", None, n=3)
+    assert [answer[a:b] for a, b in spans] == ["nar\u00adrow <b>unknown</b> values"]
 
 
 def test_the_threshold_needs_texts(copying: dict[str, Any]) -> None:

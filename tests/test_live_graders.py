@@ -26,7 +26,7 @@ from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import blind, family_warning
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
 from skillcomp.live.graders.reply import gives_condition_away, judge
-from skillcomp.ngrams import shared_ngrams
+from skillcomp.ngrams import shared_ngrams, tokenize
 from skillcomp.records import Attempt, Case, Check, Skill
 
 RUN = "every tidemark stands above yesterday's highest recorded water line forever"
@@ -48,7 +48,8 @@ CASE = Case(
         Check(check_id="no_verbatim_span", check_kind="negative", description="Copies nothing."),
     ),
 )
-ANSWER = "It is a practice: “the team” draws\na mark, and x < y & z."
+# six content tokens, the fewest that the overlap check judges
+ANSWER = "It is a practice: “the team” draws\na mark, and x < y & z. Nobody else moves anything."
 
 
 def attempt(answer=ANSWER, **more):
@@ -179,6 +180,44 @@ def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt()
     assert grader.overlap(head, CASE, SKILL) == []
     asked = CASE.model_copy(update={"prompt": f"Is it right that {head}?"})
     assert grader.overlap(head, asked, other) == []
+
+
+@pytest.mark.parametrize("answer", ["A tidemark is a practice.", "x = 42"])
+def test_the_overlap_check_does_not_bind_an_answer_that_is_too_short_to_copy(answer):
+    short = attempt(answer)
+    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
+    assert grader.overlap(answer, CASE, SKILL) is None
+    quote = [verdict(check.check_id, quote=answer) for check in CASE.checks[:2]]
+    for mark in ("PASS", "FAIL"):
+        text = reply(*quote, verdict("no_verbatim_span", mark, quote=answer))
+        with FakeAnthropic(answer=scripted(text)) as server:
+            done = grade(server, short)
+        assert len(done.replies) == 1 and done.verdicts[2].passed == (mark == "PASS")
+        assert done.verdicts[2].overlap is None
+        assert "<overlap-check" not in server.bodies[0]["messages"][0]["content"]
+
+
+def test_a_grader_keeps_a_tokenizer_of_ones_own():
+    def by_blanks(text):
+        return text.lower().split()
+
+    agent = AnthropicAgent("claude-haiku-5-5")
+    default = ComprehensionGrader(agent)
+    own = ComprehensionGrader(agent, tokenizer=by_blanks, tokenizer_name="blanks", ngram=4)
+    assert own.version == f"{default.version}-n4-blanks"
+    assert ComprehensionGrader(agent, tokenizer=tokenize).version == default.version
+    copied = "It is an act of a few"
+    skill = SKILL.model_copy(update={"text": "Now it is an act of a few people."})
+    assert own.overlap(copied, CASE, skill)[0] == "it is an act"
+    assert default.overlap(copied, CASE, skill) is None
+    about = {"tokenizer": by_blanks, "tokenizer_name": "blanks", "ngram": 4, "style": "evidence"}
+    with FakeAnthropic(answer=scripted(reply(*GOOD))) as server:
+        done = grade(
+            server, attempt(f"{copied}. It is a practice: the team draws"), skill=skill, **about
+        )
+    assert json.loads(done.verdicts[0].overlap)["tokenizer"] == "blanks"
+    with pytest.raises(GraderError, match=r"ComprehensionGrader: tokenizer: .* tokenizer_name="):
+        ComprehensionGrader(agent, tokenizer=lambda text: text.split())
 
 
 # rules

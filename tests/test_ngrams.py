@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillcomp import ngrams
-from skillcomp.ngrams import STOP_WORDS, Matches, Tokenizer, match, shared_ngrams, tokenize
+from skillcomp.errors import FrameError
+from skillcomp.ngrams import (
+    STOP_WORDS,
+    Matches,
+    Tokenizer,
+    match,
+    name_of_tokenizer,
+    normalise,
+    shared_ngrams,
+    tokenize,
+)
 
 LONG = "deltas" * 20
 WORDS = [
@@ -101,18 +113,78 @@ def test_few_words_repeated_often_are_counted_right(parts: list[str], prompt: li
 @example("\ud800\0word\U0001f600word")
 @example("")
 def test_any_text_is_split_as_the_report_says_by_both_implementations(text: str) -> None:
-    assert tokenize(text) == split_by_the_report(text)
+    assert tokenize(text) == split_by_the_report(normalise(text)[0])
     batch = ngrams.intern([text, "other words", text])
     cut = [batch.cut(text, 0, i, 1) for i in range(len(tokenize(text)))]
     assert [tokenize(piece)[0] for piece in cut] == tokenize(text)
     assert batch.of(0).tolist() == batch.of(2).tolist()
 
 
-def test_only_two_letters_outside_ascii_hold_ascii_when_lowered() -> None:
+def test_one_normal_letter_outside_ascii_holds_ascii_when_lowered() -> None:
     # The byte table relies on it.
     plain = set("abcdefghijklmnopqrstuvwxyz0123456789")
-    found = {chr(c) for c in range(128, sys.maxunicode + 1) if plain & set(chr(c).lower())}
-    assert found == {"\u212a", "\u0130"}
+    every = map(chr, range(128, sys.maxunicode + 1))
+    found = {c for c in every if plain & set(c.lower()) and unicodedata.is_normalized("NFKC", c)}
+    assert found == {"\u0130"}
+
+
+SENTENCE = "Define narrow fields before unknown values leak further."
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "De\u00adfine nar\u00adrow fi\u00adelds be\u00adfore un\u00adknown va\u00adlues leak.",
+        "De\ufb01ne narrow \ufb01elds before unknown values leak.",
+        "Define nar-\nrow fields be-\r\n  fore unknown val\u00ad\nues leak.",
+        'Define <em>narrow</em> fields <span class="x">before</span> unknown<br/>values leak.',
+        "Define <STRONG>narrow</STRONG><!-- later --> fields before un<wbr>known values leak.",
+        "Define&nbsp;narrow &ldquo;fields&rdquo;&mdash;before un&shy;known values leak.",
+        "Ｄｅｆｉｎｅ narrow fie\u200blds\u00a0before un\u2060known valu\ufeffes leak.",
+    ],
+)
+def test_the_same_sentence_in_other_bytes_shares_its_ngrams(copy: str) -> None:
+    for tokenizer in (None, lambda text: text.lower().strip(".").split()):
+        found = match([copy], [SENTENCE], [0], n=[4], tokenizer=tokenizer)
+        assert found.longest_run[0] >= 6, (tokenizer, found)
+        assert found.n_shared[0, 0] >= 3
+        assert found.longest_text[0] in copy
+    assert shared_ngrams(copy, SENTENCE, n=4)[0].startswith("define narrow fields")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "an Array<string>, a Map<Otter> and x<y> where a < b and c > d; Set<T> and <S>",
+        "List item\n- one\n-two, Anglo-\nSaxon, page 3-\n4, a dash --\nafter",
+        "R&D; AT&T; &unknown; naïveté — 日本語, Straße, İstanbul",
+    ],
+)
+def test_code_names_and_other_scripts_stay_as_they_are(text: str) -> None:
+    assert normalise(text) == (text, None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [*("word", " ", "ﬁ", "e\u0301", "\u1100\u1161", "İ", "\u00ad", "<b>", "</i>", "&nbsp;"),
+             *("-\n", "½", "\u212a", "क्", "\u09c7\u09be", "“", "&#233;", "&lt;b&gt;", "x", "<T>")]
+        ),
+        max_size=12,
+    ).map("".join)
+)  # fmt: skip
+def test_normalising_keeps_the_positions_of_the_original(text: str) -> None:
+    normal, edges = normalise(text)
+    assert unicodedata.is_normalized("NFKC", normal)
+    if edges is None:
+        assert len(normal) == len(text)
+        return
+    assert edges.shape == (len(normal), 2)
+    assert (edges[:, 0] < edges[:, 1]).all() and (edges[1:, 0] >= edges[:-1, 0]).all()
+    for c, (a, b) in zip(normal, edges.tolist(), strict=True):
+        part = normalise(text[a:b])[0]
+        assert c in part or c == " " or part in "'\"", (c, text[a:b])
 
 
 def test_the_tokenizer_drops_short_words_stop_words_and_everything_but_letters_and_digits() -> None:
@@ -185,6 +257,54 @@ def test_a_tokenizer_that_rewrites_gives_its_tokens_as_the_longest_text() -> Non
 
     found = match(["narrowing unknowns leaks"], ["narrow unknown"], [0], n=[2], tokenizer=stems)
     assert found.longest_text == ["NAR# UNK#"]
+
+
+def test_the_longest_text_quotes_whole_words() -> None:
+    def split(text: str) -> list[str]:
+        return [word for word in text.lower().split() if word != "this"]
+
+    found = match(["This is it"], ["is it"], [0], n=[2], tokenizer=split)
+    assert found.longest_text == ["is it"]
+
+    def stems(text: str) -> list[str]:
+        return [word[:5] for word in text.lower().split()]
+
+    found = match(
+        ["So narrowing unknowns\u00ad leaks"], ["narrow unknown"], [0], n=[2], tokenizer=stems
+    )
+    assert found.longest_text == ["narrowing unknowns"]
+    found = match(["価値を絞る前に"], ["値を絞る"], [0], n=[2], tokenizer=list)
+    assert found.longest_text == ["値を絞る"]
+
+
+class SpacyToken:
+    text = "word"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "kind"),
+    [([SpacyToken()] * 3, "SpacyToken"), ([1, 2], "int"), (["a", None], "NoneType")],
+)
+def test_tokens_that_are_not_str_are_refused_with_the_fix(tokens: list, kind: str) -> None:
+    for count in (
+        lambda split: match(["a text"], ["a source"], [0], tokenizer=split),
+        lambda split: shared_ngrams("a text", "a source", tokenizer=split),
+    ):
+        with pytest.raises(FrameError, match=rf"type {kind} .*\[w\.text for w in nlp\(text\)\]"):
+            count(lambda text: tokens)
+
+
+def test_tokenizers_have_a_name_that_tells_them_apart() -> None:
+    assert name_of_tokenizer(None) == name_of_tokenizer(tokenize) == "skillcomp.ngrams.tokenize"
+    assert name_of_tokenizer(str.split) == "builtins.str.split"
+    assert name_of_tokenizer(split_by_the_report).endswith("test_ngrams.split_by_the_report")
+    assert name_of_tokenizer(lambda text: [text], "mine") == "mine"
+    for unnamed in (lambda text: [text], functools.partial(str.split), "a b".split):
+        with pytest.raises(FrameError, match=r"name it by tokenizer_name="):
+            name_of_tokenizer(unnamed)
+    for wrong in ("", 3):
+        with pytest.raises(FrameError, match="tokenizer_name: found"):
+            name_of_tokenizer(None, wrong)  # type: ignore[arg-type]
 
 
 def test_a_tokenizer_that_returns_text_is_refused() -> None:

@@ -21,7 +21,7 @@ SKILLS = {
 COLUMNS = [
     *("kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "repeat", "document"),
     *("level", "n", "any_shared", "n_shared", "n_distinct", "share", "longest_run"),
-    *("longest_text", "n_tokens"),
+    *("longest_text", "n_tokens", "tokenizer"),
 ]
 
 
@@ -49,24 +49,27 @@ def test_one_row_per_text_and_length_with_the_columns_of_the_docstring() -> None
     assert found["n"].tolist() == [2, 3, 2, 3]
     assert found["kind"].eq("attempt").all()
     assert found["passage_id"].isna().all() and found["level"].isna().all()
-    assert found["any_shared"].tolist() == [True, True, False, False]
-    assert found["n_shared"].tolist() == [2, 1, 0, 0]
+    assert found["any_shared"].tolist() == [True, True, pd.NA, pd.NA]
+    assert found["n_shared"].tolist() == [2, 1, pd.NA, pd.NA]
+    assert found["n_distinct"].tolist() == [2, 1, 0, 0]
     assert found["longest_run"].tolist() == [3, 3, 0, 0]
     assert found["longest_text"].tolist() == ["Narrow the unknown values"] * 2 + [""] * 2
 
 
-def test_a_text_without_ngrams_has_no_share_and_shares_none() -> None:
+def test_a_text_without_ngrams_is_too_short_to_judge() -> None:
     found = score(attempts("narrow"), skills=SKILLS, cases=cases(), ngram=[1, 2])
     assert found["share"].iloc[0] == 1.0
     assert pd.isna(found["share"].iloc[1])
-    assert found["any_shared"].tolist() == [True, False]
+    assert found["any_shared"].tolist() == [True, pd.NA]
+    found = score(attempts("42;", "x <- 1"), skills=SKILLS, cases=cases(), ngram=[1])
+    assert found["any_shared"].isna().all() and found["n_tokens"].eq(0).all()
 
 
 def test_a_missing_answer_is_unknown_and_never_false() -> None:
     found = score(attempts(None, ""), skills=SKILLS, cases=cases(), ngram=[3])
     counted = ["any_shared", "n_shared", "n_distinct", "share", "longest_run", "longest_text"]
     assert found.loc[0, [*counted, "n_tokens"]].isna().all()
-    assert not found.loc[1, "any_shared"]
+    assert pd.isna(found.loc[1, "any_shared"])
     assert found.loc[1, "n_tokens"] == 0
 
 

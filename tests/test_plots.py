@@ -417,12 +417,12 @@ def test_roc_draws_the_rates_in_the_order_given():
     assert [ring.get_xdata().tolist() for ring in gids(ax, "chosen")] == [[0.2]]
 
 
-def test_curves_are_steps_and_can_be_shown_in_their_corner():
+def test_curves_can_be_shown_in_their_corner():
     frame = pd.DataFrame(
         {"n": [4, 4], "true_positive_rate": [0.9, 1.0], "false_positive_rate": [0.0, 0.1]}
     )
     ax = plots.roc(frame, hue="n", zoom=0.3)
-    assert gids(ax, "estimate")[0].get_drawstyle() == "steps-post"
+    assert gids(ax, "estimate")[0].get_drawstyle() == "default"  # as scikit-learn counts ties
     assert ax.get_xlim() == pytest.approx((-0.012, 0.312))
     assert ax.get_ylim() == pytest.approx((0.688, 1.012))
     assert ax.get_legend().get_title().get_text() == "length of n-gram"

@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, require_known, suggest
 from skillcomp.grading_rules import normalise_quote
-from skillcomp.ngrams import grams, intern
+from skillcomp.ngrams import Tokenizer, grams, intern
 from skillcomp.records import Skill
 
 _FILES = files("skillcomp") / "templates"
@@ -398,20 +398,26 @@ def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
 
 
 def copied_spans(
-    answer: str, source: Skill | str | None, prompt: Any, *, n: int
+    answer: str,
+    source: Skill | str | None,
+    prompt: Any,
+    *,
+    n: int,
+    tokenizer: Tokenizer | None = None,
 ) -> list[tuple[int, int]]:
     """Return start and end of each run of n content tokens that is in the skill, not in the prompt.
 
-    Tokens and runs are defined as in :func:`skillcomp.overlap.score`.
+    Tokens and runs are defined as in :func:`skillcomp.overlap.score`. The list is empty if the
+    answer lacks the tokens as they are, for example because the tokenizer stems.
     """
     whole = source.text or source.body if isinstance(source, Skill) else source
-    tokens = intern([answer, whole or "", "" if absent(prompt) else str(prompt)])
+    asked = "" if absent(prompt) else str(prompt)
+    tokens = intern([answer, whole or "", asked], tokenizer)
     in_answer, in_skill, in_prompt = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
     copied = set(in_skill) - set(in_prompt)
-    assert tokens.start is not None and tokens.end is not None
-    first = int(tokens.bounds[0])
-    places = [at for at, gram in enumerate(in_answer) if gram in copied]
-    return [(int(tokens.start[first + at]), int(tokens.end[first + at + n - 1])) for at in places]
+    spans = tokens.spans(0) or []
+    places = [at for at, gram in enumerate(in_answer) if gram in copied and spans]
+    return [(spans[at][0], spans[at + n - 1][1]) for at in places]
 
 
 def pieces(

@@ -15,11 +15,13 @@ from skillcomp.errors import FrameError
 from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
+from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.candidates import make_sample
 from skillcomp.overlap.score import (
     as_names,
     checked_columns,
+    common_tokenizer,
     require_one_row_per_attempt,
     roc,
     score,
@@ -44,14 +46,17 @@ def threshold(
     cut: pd.DataFrame | None = None,
     positive: str | Sequence[str] = ("verbatim", "near_copy"),
     nulls: str | Sequence[str] = ("baseline", "fresh"),
+    tokenizer: Tokenizer | None = None,
+    tokenizer_name: str | None = None,
 ) -> ThresholdExplorer:
     """Set the length n and the cut by hand, and see which texts they flag rightly or wrongly.
 
     Parameters
     ----------
-    shared, passages, skills, positive, nulls
+    shared, passages, skills, positive, nulls, tokenizer, tokenizer_name
         As for :func:`skillcomp.overlap.calibrate`: the scored attempts, the passages to score, the
-        skills, the classes that count as copies, and those that count as clean.
+        skills, the classes that count as copies, those that count as clean, and the tokenizer that
+        scored the attempts.
     attempts : pandas.DataFrame, optional
         The answers. Without them, you can read only the passages.
     cases : pandas.DataFrame, optional
@@ -80,14 +85,20 @@ def threshold(
     Notes
     -----
     A threshold chosen by looking at these texts is not calibrated. For a paper, use
-    :func:`skillcomp.overlap.calibrate`.
+    :func:`skillcomp.overlap.calibrate`. Copies with fewer than n tokens count as missed; other
+    texts as short are left out at this n.
     """
     shared = checked_columns(shared, NEEDED, what="explore.threshold: shared")
     if shared.empty:
         raise FrameError("explore.threshold: shared has no rows; allowed: rows of overlap.score.")
     require_one_row_per_attempt(shared, what="explore.threshold: shared")
     lengths = sorted(shared["n"].astype("int64").unique().tolist())
-    every = pd.concat([shared, score(passages, skills=skills, ngram=lengths)], ignore_index=True)
+    label = name_of_tokenizer(tokenizer, tokenizer_name)
+    frames = {"shared": shared} | ({} if cut is None else {"cut": cut})
+    common_tokenizer(frames, what="explore.threshold", label=label)
+    how: dict[str, Any] = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
+    scored = score(passages, skills=skills, ngram=lengths, **how)
+    every = pd.concat([shared, scored], ignore_index=True)
     passages = check(passages, "passages")
     texts = dict(zip(passages["passage_id"], passages["text"], strict=True))
     prompts: dict[Any, Any] = {}
@@ -108,7 +119,7 @@ def threshold(
             row: Any = chosen.iloc[0]
             start = int(row["n"]), None if row["rule"] == "any" else float(row["cut"])
     settings = settings_of(positive, nulls, 0.05, 0.95, 1, 0)
-    return ThresholdExplorer(every, settings, skills, texts, prompts, start)
+    return ThresholdExplorer(every, settings, skills, texts, prompts, start, tokenizer)
 
 
 class ThresholdExplorer(ui.Explorer):
@@ -134,13 +145,17 @@ class ThresholdExplorer(ui.Explorer):
         texts: Mapping[Any, Any],
         prompts: Mapping[Any, Any],
         start: tuple[int, float | None],
+        tokenizer: Tokenizer | None = None,
     ) -> None:
-        self._settings, self._skills = settings, skills
+        self._settings, self._skills, self._tokenizer = settings, skills, tokenizer
         self.texts, self._prompts = texts, prompts
         self._sample = make_sample(every, settings)
-        scored = every[every["any_shared"].notna()]
+        copies = every["kind"].eq("passage") & every["level"].isin(settings.positive)
+        judged = every["any_shared"].notna() & every["n_tokens"].ge(every["n"]).fillna(False)
+        scored = every[judged | (copies & every["n_tokens"].notna())]
         passage = scored["kind"].eq("passage")
         scored = scored.assign(
+            any_shared=scored["any_shared"].fillna(False) & judged,
             text=scored["passage_id"].where(passage, scored["attempt_id"]),
             **{"class": scored["level"].where(passage, scored["condition"])},
             share=scored["share"].fillna(0.0),
@@ -252,9 +267,10 @@ class ThresholdExplorer(ui.Explorer):
             ax = style.figure("text", height=height)[1]
             ax = plots.overlap(texts[["share", "class"]], y="class", ax=ax)
             pictures = {"strip": ui.picture(ax)}
-            clean = [name for name in self._settings.nulls if name in self._levels]
-            if clean:
-                copies = [p for p in as_names(self._settings.positive) if p in self._levels]
+            there = set(self._levels) & set(texts["class"])
+            clean = [name for name in self._settings.nulls if name in there]
+            copies = [name for name in as_names(self._settings.positive) if name in there]
+            if clean and copies:
                 rows = texts.drop(columns=["text", "class"])
                 curve = roc(rows, positive=copies, negative=clean)
                 ax = plots.roc(curve, ax=style.figure("column", height=2.9)[1])
@@ -316,6 +332,8 @@ class ThresholdExplorer(ui.Explorer):
         whole, prompt = ui.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": n}
-        places = ui.copied_spans(whole, self._skills[row["skill"]], prompt, n=n)
+        places = ui.copied_spans(
+            whole, self._skills[row["skill"]], prompt, n=n, tokenizer=self._tokenizer
+        )
         name = f"{row['text']} ({row['class']})"
         return {"name": name, "pieces": ui.pieces(whole, (), places), "n": n}

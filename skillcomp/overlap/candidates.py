@@ -1,9 +1,13 @@
-"""Classes of texts for a calibration, candidate rules, and the choice of one candidate."""
+"""Classes of texts for a calibration, candidate rules, and the choice of one candidate.
+
+A text with fewer than n tokens is too short to judge at this n. If it is a copy, it counts as
+missed. Otherwise it is left out of the rates at this n.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -11,6 +15,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.case_table import clusters_of
+from skillcomp.stats.bounded import bounded_mean_counts
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]
@@ -43,9 +48,11 @@ class Group:
     passages : bool
         True for passages (units are documents), False for attempts (units are cases).
     flags : ndarray of bool, shape (texts, candidates)
-        Whether each candidate flags the text.
+        Whether each candidate flags the text; False if the text is too short.
     share : ndarray of float, shape (texts, lengths)
-        For each text and length, the share of its n-grams that are shared.
+        For each text and length, the share of its n-grams that are shared; 0 if it has none.
+    judged : ndarray of bool, shape (texts, lengths)
+        Whether the text counts in a rate at this length. A copy always does.
     units : ndarray of int, shape (texts,)
         Code of the document or case of each text.
     tokens : ndarray of float, shape (texts,)
@@ -56,6 +63,7 @@ class Group:
     passages: bool
     flags: NDArray[np.bool_]
     share: Floats
+    judged: NDArray[np.bool_]
     units: NDArray[np.intp]
     tokens: Floats
 
@@ -81,6 +89,8 @@ class Sample:
     answer_tokens : float
         Median number of content tokens of the answers that belong to no null group; NaN if there
         are no such answers.
+    limits : dict of bytes to float
+        Upper limits of false flags that were computed before.
     """
 
     candidates: pd.DataFrame
@@ -91,6 +101,11 @@ class Sample:
     n_documents: int
     n_cases: int
     answer_tokens: float
+    limits: dict[bytes, float] = field(default_factory=dict)
+
+    def column(self, candidate: int) -> int:
+        """Return the position of the candidate's n among the lengths."""
+        return self.lengths.index(int(self.candidates["n"].iloc[candidate]))
 
     def n_units(self, group: Group) -> int:
         """Return the number of documents (for passages) or of cases (for attempts)."""
@@ -118,21 +133,22 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
         If no text has a level or condition in the settings, or if one is both positive and a null.
     """
     names = shared["level"].where(shared["kind"].eq("passage"), shared["condition"])
-    scored = shared[shared["any_shared"].notna() & names.notna()].assign(name=names)
+    scored = shared[shared["n_tokens"].notna() & names.notna()].assign(name=names)
     _require_names(settings, scored)
     scored = scored.assign(
         text=scored["passage_id"].where(scored["kind"].eq("passage"), scored["attempt_id"]),
-        any=scored["any_shared"].astype("float64"),
-        # a text without a share is too short for an n-gram, so it shares none
+        any=scored["any_shared"].fillna(False).astype("float64"),
         share=scored["share"].fillna(0.0),
+        long=(scored["any_shared"].notna() & scored["n_tokens"].ge(scored["n"])).astype("float64"),
     )
     keys = ["kind", "name", "text"]
-    wide = scored.pivot(index=keys, columns="n", values=["any", "share"])
+    wide = scored.pivot(index=keys, columns="n", values=["any", "share", "long"])
     about = scored.drop_duplicates(keys).set_index(keys).loc[wide.index]
     lengths = tuple(int(n) for n in wide["any"].columns)
     positive = wide.index.get_level_values("name").isin(settings.positive)
     passages = wide.index.get_level_values("kind") == "passage"
-    share, any_ = wide["share"].to_numpy(), wide["any"].to_numpy() > 0
+    share, any_, long = wide["share"].to_numpy(), wide["any"] > 0, wide["long"].to_numpy() > 0
+    any_, share = any_.to_numpy() & long, np.where(long, share, 0.0)
     null = wide.index.get_level_values("name").isin(settings.nulls)
     candidates = _list_candidates(lengths, share, positive | null)
     flags = _flag_matrix(candidates, lengths, any_, share)
@@ -143,7 +159,9 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
 
     def group(name: str, mask: NDArray[np.bool_]) -> Group:
         of_passages = bool(passages[mask].all())
-        return Group(name, of_passages, flags[mask], share[mask], codes[mask], tokens[mask])
+        judged = long[mask] | (name == "positive")
+        facts = flags[mask], share[mask], judged, codes[mask], tokens[mask]
+        return Group(name, of_passages, *facts)
 
     level = wide.index.get_level_values("name").to_numpy()
     rest = [n for n in dict.fromkeys(level) if n not in (*settings.nulls, *settings.positive)]
@@ -203,43 +221,126 @@ def _flag_matrix(
 class Chooser:
     """Choice of a candidate rule, for given weights of documents and cases.
 
-    A null is a group of texts that cannot have copied. The preferred candidate is the most
-    sensitive of those that keep the limit on false flags in every null. If several tie, ``any`` is
+    A null is a group of texts that cannot have copied. A candidate keeps the limit if the upper
+    limit of its false flags does in every null. The candidates of each rule (``any``, ``share``)
+    are tried from the longest n down, and the strictest cut first, until one does not keep the
+    limit; the candidates before it are allowed. In this order, each rule exceeds the limit with the
+    error of a single interval, however many candidates there are.
+
+    The preferred candidate is the most sensitive of those allowed. If several tie, ``any`` is
     preferred to ``share``. Among tied ``any`` candidates, the one with the longest n is preferred.
     Among tied ``share`` candidates, the one with the lowest rate in its worst null is preferred,
     then the one with the longest n, then the middle of the remaining cuts.
     """
 
-    def __init__(self, sample: Sample, nulls: Sequence[Group], limit: float) -> None:
-        self.limit = limit
+    def __init__(
+        self, sample: Sample, nulls: Sequence[Group], limit: float, ci_level: float
+    ) -> None:
+        self.limit, self.ci_level, self.limits = limit, ci_level, sample.limits
         self.groups = [sample.positive, *nulls]
-        self.tables = [_counts_by_unit(group, sample.n_units(group)) for group in self.groups]
         self.is_any = sample.candidates["rule"].eq("any").to_numpy()
         self.n: NDArray[np.int64] = sample.candidates["n"].to_numpy(dtype=np.int64)
+        self.column = np.searchsorted(sample.lengths, self.n)
+        self.tables = [
+            _counts_by_unit(group, self.column, sample.n_units(group)) for group in self.groups
+        ]
+        self.whole = np.ones((1, sample.n_documents)), np.ones((1, sample.n_cases))
+        cut = sample.candidates["cut"].fillna(np.inf).to_numpy()
+        order = np.lexsort([-cut, -self.n])
+        self.steps = [self._equal_candidates(order[self.is_any[order] == r]) for r in (True, False)]
+
+    def _equal_candidates(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Group the candidates that follow each other and flag the same texts of every null."""
+        if not len(order):
+            return []
+        facts = [self.n[None, order], *(flagged[:, order] for flagged, _ in self.tables[1:])]
+        columns = np.concatenate(facts)
+        new = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+        return list(np.split(order, np.flatnonzero(new) + 1))
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
         """For each group, return the share of flagged texts: weights x candidates.
 
-        There is one row for each row of ``documents`` and ``cases``, which hold weights.
+        There is one row for each row of ``documents`` and ``cases``, which hold weights. A rate is
+        NaN if the group has no text that is long enough.
         """
         rates = []
         for group, (flagged, texts) in zip(self.groups, self.tables, strict=True):
             weights = documents if group.passages else cases
             with np.errstate(invalid="ignore", divide="ignore"):
-                rates.append((weights @ flagged) / (weights @ texts)[:, None])
+                rates.append((weights @ flagged) / (weights @ texts)[:, self.column])
         return rates
 
+    def keeps_limit(self, documents: Floats, cases: Floats) -> NDArray[np.bool_]:
+        """Return whether each candidate is allowed: weights x candidates.
+
+        Upper limits are those of as many documents and cases as the whole sample has, also if the
+        weights leave some out.
+        """
+        allowed = np.zeros((len(documents), len(self.n)), dtype=bool)
+        for steps in self.steps:
+            going = np.arange(len(documents))
+            for candidates in steps:
+                keeps = self._keep_alone(documents[going], cases[going], candidates[0])
+                going = going[keeps]
+                if not len(going):
+                    break
+                allowed[going[:, None], candidates] = True
+        return allowed
+
+    def _keep_alone(self, documents: Floats, cases: Floats, candidate: int) -> NDArray[np.bool_]:
+        """Return, for each row of weights, whether a candidate keeps the limit in every null."""
+        keeps = np.ones(len(documents), dtype=bool)
+        for group, (flagged, texts) in zip(self.groups[1:], self.tables[1:], strict=True):
+            weights = documents if group.passages else cases
+            sizes = texts[:, self.column[candidate]]
+            used = np.flatnonzero(sizes)
+            kinds = np.stack([flagged[used, candidate], sizes[used]], axis=1)
+            kinds, kind_of = np.unique(kinds, axis=0, return_inverse=True)
+            counts = weights[:, used] @ np.eye(len(kinds))[kind_of.ravel()]
+            total = counts.sum(axis=1, keepdims=True)
+            rate = (counts @ kinds[:, 0]) / np.maximum(counts @ kinds[:, 1], TIE)
+            at = np.flatnonzero(keeps & (total[:, 0] > 0) & (rate <= self.limit + TIE))
+            keeps[:] = False
+            if len(at):
+                high = self._upper_limits(kinds, counts[at] * (len(used) / total[at]))
+                keeps[at] = high <= self.limit + TIE
+        return keeps
+
+    def _upper_limits(self, kinds: Floats, counts: Floats) -> Floats:
+        """Return the upper limit of a rate for each row of counts.
+
+        ``kinds`` has the flagged texts and all texts of each kind of unit, ``counts`` the number of
+        units of each kind. Most resamples repeat a row, so computed limits are stored.
+        """
+        rows, row_of = np.unique(counts.round(9), axis=0, return_inverse=True)
+        keys = [kinds.tobytes() + row.tobytes() for row in rows]
+        new = [at for at, key in enumerate(keys) if key not in self.limits]
+        if new:
+            how = {"weights": kinds[:, 1], "ci_level": self.ci_level}
+            means = bounded_mean_counts(kinds[:, 0] / kinds[:, 1], rows[new], **how)
+            self.limits |= {keys[at]: high for at, high in zip(new, means.high, strict=True)}
+        return np.array([self.limits[key] for key in keys])[row_of.ravel()]
+
     def choose(
-        self, documents: Floats, cases: Floats, *, among: NDArray[np.bool_] | None = None
+        self,
+        documents: Floats,
+        cases: Floats,
+        *,
+        among: NDArray[np.bool_] | None = None,
+        by_estimate: bool = False,
     ) -> NDArray[np.intp]:
         """Return the preferred candidate for each row of weights.
 
         It is -1 if no candidate that keeps the limit finds a copy. `among` marks the candidates to
-        choose from; by default all are.
+        choose from; by default all are. With `by_estimate`, estimates are compared with the limit
+        in place of upper limits.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)
         allowed = (worst <= self.limit) & np.isfinite(sensitivity)
+        if not by_estimate:
+            allowed &= self.keeps_limit(documents, cases)
         if among is not None:
             allowed &= among
         gain = np.where(allowed, sensitivity, -1.0)
@@ -257,8 +358,8 @@ class Chooser:
         """Return a note if the longest n was chosen although a shorter one has equal rates."""
         if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
             return ""
-        sensitivity, *nulls = (flagged.sum(0) / texts.sum() for flagged, texts in self.tables)
-        alike = self.is_any & (np.max(nulls, axis=0) <= self.limit)
+        sensitivity = self.rates(*self.whole)[0][0]
+        alike = self.is_any & self.keeps_limit(*self.whole)[0]
         alike &= sensitivity >= sensitivity[chosen] - TIE
         shortest = int(self.n[alike].min())
         if shortest == self.n[chosen]:
@@ -277,7 +378,11 @@ class Chooser:
         return np.asarray(np.argmax(middle, axis=1))
 
 
-def _counts_by_unit(group: Group, n_units: int) -> tuple[Floats, Floats]:
+def _counts_by_unit(group: Group, column: NDArray[np.intp], n_units: int) -> tuple[Floats, Floats]:
+    """Count the flagged texts of each unit (by candidate) and those judged (by length)."""
     flagged = np.zeros((n_units, group.flags.shape[1]))
-    np.add.at(flagged, group.units, group.flags.astype(np.float64))
-    return flagged, np.bincount(group.units, minlength=n_units).astype(np.float64)
+    texts = np.zeros((n_units, group.judged.shape[1]))
+    flags = group.flags & group.judged[:, column]
+    np.add.at(flagged, group.units, flags.astype(np.float64))
+    np.add.at(texts, group.units, group.judged.astype(np.float64))
+    return flagged, texts

@@ -15,7 +15,7 @@ from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import listed
-from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match
+from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, name_of_tokenizer
 from skillcomp.records import Skill
 
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
@@ -30,7 +30,7 @@ _KNOWN = {
     **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
     **{"n_distinct": "Int64", "share": "float64", "longest_run": "Int64", "longest_text": "str"},
     **{"n_tokens": "Int64", "rule": "str", "cut": "float64", "chosen": "boolean"},
-    "passed": "boolean",
+    **{"passed": "boolean", "tokenizer": "str"},
 }
 
 
@@ -42,6 +42,7 @@ def score(
     ngram: Iterable[int] | int = range(3, 13),
     exclude_prompt: bool = True,
     tokenizer: Tokenizer | None = None,
+    tokenizer_name: str | None = None,
 ) -> pd.DataFrame:
     """Count the n-grams that each text shares with its skill, for every length of n-gram.
 
@@ -67,7 +68,11 @@ def score(
         repeat its question. The prompt of an attempt is that of its case. The prompt of a passage
         is its ``question``; without a question, every shared n-gram counts.
     tokenizer : callable, optional
-        Function that splits a str into a list of tokens; by default `skillcomp.ngrams.tokenize`.
+        Function that splits a str into a list of tokens; by default `skillcomp.ngrams.tokenize`. It
+        gets the normalised text (see `skillcomp.ngrams.normalise`).
+    tokenizer_name : str, optional
+        Name of the tokenizer in the result; by default its module and qualname. Needed for a
+        lambda, a method of an object and any other callable that its name does not tell apart.
 
     Returns
     -------
@@ -78,8 +83,8 @@ def score(
         attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`.
             NA if texts of this kind do not have the column.
         n : int64, number of tokens in an n-gram
-        any_shared : boolean, whether any n-gram is shared
-        n_shared : Int64, number of distinct n-grams that are shared
+        any_shared : boolean, whether any n-gram is shared; NA if the text has fewer than n tokens
+        n_shared : Int64, number of distinct n-grams that are shared; NA in the same rows
         n_distinct : Int64, number of distinct n-grams of the text, including those of the prompt
         share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
         longest_run : Int64, number of tokens in the longest sequence of tokens that is shared.
@@ -88,15 +93,19 @@ def score(
             It includes the small words and punctuation between the tokens; empty if no token is
             shared.
         n_tokens : Int64, number of content tokens of the text
+        tokenizer : str, name of the tokenizer
 
-        Without an answer, any_shared and all columns after it are NA.
+        Without an answer, any_shared and all columns after it except tokenizer are NA. A text with
+        fewer than n tokens, such as "No idea." or a number, is too short to judge at this n:
+        ``shared["n_tokens"] < shared["n"]`` counts such texts.
 
     Raises
     ------
     FrameError
         If `texts` has neither attempts nor passages or breaks its contract, a skill is missing from
-        `skills` or has no text, a prompt to exclude is missing, or `ngram` is empty or has a length
-        that is not a whole number of at least 1.
+        `skills` or has no text, a prompt to exclude is missing, `ngram` is empty or has a length
+        that is not a whole number of at least 1, or the tokenizer needs a name or returns tokens
+        that are not str.
 
     Notes
     -----
@@ -106,9 +115,13 @@ def score(
     it, except those that occur in an excluded prompt. Matching is exact (see
     `skillcomp.ngrams.match`); its time is proportional to the length of the texts.
 
+    Texts are normalised first (see `skillcomp.ngrams.normalise`), so that soft hyphens, ligatures,
+    words broken at a line end and HTML tags hide no copy; `longest_text` quotes the original.
+
     With your own tokenizer, the tokens of the longest run are searched for in the text to find
-    `longest_text`. If one of them does not occur there, for example because tokens are stems,
-    `longest_text` is the tokens joined by blanks.
+    `longest_text`, as whole words if possible, and whole words are quoted. If one of them does not
+    occur there, for example because tokens are lemmas, `longest_text` is the tokens joined by
+    blanks.
 
     References
     ----------
@@ -126,10 +139,11 @@ def score(
        n  any_shared  n_shared  share               longest_text
     0  2        True         2    1.0  narrow the unknown values
     1  3        True         1    1.0  narrow the unknown values
-    2  4       False         0    NaN  narrow the unknown values
+    2  4        <NA>      <NA>    NaN  narrow the unknown values
     """
     kind, column = _kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
+    name = name_of_tokenizer(tokenizer, tokenizer_name)
     lengths = _checked_lengths(ngram)
     slugs, source_of = _skill_of_texts(frame["skill"], skills)
     prompts, prompt_of = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
@@ -144,7 +158,7 @@ def score(
         tokenizer=tokenizer,
     )
     keys = frame[_ATTEMPT if kind == "attempt" else _PASSAGE]
-    return _row_per_length(kind, keys, matches, missing)
+    return _row_per_length(kind, keys, matches, missing).assign(tokenizer=name)
 
 
 def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
@@ -254,9 +268,10 @@ def _row_per_length(
 ) -> pd.DataFrame:
     row = np.repeat(np.arange(len(keys)), len(matches.n))
     absent = missing[row]
+    unjudged = absent | (matches.n_tokens[:, None] < matches.n).ravel()
 
-    def count(values: Ints) -> pd.arrays.IntegerArray:
-        return pd.arrays.IntegerArray(values, absent.copy())
+    def count(values: Ints, lacking: NDArray[np.bool_] = absent) -> pd.arrays.IntegerArray:
+        return pd.arrays.IntegerArray(values, lacking.copy())
 
     dtypes: Any = {"kind": "str", **_KEYS}
     columns = keys.assign(kind=kind).reindex(columns=list(dtypes)).astype(dtypes)
@@ -267,8 +282,8 @@ def _row_per_length(
     columns = columns.take(row).reset_index(drop=True)
     return columns.assign(
         n=np.tile(matches.n, len(keys)),
-        any_shared=pd.arrays.BooleanArray(shared > 0, absent.copy()),
-        n_shared=count(shared),
+        any_shared=pd.arrays.BooleanArray(shared > 0, unjudged.copy()),
+        n_shared=count(shared, unjudged),
         n_distinct=count(distinct),
         share=share,
         longest_run=count(matches.longest_run[row]),
@@ -314,6 +329,27 @@ def require_one_row_per_attempt(shared: pd.DataFrame, *, what: str) -> None:
         )
 
 
+def common_tokenizer(frames: Mapping[str, pd.DataFrame], *, what: str, label: str = "") -> str:
+    """Return the name of the tokenizer of several frames; raise FrameError if there are two.
+
+    ``label`` is the name of the tokenizer in use, if any. Frames without a column ``tokenizer`` are
+    taken to have the same one.
+    """
+    names = {label: "the argument tokenizer="} if label else {}
+    for frame_name, frame in frames.items():
+        if "tokenizer" in frame.columns:
+            for name in frame["tokenizer"].dropna().unique():
+                names.setdefault(str(name), frame_name)
+    if len(names) > 1:
+        (first, place), (second, other) = list(names.items())[:2]
+        raise FrameError(
+            f"{what}: found two tokenizers, '{first}' ({place}) and '{second}' ({other}); tokens "
+            "of different tokenizers cannot be compared. Select one, or give tokenizer= (and, for "
+            "a lambda, tokenizer_name=) as in overlap.score."
+        )
+    return next(iter(names), "")
+
+
 def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.DataFrame:
     """Mark the verdicts on answers that copy by the calibrated rule; keep all rows.
 
@@ -330,17 +366,20 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     Returns
     -------
     pandas.DataFrame
-        The verdicts with two more boolean columns. ``copied`` is True if the rule flags the answer,
-        and NA if the attempt was not scored or has no answer. ``passed_own_words`` is True if the
-        verdict is a PASS and the answer is not flagged, False if the verdict is a FAIL or the
-        answer is flagged, and otherwise NA.
+        The verdicts with three more boolean columns. ``copied`` is True if the rule flags the
+        answer, and NA if the attempt was not scored, has no answer or is too short. ``too_short``
+        is True if the answer has fewer tokens than the chosen n, and NA if the attempt was not
+        scored or has no answer. ``passed_own_words`` is True if the verdict is a PASS and the
+        answer is not flagged, False if the verdict is a FAIL or the answer is flagged, and
+        otherwise NA. :func:`skillcomp.deltas.rates` and :func:`skillcomp.deltas.paired` give its
+        bounds with ``value="passed_own_words"``.
 
     Raises
     ------
     FrameError
         If a column is missing or ``passed`` is not boolean; if no row of ``cut`` is chosen, or the
-        chosen row has no n; if ``shared`` lacks the chosen n or has an attempt twice for one n; or
-        if no verdict is about an attempt in ``shared``.
+        chosen row has no n; if ``shared`` lacks the chosen n, has an attempt twice for one n or
+        was scored with another tokenizer; or if no verdict is about an attempt in ``shared``.
     """
     checked = checked_columns(verdicts, ["attempt_id", "passed"], what="overlap.flag: verdicts")
     passed = checked["passed"]
@@ -348,6 +387,7 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     on = [name for name in ("n", "skill") if name in rules.columns]
     columns = ["attempt_id", *on, "any_shared", "share"]
     shared = checked_columns(shared, columns, what="overlap.flag: shared")
+    common_tokenizer({"shared": shared, "cut": cut}, what="overlap.flag")
     lacking = sorted(set(rules["n"]) - set(shared["n"]))
     if lacking:
         raise FrameError(f"overlap.flag: shared was not scored for n = {lacking[0]}.")
@@ -365,10 +405,15 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     by_share = scored["share"].fillna(0.0).ge(scored["cut"]).astype("boolean")
     copied = scored["any_shared"].where(scored["rule"].eq("any"), by_share)
     copied = copied.mask(scored["any_shared"].isna())
-    by_attempt = pd.Series(copied.array, index=scored["attempt_id"])
-    marked = by_attempt.reindex(checked["attempt_id"]).astype("boolean").array
-    own_words = passed & ~pd.Series(marked, index=passed.index)
-    return verdicts.assign(copied=marked, passed_own_words=own_words)
+    marks = pd.DataFrame({"copied": copied.array}, index=scored["attempt_id"])
+    marks["too_short"] = pd.NA
+    if "n_tokens" in scored.columns:
+        marks["too_short"] = scored["n_tokens"].lt(scored["n"]).array
+    marks = marks.reindex(checked["attempt_id"]).astype("boolean")
+    marks["copied"] = marks["copied"].mask(marks["too_short"].fillna(False))
+    own_words = passed & ~pd.Series(marks["copied"].array, index=passed.index)
+    columns = {name: marks[name].array for name in ("copied", "too_short")}
+    return verdicts.assign(**columns, passed_own_words=own_words)
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
@@ -411,26 +456,32 @@ def roc(
     Returns
     -------
     pandas.DataFrame
-        One row per n and cut at which the slope of a curve changes, the strictest cut first. A text
-        is flagged if its share is at least ``cut``; the first cut is infinite. Further columns:
-        ``true_positive_rate``, ``false_positive_rate``, ``recall`` (equal to the true positive
-        rate), ``precision`` (NaN if nothing is flagged) and ``prevalence`` (share of copies among
-        the passages).
+        One row per n and cut, the strictest cut first. A text is flagged if its share is at least
+        ``cut``; the first cut is infinite. Further columns: ``true_positive_rate``,
+        ``false_positive_rate``, ``recall`` (equal to the true positive rate), ``precision`` (1 if
+        nothing is flagged, as in scikit-learn), ``prevalence`` (share of copies among the passages)
+        and ``n_short`` (passages that are too short for an n-gram).
 
     Raises
     ------
     FrameError
-        If a column or a level is missing, or nothing was scored for one of the lengths.
+        If a column or a level is missing, nothing was scored for one of the lengths, or passages
+        were scored with several tokenizers.
 
     Notes
     -----
-    The points have no intervals. For rates with intervals use :func:`skillcomp.overlap.calibrate`.
-    A passage that is too short for an n-gram counts as one with share 0.
+    The points are those of scikit-learn's ``roc_curve`` and ``precision_recall_curve``, one for
+    each distinct share. They have no intervals. For rates with intervals use
+    :func:`skillcomp.overlap.calibrate`. A passage that is too short for an n-gram is left out if it
+    does not copy. If it copies, it counts as one with share 0, which every cut above 0 misses.
     """
     columns = ["kind", "level", "n", "any_shared", "share"]
     shared = checked_columns(shared, columns, what="overlap.roc: shared")
     copying, clean = as_names(positive), as_names(negative)
-    passages = shared[shared["kind"].eq("passage") & shared["any_shared"].notna()]
+    common_tokenizer({"shared": shared}, what="overlap.roc")
+    scored = shared["n_tokens" if "n_tokens" in shared.columns else "any_shared"].notna()
+    short = shared["any_shared"].isna() | shared["share"].isna()
+    passages = shared.assign(short=short)[shared["kind"].eq("passage") & scored]
     there = sorted(passages["level"].dropna().unique())
     for name in (*copying, *clean):
         require_known("overlap.roc: no passage has the level", name, there, label="there")
@@ -453,21 +504,27 @@ def roc(
 
 def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFrame:
     """Return the points of the ROC curves for one length n of n-grams."""
-    from sklearn.metrics import roc_curve  # slow to import
+    from sklearn.metrics import precision_recall_curve, roc_curve  # slow to import
 
-    copies = passages["level"].isin(copying).to_numpy()
-    false_rate, true_rate, cut = roc_curve(copies, passages["share"].fillna(0.0))
-    hits, wrong = true_rate * copies.sum(), false_rate * (~copies).sum()
-    with np.errstate(invalid="ignore"):
-        precision = hits / (hits + wrong)
+    n, n_short = int(passages["n"].iloc[0]), int(passages["short"].sum())
+    passages = passages[~passages["short"] | passages["level"].isin(copying)]
+    copies, share = passages["level"].isin(copying).to_numpy(), passages["share"].fillna(0.0)
+    if copies.all():
+        raise FrameError(
+            f"overlap.roc: every passage that does not copy has fewer than {n} tokens; allowed: "
+            "shorter n-grams, or longer passages."
+        )
+    false_rate, true_rate, cut = roc_curve(copies, share, drop_intermediate=False)
+    precision, recall, _ = precision_recall_curve(copies, share)
     return pd.DataFrame(
         {
-            "n": int(passages["n"].iloc[0]),
+            "n": n,
             "cut": cut,
             "true_positive_rate": true_rate,
             "false_positive_rate": false_rate,
-            "recall": true_rate,
-            "precision": precision,
+            "recall": recall[::-1],
+            "precision": precision[::-1],
             "prevalence": float(copies.mean()),
+            "n_short": n_short,
         }
     )

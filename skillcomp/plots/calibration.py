@@ -100,6 +100,13 @@ def overlap(
             f"{where}: the frame holds scores of several n ({several}), one text would be drawn "
             "more than once. Select one n, name y='n', or facet by it (skillcomp.plots.facet)."
         )
+    if "tokenizer" in frame.columns and "tokenizer" not in (y, hue):
+        names = frame["tokenizer"].dropna().unique()
+        if len(names) > 1:
+            raise FrameError(
+                f"{where}: the frame holds scores of several tokenizers ({', '.join(names)}), "
+                "which cannot be compared. Select one, or name y='tokenizer'."
+            )
     if hue is None and y == "condition":
         hue = y
     ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
@@ -292,6 +299,11 @@ def roc(
     ------
     FrameError
         If a column is missing or the hue has more than six levels.
+
+    Notes
+    -----
+    Points are joined by straight lines, so the area under the curve is that of
+    ``roc_auc_score`` of scikit-learn, also if texts are tied.
     """
     ax, entries = _draw_curves(frame, x, y, hue, ax, "plots.roc")
     _zoom_in(ax, zoom, "plots.roc", low=(0.0, 1.0 - zoom))
@@ -321,7 +333,7 @@ def precision_recall(
         Columns `x` and `y` (proportions), with one row per threshold, in the order of thresholds.
         Optional: ``average_precision`` (one value per level of `hue`, shown in the legend),
         ``prevalence`` (drawn as a dashed line) and ``chosen`` (bool; chosen points get a ring).
-        Where no text is flagged, precision is NaN, and the curve has a gap.
+        Where precision is NaN, the curve has a gap.
     x, y, hue, zoom, legend, ax
         As for `roc`.
 
@@ -333,6 +345,11 @@ def precision_recall(
     ------
     FrameError
         If a column is missing or the hue has more than six levels.
+
+    Notes
+    -----
+    Points are joined by steps: each precision applies from the recall before it to its own, so the
+    area under the curve is that of ``average_precision_score`` of scikit-learn.
     """
     where = "plots.precision_recall"
     ax, entries = _draw_curves(frame, x, y, hue, ax, where)
@@ -367,6 +384,18 @@ def _describe_curves(
     draw.describe_axes(ax, about, "; ".join(heights))
 
 
+def _line_between_points(across: draw.Floats, falling: bool) -> str:
+    """Return the draw style with which the area under a curve is that of scikit-learn.
+
+    Between two cuts, a ROC curve is a straight line (tied texts are flagged in any order). The
+    precision at the larger recall applies to the whole step, as in the average precision.
+    """
+    if not falling:
+        return "default"
+    ends = across[np.isfinite(across)][[0, -1]] if np.isfinite(across).any() else (0.0, 0.0)
+    return "steps-post" if ends[0] > ends[1] else "steps-pre"
+
+
 def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
     """Limit both axes to the length `zoom`, starting at `low`, with ticks at round numbers."""
     if not 0 < zoom <= 1:
@@ -396,7 +425,7 @@ def _draw_curves(
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
-        drawn.set(drawstyle="steps-post", markevery=[])
+        drawn.set(drawstyle=_line_between_points(across[rows], falling), markevery=[])
         drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
         # Each curve has a mark at its best corner. If several curves have the same corner, each
         # further mark is larger, so that all of them are visible.

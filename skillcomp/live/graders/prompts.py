@@ -248,7 +248,7 @@ def grader_prompt(
     skill: Skill,
     answer: str,
     item: str,
-    overlap: Sequence[str] = (),
+    overlap: Sequence[str] | None = (),
     ngram: int = 6,
     problems: Sequence[str] = (),
     without: Sequence[str] = (),
@@ -259,7 +259,8 @@ def grader_prompt(
 
     In a custom `template`, each placeholder is replaced by a whole block with its tags, as in the
     prompts of this package. If the case has no text for a placeholder, or that part is left out,
-    the placeholder is replaced by nothing.
+    the placeholder is replaced by nothing. With ``overlap=None`` (the answer is too short to be
+    checked) the prompt has no overlap check.
     """
     impression = _checked_style(style) == "impression"
 
@@ -275,7 +276,7 @@ def grader_prompt(
         "question": case.prompt,
         "answer": answer,
         "expected_reasoning": unless_left_out("expected_reasoning", case.expected_reasoning),
-        "overlap": None if impression else list(overlap),
+        "overlap": None if impression or overlap is None else list(overlap),
         "overlap_n": Attribute(ngram),
         "checks": [_check_data(check) for check in case.checks],
         "with_evidence": not impression,

@@ -35,6 +35,7 @@ from skillcomp.live.graders.prompts import (
     dimension_of,
     reply_schema,
 )
+from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.records import Attempt, Case, Check, Skill
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -68,7 +69,7 @@ def judge(
     item: str,
     checks: Sequence[Check],
     answer: str,
-    overlap: Sequence[str] = (),
+    overlap: Sequence[str] | None = (),
     reply: ReplyForm = "plain",
     dimension: str = "none",
     without: Sequence[str] = (),
@@ -112,7 +113,11 @@ def judge(
 
 
 def _report_problems(
-    reply: ReportReply, item: str, dimension: str, checks: Sequence[Check], overlap: Sequence[str]
+    reply: ReportReply,
+    item: str,
+    dimension: str,
+    checks: Sequence[Check],
+    overlap: Sequence[str] | None,
 ) -> list[str]:
     kinds = {check.check_id: check.check_kind for check in checks}
     check = reply.verbatim_overlap_check
@@ -126,7 +131,7 @@ def _report_problems(
     ]
     if check.passed == bool(check.overlap_ngrams):
         problems += ["verbatim_overlap_check: passed is true exactly if overlap_ngrams is empty."]
-    if check.passed == bool(overlap):
+    if overlap is not None and check.passed == bool(overlap):
         must = f"false: the answer shares '{overlap[0]}' with the skill" if overlap else "true"
         problems += [f"verbatim_overlap_check: passed must be {must}."]
     return problems
@@ -198,7 +203,7 @@ def _broken_rules(
     verdict: Judged,
     answer: str,
     style: Style,
-    overlap: Sequence[str],
+    overlap: Sequence[str] | None,
     without: Sequence[str],
 ) -> list[str]:
     name, problems = check.check_id, []
@@ -220,7 +225,7 @@ def _broken_rules(
     is_held = not verdict.passed and "RULE-6" not in without
     if is_held and (hedge := hedges(verdict.rationale or "", HEDGES_ON_FAIL)):
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
-    if forbids_copying(check) and verdict.passed == bool(overlap):
+    if overlap is not None and forbids_copying(check) and verdict.passed == bool(overlap):
         must = "FAIL" if overlap else "PASS"
         problems.append(f"{name}: the overlap check is final, so this must be {must}.")
     return problems
@@ -257,6 +262,8 @@ def read_reply(
     version: str | None = None,
     round: int = 1,
     ngram: int = 6,
+    tokenizer: Tokenizer | None = None,
+    tokenizer_name: str | None = None,
 ) -> Grading:
     """Read verdicts from a grader's reply in the JSON form of the comprehension report (A.1).
 
@@ -278,6 +285,8 @@ def read_reply(
         Number of the grading round; 2 or more for a repeated grading.
     ngram : int, default 6
         Number of consecutive content tokens that count as copying, as in `ComprehensionGrader`.
+    tokenizer, tokenizer_name : optional
+        As in `ComprehensionGrader`.
 
     Returns
     -------
@@ -304,7 +313,7 @@ def read_reply(
     parsed, _ = read_json(text, ReportReply)
     number = case.case_id.partition("/")[2]
     item = number if parsed and str(parsed.case_id) == number else case.case_id
-    shared = shared_with_skill(answer, skill, case, n=ngram)
+    shared = shared_with_skill(answer, skill, case, n=ngram, tokenizer=tokenizer)
     judged, problems = judge(
         text,
         style="forced",
@@ -319,6 +328,7 @@ def read_reply(
     who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
     about = who.about(attempt, {"round": round, "item": item})
-    about["overlap"] = overlap_record(shared, n=ngram)
+    label = name_of_tokenizer(tokenizer, tokenizer_name)
+    about["overlap"] = overlap_record(shared, n=ngram, tokenizer=label)
     verdicts = verdicts_of(case, replies, judged, about)
     return Grading(verdicts, replies, tuple(problems), gives_condition_away(answer))
