@@ -147,8 +147,8 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     lengths = tuple(int(n) for n in wide["any"].columns)
     positive = wide.index.get_level_values("name").isin(settings.positive)
     passages = wide.index.get_level_values("kind") == "passage"
-    share, any_, long = wide["share"].to_numpy(), wide["any"] > 0, wide["long"].to_numpy() > 0
-    any_, share = any_.to_numpy() & long, np.where(long, share, 0.0)
+    long = wide["long"].to_numpy() > 0
+    share, any_ = np.where(long, wide["share"].to_numpy(), 0.0), (wide["any"].to_numpy() > 0) & long
     null = wide.index.get_level_values("name").isin(settings.nulls)
     candidates = _list_candidates(lengths, share, positive | null)
     flags = _flag_matrix(candidates, lengths, any_, share)
@@ -317,8 +317,9 @@ class Chooser:
         keys = [kinds.tobytes() + row.tobytes() for row in rows]
         new = [at for at, key in enumerate(keys) if key not in self.limits]
         if new:
-            how = {"weights": kinds[:, 1], "ci_level": self.ci_level}
-            means = bounded_mean_counts(kinds[:, 0] / kinds[:, 1], rows[new], **how)
+            means = bounded_mean_counts(
+                kinds[:, 0] / kinds[:, 1], rows[new], weights=kinds[:, 1], ci_level=self.ci_level
+            )
             self.limits |= {keys[at]: high for at, high in zip(new, means.high, strict=True)}
         return np.array([self.limits[key] for key in keys])[row_of.ravel()]
 

@@ -412,8 +412,8 @@ def flag(verdicts: pd.DataFrame, shared: pd.DataFrame, cut: pd.DataFrame) -> pd.
     marks = marks.reindex(checked["attempt_id"]).astype("boolean")
     marks["copied"] = marks["copied"].mask(marks["too_short"].fillna(False))
     own_words = passed & ~pd.Series(marks["copied"].array, index=passed.index)
-    columns = {name: marks[name].array for name in ("copied", "too_short")}
-    return verdicts.assign(**columns, passed_own_words=own_words)
+    facts: dict[str, Any] = {name: marks[name].array for name in ("copied", "too_short")}
+    return verdicts.assign(**facts, passed_own_words=own_words)
 
 
 def _chosen_rules(cut: pd.DataFrame) -> pd.DataFrame:
@@ -479,9 +479,9 @@ def roc(
     shared = checked_columns(shared, columns, what="overlap.roc: shared")
     copying, clean = as_names(positive), as_names(negative)
     common_tokenizer({"shared": shared}, what="overlap.roc")
-    scored = shared["n_tokens" if "n_tokens" in shared.columns else "any_shared"].notna()
-    short = shared["any_shared"].isna() | shared["share"].isna()
-    passages = shared.assign(short=short)[shared["kind"].eq("passage") & scored]
+    has_text = shared["n_tokens" if "n_tokens" in shared.columns else "any_shared"].notna()
+    unjudged = shared["any_shared"].isna() | shared["share"].isna()
+    passages = shared.assign(short=unjudged)[shared["kind"].eq("passage") & has_text]
     there = sorted(passages["level"].dropna().unique())
     for name in (*copying, *clean):
         require_known("overlap.roc: no passage has the level", name, there, label="there")
