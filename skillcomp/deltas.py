@@ -6,11 +6,11 @@ the case or the skill, never the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,7 @@ _PASS_K = {
     "pass_at_k": (passk.pass_at_k, passk.pooled_pass_at_k),
     "pass_hat_k": (passk.pass_hat_k, passk.pooled_pass_hat_k),
 }
+OwnWords = Literal["passed_own_words"]
 _MISSING_OF_RATE = ["n_missing", "n_attempts", "worst_low", "worst_high"]
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 
@@ -74,7 +75,7 @@ def paired(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    value: Value | Amount = "passed",
+    value: Value | OwnWords | Amount = "passed",
     reference: str = "baseline",
     cluster: str = "case",
     average: By = (),
@@ -96,9 +97,11 @@ def paired(
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"} or an amount, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
-        checks that passed. An amount is a column of an attempts frame (``cost_usd``, ``seconds``,
-        ``input_tokens``, ``output_tokens``, ``n_words`` or ``n_commands``), or ``score`` of an
-        outcomes frame, on the scale of the grader.
+        checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
+        :func:`skillcomp.overlap.flag`; the interval then covers both readings of passes that are
+        too short to tell whether they copy. An amount is a column of an attempts frame
+        (``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or
+        ``n_commands``), or ``score`` of an outcomes frame, on the scale of the grader.
     reference : str, default "baseline"
         The condition that all others are compared with.
     cluster : {"case", "skill"} or str, default "case"
@@ -197,6 +200,12 @@ def paired(
     """
     names, levels = listed(by), listed(average)
     how: dict[str, Any] = {"value": value, "reference": reference, "cluster": cluster}
+    if value == "passed_own_words":
+        if limit is not None:
+            raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
+        how |= {"by": names, "average": levels, "weight": weight, "ci_level": ci_level}
+        estimate = partial(paired, **how | {"value": "passed"})
+        return _in_own_words(estimate, outcomes, "deltas.paired", reference)
     how["average"] = levels
     if value in AMOUNTS:
         if weight is not None:
@@ -253,7 +262,7 @@ def rates(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "passed",
+    value: Value | OwnWords = "passed",
     cluster: str = "case",
     average: By = (),
     weight: str | None = None,
@@ -267,7 +276,7 @@ def rates(
         An outcomes frame.
     by : str or sequence of str
         Columns that group the rows, in addition to ``condition``.
-    value : {"passed", "share_passed"}, default "passed"
+    value : {"passed", "share_passed", "passed_own_words"}, default "passed"
         As in :func:`paired`.
     cluster, average, weight
         As in :func:`paired`.
@@ -289,6 +298,10 @@ def rates(
     and never has zero width.
     """
     names, levels = [name for name in listed(by) if name != "condition"], listed(average)
+    if value == "passed_own_words":
+        how: dict[str, Any] = {"by": names, "cluster": cluster, "average": levels}
+        estimate = partial(rates, **how, weight=weight, ci_level=ci_level)
+        return _in_own_words(estimate, outcomes, "deltas.rates", None)
     checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
     table = with_weights(table, checked, weight)
@@ -310,6 +323,51 @@ def rates(
     ]
     result = estimates(rows, by=[*names, "condition"], extra=_MISSING_OF_RATE, outcomes=checked)
     return with_method(result, cluster, None)
+
+
+def _in_own_words(
+    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    outcomes: pd.DataFrame,
+    what: str,
+    reference: str | None,
+) -> pd.DataFrame:
+    """Estimate a rate or delta of ``passed_own_words``.
+
+    A pass without a value there is too short to tell whether it copies, or was not scored. The
+    estimate is that of the other attempts, within its bounds. The interval reaches from the lower
+    limit if all such passes copy to the upper limit if none does; for a delta, the passes of the
+    reference are read the other way round.
+    """
+    require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
+    passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
+    unknown = passed.fillna(False) & own.isna()
+    turned = outcomes["condition"].eq(reference) if reference is not None else unknown & False
+    judged, low, high = (
+        estimate(outcomes.assign(passed=own.mask(unknown, reading)))
+        for reading in (pd.NA, turned.astype("boolean"), ~turned.astype("boolean"))
+    )
+    result = high.assign(measure=high["measure"] + "_own_words")
+    counts = [name for name in ("n_missing", "n_missing_reference") if name in high.columns]
+    n_unknown = (judged[counts] - high[counts]).sum(axis=1).astype(int)
+    open_ = n_unknown > 0
+    result["estimate"] = judged["estimate"].clip(low["estimate"], high["estimate"])
+    result["estimate"] = result["estimate"].where(open_, high["estimate"])
+    result["ci_low"] = low["ci_low"].where(open_, high["ci_low"])
+    result["worst_low"] = low["worst_low"].where(open_, high["worst_low"])
+    result["p_value"] = high["p_value"].where(~open_, np.fmax(low["p_value"], high["p_value"]))
+    result[["se", "df"]] = result[["se", "df"]].mask(open_)
+    sides = zip(n_unknown, low["estimate"], high["estimate"], result["note"], strict=True)
+    result["note"] = [
+        join_notes(_own_words_note(int(n), a, b), note) if n else note for n, a, b, note in sides
+    ]
+    return result
+
+
+def _own_words_note(n_unknown: int, low: float, high: float) -> str:
+    return (
+        f"passes too short to tell whether they copy, or not scored: {n_unknown}; the estimate is "
+        f"between {low:.2f} and {high:.2f}, whatever they do, and the interval covers both"
+    )
 
 
 def _worst_rates(part: pd.DataFrame, value: str) -> list[float]:

@@ -536,3 +536,39 @@ def test_a_few_dear_cases_are_noted_and_a_limit_gives_the_interval_of_a_bounded_
         sc.deltas.paired(frame, value="cost_usd", limit=3)
     with pytest.raises(FrameError, match="limit=: only amounts have a limit"):
         sc.deltas.paired(outcomes([[True]], [[True]]), limit=3)
+
+
+def test_passes_too_short_to_tell_copies_give_both_bounds_of_a_rate_and_a_delta() -> None:
+    # Baseline: 5 of 20 pass, 2 of them short. Skill: 15 of 20 pass, 3 short and 1 copied.
+    copied = [pd.NA] * 2 + [False] * 18 + [pd.NA] * 3 + [True] + [False] * 16
+    frame = pd.DataFrame(
+        {
+            "skill": "s", "case_id": [f"s/{i}" for i in range(20)] * 2,
+            "attempt_id": [f"{c}/{i}" for c in "bs" for i in range(20)],
+            "condition": ["baseline"] * 20 + ["skill"] * 20, "n_checks": 2, "n_missing": 0,
+            "passed": [True] * 5 + [False] * 15 + [True] * 15 + [False] * 5,
+        }
+    )  # fmt: skip
+    frame["n_passed"] = frame["passed"] * 2
+    frame["passed_own_words"] = frame["passed"].astype("boolean") & ~pd.array(copied, "boolean")
+    rates = sc.deltas.rates(frame, value="passed_own_words").set_index("condition")
+    assert rates["measure"].eq("rate_passed_own_words").all()
+    assert rates.loc["baseline", ["worst_low", "worst_high"]].tolist() == [3 / 20, 5 / 20]
+    assert rates.loc["skill", ["worst_low", "worst_high"]].tolist() == [11 / 20, 14 / 20]
+    assert rates.loc["skill", "estimate"] == pytest.approx(11 / 17)
+    none, every = (
+        sc.deltas.rates(frame.assign(passed=frame["passed_own_words"].fillna(reading)))
+        for reading in (False, True)
+    )
+    assert rates["ci_low"].tolist() == none["ci_low"].tolist()
+    assert rates["ci_high"].tolist() == every["ci_high"].tolist()
+    assert "not scored: 3; the estimate is between 0.55 and 0.70" in rates.loc["skill", "note"]
+    delta = sc.deltas.paired(frame, value="passed_own_words").iloc[0]
+    assert delta[["worst_low", "worst_high"]].tolist() == pytest.approx([0.3, 0.55])
+    assert delta["ci_low"] < 0.3 < delta["estimate"] < 0.55 < delta["ci_high"]
+    known = frame.assign(passed_own_words=frame["passed_own_words"].fillna(False))
+    plain = sc.deltas.paired(known.assign(passed=known["passed_own_words"]))
+    same = sc.deltas.paired(known, value="passed_own_words")
+    pd.testing.assert_frame_equal(same.drop(columns="measure"), plain.drop(columns="measure"))
+    with pytest.raises(FrameError, match="passed_own_words"):
+        sc.deltas.rates(frame.drop(columns="passed_own_words"), value="passed_own_words")

@@ -160,9 +160,10 @@ def compared_outcomes(
     if value not in get_args(Value):
         words = [] if value in AMOUNTS else [*get_args(Value), *AMOUNTS]
         raise FrameError(
-            f"value: found {literal(value)}; allowed: 'passed', 'share_passed' and, in "
-            "deltas.paired, 'score' of an outcomes frame or, of an attempts frame, "
-            f"{', '.join(AMOUNTS[:-1])}." + suggest(str(value), words)
+            f"value: found {literal(value)}; allowed: 'passed', 'share_passed', in deltas.rates "
+            "and deltas.paired 'passed_own_words' and, in deltas.paired, 'score' of an outcomes "
+            f"frame or, of an attempts frame, {', '.join(AMOUNTS[:-1])}."
+            + suggest(str(value), words)
         )
     how: dict[str, Any] = {"compared": ["condition"], "average": average, "agents": agents}
     checked = prepared(outcomes, "outcomes", by, what, **how)
