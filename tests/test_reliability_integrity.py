@@ -188,6 +188,9 @@ def test_an_unknown_overlap_contradicts_nothing() -> None:
     assert marks(verdicts(), shared=shared(None))["overlap_contradicted"].isna().all()
     with pytest.raises(FrameError, match=r"shared has no n-grams of length 6; there: \[5\]"):
         marks(verdicts(), shared=shared(True, n=5))
+    two = pd.concat([shared(True).assign(tokenizer=name) for name in ("a.split", "b.split")])
+    with pytest.raises(FrameError, match=r"several tokenizers \(a\.split, b\.split\)"):
+        marks(verdicts(), shared=two)
 
 
 @pytest.mark.parametrize(
