@@ -65,7 +65,12 @@ def frames() -> dict[str, pd.DataFrame]:
     passages = sc.simulate.passages(made.skills, topics=5)
     scored = sc.overlap.score(passages, skills=made.skills, ngram=[3, 4, 6])
     chosen = sc.overlap.calibrate(
-        shared, made.attempts, passages=passages, skills=made.skills, n_resamples=N
+        shared,
+        made.attempts,
+        passages=passages,
+        skills=made.skills,
+        n_resamples=N,
+        max_false_flags=0.3,
     )
     modes = sc.reliability.failure_modes(one, made.attempts, shared, made.cases)
     marks = sc.reliability.integrity(one, made.attempts, made.checks, shared=shared)
