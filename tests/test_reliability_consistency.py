@@ -1,3 +1,5 @@
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,3 +93,76 @@ def test_the_limits_of_a_flip_rate_are_those_of_the_case_means() -> None:
 def test_an_unusable_number_of_resamples_is_refused(n_resamples: object) -> None:
     with pytest.raises(FrameError, match=r"n_resamples: found .*; allowed: a whole number"):
         consistency(verdicts([True]), n_resamples=n_resamples)  # type: ignore[arg-type]
+
+
+def test_failed_regrades_are_counted_with_reasons_and_bound_every_rate() -> None:
+    # 60 items graded three times; in 40 the second and the third reply are malformed
+    again: list[Passed] = [True] * 20 + [None] * 40
+    rows = regraded([True] * 60, again, again)
+    table = measures(rows)
+    row = table.loc["flip_rate"]
+    assert row[["estimate", "n", "n_missing", "worst_low"]].tolist() == [0, 20, 40, 0]
+    assert row["worst_high"] == pytest.approx(2 / 3)
+    assert "40 items left out, without verdicts in two rounds" in row["note"]
+    assert "verdicts missing: 80 malformed" in row["note"]
+    assert "in the worst case it is 0.00 or 0.67" in row["note"]
+    # two of three rounds may differ from the first: one pair of three agrees
+    assert table.loc["raw_agreement", "worst_low"] == pytest.approx((20 + 40 / 3) / 60)
+    assert table.loc["pass_rate_change", "worst_low"] == pytest.approx(-2 / 3)
+    assert table.loc["attempt_flip_rate", "n_missing"] == 40
+    cases = flip_rates(rows).set_index("case_id")
+    assert len(cases) == 60 and int(cases["estimate"].isna().sum()) == 40
+    assert cases.loc["s/30", ["worst_low", "worst_high", "n_missing"]].tolist() == [0, 1, 1]
+    assert "no item has verdicts in two rounds" in cases.loc["s/30", "note"]
+
+
+def test_the_bounds_are_reached_by_the_verdicts_that_are_missing() -> None:
+    # every completion of the missing verdicts of two checks in three cases
+    full = [[True, True, False, True, False, False], [True, False, False, True, True, False]]
+    holes = [(0, 1), (1, 2), (1, 5), (0, 4)]
+    lost = [
+        [None if (r, k) in holes else v for k, v in enumerate(row)] for r, row in enumerate(full)
+    ]
+    bounds = measures(regraded(*lost, checks=2))
+    estimates = []
+    for values in product([True, False], repeat=len(holes)):
+        for (r, k), value in zip(holes, values, strict=True):
+            full[r][k] = value
+        estimates.append(measures(regraded(*full, checks=2))["estimate"])
+    extremes = pd.concat(estimates, axis=1).agg(["min", "max"], axis=1)
+    for name in ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change"):
+        ends = bounds.loc[name, ["worst_low", "worst_high"]].tolist()
+        assert ends == pytest.approx(extremes.loc[name].tolist()), name
+    ends = bounds.loc["raw_agreement", ["worst_low", "worst_high"]].tolist()
+    assert ends == pytest.approx(extremes.loc["raw_agreement"].tolist())
+
+
+def test_items_of_one_round_are_named_and_agents_are_never_pooled() -> None:
+    rows = regraded([True, False] * 10, [True] * 20)
+    half = rows[rows["round"].eq(1) | rows["case_id"].isin([f"s/{k}" for k in range(8)])]
+    note = measures(half).loc["flip_rate", "note"]
+    assert "12 items graded in one round only" in note
+    other = rows.assign(agent="b", attempt_id=rows["attempt_id"] + "/b", passed=True)
+    both = pd.concat([rows.assign(agent="a"), other])
+    with pytest.raises(FrameError, match=r"more than one agent: a, b.*average=\['agent'\]"):
+        consistency(both)
+    with pytest.raises(FrameError, match="more than one agent"):
+        flip_rates(both)
+    own = consistency(both, by=["grader", "agent"], n_resamples=9).set_index(["agent", "measure"])
+    assert own["estimate"]["a", "flip_rate"] == 0.5 and own["estimate"]["b", "flip_rate"] == 0
+    together = consistency(both, average=["agent"], n_resamples=9).set_index("measure")
+    row = together.loc["flip_rate"]
+    assert row[["estimate", "n", "n_clusters"]].tolist() == [0.25, 40, 20]
+    assert "2 agents together" in row["note"]
+
+
+def test_the_same_tasks_of_several_skills_are_one_cluster() -> None:
+    one = regraded([True, False] * 10, [True] * 20)
+    parts = [one.assign(skill=s, attempt_id=s + one["attempt_id"], rationale=s) for s in "stu"]
+    rows = pd.concat(parts)
+    cases = rows[["skill", "case_id"]].drop_duplicates()
+    shared = cases.assign(task=cases["case_id"])
+    same = consistency(rows, cases=shared, n_resamples=9).set_index("measure").loc["flip_rate"]
+    unknown = consistency(rows, n_resamples=9).set_index("measure").loc["flip_rate"]
+    assert same["n_clusters"] == 20 and not same["note"]
+    assert unknown["ci_low"] == same["ci_low"] and "State shared_cases=" in unknown["note"]

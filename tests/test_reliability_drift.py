@@ -378,3 +378,81 @@ def test_changes_with_few_flips_cover_the_true_change(n_cases: int, up: float, d
         found = bounded_mean(np.repeat(step, 3), case, quantity=DELTAS)
         hits += found.low <= up - down <= found.high
     assert hits / trials >= 0.935
+
+
+def of_two_agents(second: list[bool | None]) -> pd.DataFrame:
+    """The old version passes all; the new one fails 6 of 40 of one agent, then `second`."""
+    first: list[bool | None] = [False] * 6 + [True] * 34
+    parts = [graded({"old": [True] * 40, "new": first}).assign(agent="a")]
+    parts += [graded({"old": [False] * 40, "new": second}).assign(agent="b")]
+    for part in parts:
+        part["attempt_id"] += part["agent"]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_agents_are_refused_have_rows_of_their_own_or_are_averaged_on_request() -> None:
+    rows = of_two_agents([True] * 9 + [False] * 31)
+    with pytest.raises(FrameError, match=r"more than one agent: a, b\. Add 'agent' to by=.*aver"):
+        changes(rows)
+    own = changes(rows, by=["agent"]).loc["pass_rate_change"]
+    assert own.set_index("agent")["estimate"].to_dict() == pytest.approx({"a": -0.15, "b": 0.225})
+    both = changes(rows, average=["agent"]).loc["pass_rate_change"]
+    assert (both["estimate"], both["n_clusters"]) == (pytest.approx(3 / 80), 40)
+    assert "2 agents together: every check has the same weight" in both["note"]
+    assert len(flipped(rows, reference_grader="old")) == 15
+    with pytest.raises(FrameError, match="average= names 'grader', but graders are not averaged"):
+        changes(rows, average=["agent", "grader"])
+
+
+def test_missing_verdicts_are_counted_with_reasons_and_bound_the_change() -> None:
+    # of 20 items new leaves 4 undecided and old 2 others; one is not graded by old
+    old: list[bool | None] = [True] * 10 + [False] * 8 + [None] * 2
+    new: list[bool | None] = [None] * 4 + [True] * 8 + [False] * 8
+    rows = graded({"old": old, "new": new})
+    rows.loc[rows["passed"].isna(), "status"] = [
+        "error",
+        "error",
+        "malformed",
+        "refused",
+        "error",
+        "error",
+    ]
+    rows = rows[~(rows["grader"].eq("old") & rows["case_id"].eq("s/17"))]
+    found = changes(rows, labels([True] * 12 + [False] * 8))
+    row = found.loc["pass_rate_change"]
+    # decided by both: 6 of 10 passes kept, 2 of 7 fails passed by new: (8 - 6) / 13
+    assert (row["estimate"], row["n"]) == (pytest.approx(2 / 13), 13)
+    assert row[["n_missing", "n_missing_reference", "n_dropped"]].tolist() == [4, 2, 7]
+    # 19 items graded by both; old fails 7 + 2 open, passes 10; new passes 8 of 15, 4 open
+    assert row["worst_low"] == pytest.approx((8 - 12) / 19)
+    assert row["worst_high"] == pytest.approx((12 - 10) / 19)
+    assert "7 items decided by one of the two only" in row["note"]
+    assert "without a verdict of new: 2 error, 1 malformed, 1 refused" in row["note"]
+    assert "without a verdict of old: 2 error, 1 not graded" in row["note"]
+    assert "in the worst case the change is -0.21 or +0.11" in row["note"]
+    right, severity = found.loc["specificity_change"], found.loc["severity_shift"]
+    # gold fails: new fails all 8, old is open on 2, not graded on 1, and fails the other 5
+    assert (right["worst_low"], right["worst_high"]) == (0, pytest.approx(2 / 7))
+    assert severity["worst_low"] == severity["estimate"] < 0 < severity["worst_high"]
+    whole = changes(ROWS, LABELS).loc["pass_rate_change"]
+    assert whole["worst_low"] == whole["worst_high"] == pytest.approx(whole["estimate"])
+
+
+def test_the_same_tasks_of_several_skills_are_one_cluster_or_the_limits_allow_for_it() -> None:
+    one = graded({"old": OLD, "new": NEW}, checks=2)
+    parts = [one.assign(skill=s, attempt_id=s + "/" + one["attempt_id"]) for s in ("s", "t", "u")]
+    rows = pd.concat(parts, ignore_index=True)
+    rows["rationale"] = rows["skill"]  # no copies of one another
+    cases = rows[["skill", "case_id"]].drop_duplicates()
+    shared, own = (
+        cases.assign(task=cases["case_id"]),
+        cases.assign(task=cases.agg("/".join, axis=1)),
+    )
+    results = [changes(rows, cases=given) for given in (shared, own, None)]
+    same, different, unknown = (r.loc["pass_rate_change"] for r in results)
+    assert (same["n_clusters"], different["n_clusters"]) == (20, 60)
+    limits = ["ci_low", "ci_high"]
+    assert unknown["ci_low"] == pytest.approx(min(same["ci_low"], different["ci_low"]))
+    assert unknown["ci_high"] == pytest.approx(max(same["ci_high"], different["ci_high"]))
+    assert "State shared_cases=True or False" in unknown["note"]
+    assert not different["note"] and (same[limits] == unknown[limits]).all()

@@ -9,8 +9,17 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, require_known, suggest
+from skillcomp.frames.case_table import both_clusters, with_case_facts
 from skillcomp.frames.check import as_list, check
-from skillcomp.frames.estimates import GRADER, group_codes, grouped
+from skillcomp.frames.estimates import (
+    GRADER,
+    By,
+    group_codes,
+    grouped,
+    listed,
+    prepared,
+    refuse_pooling,
+)
 from skillcomp.stats.results import quantile
 
 ITEM = ["attempt_id", "check_id"]
@@ -111,6 +120,46 @@ def usable(rows: pd.DataFrame) -> pd.Series:
 def known_verdict(verdicts: pd.DataFrame) -> pd.Series:
     """Return each verdict as 1 or 0; NaN (never 0) if the grader gave none."""
     return verdicts["passed"].where(usable(verdicts)).astype("float64")
+
+
+def missing_reasons(status: pd.Series) -> str:
+    """Count the reasons why there is no verdict, such as ``3 malformed, 1 no verdict``."""
+    kinds = status.replace("ok", None).fillna("no verdict").value_counts()
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+
+
+def clustered_verdicts(
+    verdicts: pd.DataFrame,
+    by: By,
+    what: str,
+    *,
+    cases: pd.DataFrame | None,
+    average: By = (),
+    agents: bool = True,
+    **pooled: Any,
+) -> tuple[pd.DataFrame, str]:
+    """Check verdicts for an analysis of graders; add ``verdict``, ``task`` and the clusters.
+
+    ``verdict`` is 1, 0 or NaN. ``cluster`` and ``cluster_by_name`` are those of
+    :func:`skillcomp.frames.case_table.both_clusters`. With ``agents``, several agents are refused
+    unless ``by`` or ``average`` names them. ``pooled`` has arguments of
+    :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
+    """
+    names, together = listed(by), listed(average)
+    for name in together:
+        if name in GRADER:
+            raise FrameError(
+                f"{what}: average= names '{name}', but graders are not averaged. Name it in by=."
+            )
+    checked = prepared(verdicts, "verdicts", names, what, average=together, **pooled)
+    checked = with_case_facts(checked, cases, [])
+    how: dict[str, Any] = {"graders": False, "copies": False, "agents": agents}
+    refuse_pooling(checked, names, what, **how, average=together)
+    cluster, by_name = both_clusters(checked, cases, None)
+    n_values = len(group_codes(checked, together)[1])
+    note = f"{n_values} {' and '.join(together)}s together: every check has the same weight"
+    columns = {"verdict": known_verdict(checked), "cluster": cluster, "cluster_by_name": by_name}
+    return checked.assign(**columns), note if n_values > 1 else ""
 
 
 def attempt_passed(n_passed: Any, n_seen: Any, n_checks: Any) -> Any:

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.errors import plural
-from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     check_settings,
+    covering,
     estimates,
+    grouped,
     groups,
     listed,
-    prepared,
     refuse_pooling,
     row,
 )
-from skillcomp.frames.reference_labels import ITEM, known_verdict
+from skillcomp.frames.reference_labels import ITEM, clustered_verdicts, missing_reasons
 from skillcomp.reliability.grader_agreement import coefficients
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean, bounded_means
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 
 _NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
+_NO_PAIR = "no item has verdicts in two rounds"
 _MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change")
+_MISSING = ["n_missing", "worst_low", "worst_high"]
+_Bounds = dict[str, tuple[int, float, float]]
 
 
 def consistency(
     verdicts: pd.DataFrame,
     *,
     by: By = ("grader",),
+    average: By = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
     n_resamples: int = 1999,
@@ -46,9 +52,10 @@ def consistency(
     verdicts : pandas.DataFrame
         A verdicts frame with all rounds, as ``frames.verdicts(store, round="all")`` returns it.
     by : str or sequence of str, default ("grader",)
-        Columns to group by; not ``round``, because rounds are compared.
-    cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster.
+        Columns to group by, such as ``["grader", "agent"]``; not ``round``, because rounds are
+        compared.
+    average, cases
+        As in :func:`drift`.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
@@ -69,13 +76,18 @@ def consistency(
           not in another; only attempts with a verdict on every check in every round count;
         - ``pass_rate_change``: pass rate of the last round minus that of the first.
 
-        ``n_rounds`` is the number of rounds. NaN with a note if nothing was graded twice.
+        ``n_rounds`` is the number of rounds. ``n_missing`` counts the items graded in two or more
+        rounds (for ``attempt_flip_rate``: the attempts with all checks graded in all rounds) that
+        lack a verdict in one of them: malformed, refused or an error. ``worst_low`` and
+        ``worst_high`` are the lowest and the highest value that these missing verdicts allow; they
+        are NaN for the three chance-corrected coefficients. The note counts the items that were
+        left out, with reasons. NaN with a note if nothing was graded twice.
 
     Raises
     ------
     FrameError
-        If the frame breaks its contract, graders or versions would be pooled, or ``by`` names
-        ``round``.
+        If the frame breaks its contract, graders, versions or agents would be pooled, or ``by``
+        names ``round``.
 
     See Also
     --------
@@ -85,63 +97,156 @@ def consistency(
     -----
     Flip rates, raw agreement and the change have the interval of
     :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader may be
-    wrong: see :func:`agreement`.
+    wrong: see :func:`agreement`. Items that were graded in a single round were not graded again;
+    the note counts them, and the lowest and highest values leave them out.
     """
     check_settings("reliability.consistency", ci_level, n_resamples, seed)
-    names, decided = _checked_rounds(verdicts, by, cases, "reliability.consistency")
+    how: dict[str, Any] = {"average": average, "cases": cases}
+    names, decided, together = _checked_rounds(verdicts, by, "reliability.consistency", **how)
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     rows: list[dict[str, Any]] = []
     for values, part in groups(decided, names):
-        numbered = part.assign(round=part["round"].fillna(1))
-        wide = numbered.pivot(index=["cluster", *CASE, *ITEM], columns="round", values="verdict")
-        wide = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
-        cluster = wide.index.get_level_values("cluster").to_numpy()
-        measures = coefficients(wide.to_numpy(dtype=float), cluster, **settings)
-        measures |= _flip_measures(wide, ci_level)
-        about = {**values, "n_rounds": wide.shape[1]}
+        graded = _by_round(part)
+        both = graded[graded.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
+        keys = both.index.to_frame(index=False)
+        readings = [
+            coefficients(both.to_numpy(dtype=float), clusters, **settings)
+            | _flip_measures(both, clusters, ci_level)
+            for clusters in cluster_readings(keys)
+        ]
+        measures = {name: reduce(covering, [r[name] for r in readings]) for name in readings[0]}
+        bounds, notes = _worst_cases(part), _left_out(part)
         for name, interval in measures.items():
-            measure_row = row(name, interval, **about)
-            rows.append(measure_row if len(wide) else measure_row | {"note": _NO_RETEST})
-    return estimates(rows, by=names, extra=["n_rounds"])
+            n_missing, *worst = bounds.get(name, (bounds["flip_rate"][0], NAN, NAN))
+            note = interval.note if len(both) else _NO_PAIR if part["again"].any() else _NO_RETEST
+            ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
+            ends = ends if n_missing and not np.isnan(worst).any() else ""
+            interval = replace(interval, note=join_notes(note, *notes, ends, together))
+            about = dict(zip(_MISSING, (n_missing, *worst), strict=True))
+            rows.append(row(name, interval, **values, **about, n_rounds=both.shape[1]))
+    return estimates(rows, by=names, extra=["n_rounds", *_MISSING])
 
 
 def _checked_rounds(
-    verdicts: pd.DataFrame, by: Sequence[str], cases: pd.DataFrame | None, what: str
-) -> tuple[list[str], pd.DataFrame]:
+    verdicts: pd.DataFrame,
+    by: By,
+    what: str,
+    *,
+    average: By = (),
+    cases: pd.DataFrame | None = None,
+) -> tuple[list[str], pd.DataFrame, str]:
+    """Check verdicts of several rounds; add verdict, clusters and ``again``.
+
+    ``again`` is True if the item was graded in two rounds or more, with or without a verdict.
+    """
     names = listed(by)
-    checked = prepared(verdicts, "verdicts", names, what, compared=["round"], graders=False)
-    refuse_pooling(checked, [*names, "round"], what)
-    return names, checked.assign(
-        verdict=known_verdict(checked), cluster=clusters_of(checked, cases)
-    )
+    how: dict[str, Any] = {"compared": ["round"], "graders": False}
+    checked, note = clustered_verdicts(verdicts, names, what, cases=cases, average=average, **how)
+    refuse_pooling(checked, [*names, "round"], what, average=listed(average) or None)
+    checked = checked.assign(round=checked["round"].fillna(1))
+    n_rounds = grouped(checked, [*names, *ITEM])["round"].transform("size")
+    return names, checked.assign(again=n_rounds.ge(2)), note
 
 
-def _flip_measures(wide: pd.DataFrame, level: float) -> dict[str, Interval]:
+def _by_round(part: pd.DataFrame, values: str = "verdict") -> pd.DataFrame:
+    """Return one row per item and one column per round."""
+    index = ["cluster", *CASE, *ITEM, "cluster_by_name"]
+    return part.pivot(index=index, columns="round", values=values)
+
+
+def _left_out(part: pd.DataFrame) -> list[str]:
+    """Return notes on the items that are left out or lack verdicts, with reasons."""
+    again = part[part["again"]]
+    lacking = again[again["verdict"].isna()]
+    n_seen = again.groupby(ITEM, sort=False)["verdict"].count()
+    n_left, n_lacking = int(n_seen.lt(2).sum()), len(lacking.drop_duplicates(ITEM))
+    n_once = len(part.loc[~part["again"], ITEM].drop_duplicates())
+    reasons = missing_reasons(lacking["status"])
+    notes = []
+    if n_left:
+        notes.append(f"{plural(n_left, 'item')} left out, without verdicts in two rounds")
+    if n_lacking > n_left:
+        notes.append(f"{plural(n_lacking - n_left, 'item')} without a verdict in some round")
+    notes += [f"verdicts missing: {reasons}"] if n_lacking else []
+    notes += [f"{plural(n_once, 'item')} graded in one round only"] if n_once else []
+    return notes if len(again) else []
+
+
+def _worst_cases(part: pd.DataFrame) -> _Bounds:
+    """Return, by measure, how many units lack verdicts, and the extremes that these allow."""
+    again = part[part["again"]]
+    if again.empty:
+        return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
+    verdict = _by_round(again)
+    asked = _by_round(again.assign(asked=1.0), "asked").notna()
+    n, n_passed = asked.sum(axis=1), verdict.eq(1).sum(axis=1)
+    n_open = n - verdict.notna().sum(axis=1)
+    low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
+    high = low | n_open.gt(0)
+    n_missing = int(n_open.gt(0).sum())
+    # the passes with which most pairs of rounds agree, and fewest
+    best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
+    worst = (n // 2).clip(n_passed, n_passed + n_open)
+    agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]
+    values, rows = verdict.to_numpy(dtype=float), np.arange(len(verdict))
+    first = values[rows, asked.to_numpy().argmax(axis=1)]
+    last = values[rows, -1 - asked.to_numpy()[:, ::-1].argmax(axis=1)]
+    changes = [np.nan_to_num(last, nan=x) - np.nan_to_num(first, nan=1.0 - x) for x in (0.0, 1.0)]
+    ends = {
+        "flip_rate": (low, high),
+        "case_flip_rate": [flips.groupby(level=CASE).mean() for flips in (low, high)],
+        "raw_agreement": agreeing,
+        "pass_rate_change": changes,
+    }
+    bounds = {
+        name: (n_missing, float(least.mean()), float(most.mean()))
+        for name, (least, most) in ends.items()
+    }
+    return bounds | {"attempt_flip_rate": _worst_attempt_flips(verdict, asked)}
+
+
+def _worst_attempt_flips(verdict: pd.DataFrame, asked: pd.DataFrame) -> tuple[int, float, float]:
+    """Return the bounds for attempts with all checks graded in all rounds."""
+    whole = asked.all(axis=1).groupby(level="attempt_id", sort=False).transform("all")
+    attempts = verdict[whole].groupby(level="attempt_id", sort=False)
+    if not whole.any():
+        return 0, NAN, NAN
+    failed = attempts.min().eq(0)
+    is_open = attempts.count().lt(attempts.size(), axis=0)
+    unknown, passed = is_open & ~failed, ~is_open & ~failed
+    low = failed.any(axis=1) & passed.any(axis=1)
+    high = low | unknown.any(axis=1)
+    return int(is_open.any(axis=1).sum()), float(low.mean()), float(high.mean())
+
+
+def _flip_measures(wide: pd.DataFrame, clusters: Any, level: float) -> dict[str, Interval]:
     if wide.empty:
-        return {name: undefined(name, _NO_RETEST, ci_level=level, n=0.0) for name in _MEASURES}
-    keys = wide.index.to_frame(index=False)
-    flips = wide.min(axis=1).ne(wide.max(axis=1)).to_numpy(dtype=float)
-    by_case = keys.assign(flips=flips).groupby(["cluster", *CASE], sort=False)["flips"]
-    shares = by_case.mean()
+        return {name: undefined(name, _NO_PAIR, ci_level=level, n=0.0) for name in _MEASURES}
+    flips = wide.min(axis=1).ne(wide.max(axis=1)).astype(float)
+    table = wide.index.to_frame(index=False).assign(cluster=clusters)
+    by_case = table.assign(flips=flips.to_numpy()).groupby(CASE, sort=False)
+    of_case = by_case.agg(flips=("flips", "mean"), cluster=("cluster", "first"))
     intervals = (
-        _flip_rate(flips, keys["cluster"], level),
-        _flip_rate(shares, shares.index.get_level_values("cluster"), level),
-        _attempt_flips(wide, level),
-        _last_less_first(wide, keys["cluster"], level),
+        _flip_rate(flips, clusters, level),
+        _flip_rate(of_case["flips"], of_case["cluster"], level),
+        _attempt_flips(wide, table, level),
+        _last_less_first(wide, clusters, level),
     )
     return dict(zip(_MEASURES, intervals, strict=True))
 
 
-def _attempt_flips(wide: pd.DataFrame, level: float) -> Interval:
+def _attempt_flips(wide: pd.DataFrame, table: pd.DataFrame, level: float) -> Interval:
     # Keep only attempts with a verdict on every check in every round, because others have no
     # outcome.
-    full = wide.notna().all(axis=1).groupby(level=["cluster", "attempt_id"], sort=False).all()
-    passed = wide.groupby(level=["cluster", "attempt_id"], sort=False).min()[full]
+    attempt = table["attempt_id"].to_numpy()
+    full = wide.notna().all(axis=1).groupby(attempt, sort=False).all()
+    passed = wide.groupby(attempt, sort=False).min()[full]
     if passed.empty:
         why = "no attempt has the same checks decided in all rounds"
         return undefined("bounded mean", why, ci_level=level, n=0.0)
     flips = passed.min(axis=1).ne(passed.max(axis=1))
-    return _flip_rate(flips, passed.index.get_level_values("cluster"), level)
+    cluster = table["cluster"].groupby(attempt, sort=False).first()[full]
+    return _flip_rate(flips, cluster, level)
 
 
 def _flip_rate(flips: Any, cluster: Any, level: float) -> Interval:
@@ -149,22 +254,23 @@ def _flip_rate(flips: Any, cluster: Any, level: float) -> Interval:
     return bounded_mean(values, np.asarray(cluster), quantity=RATES, ci_level=level)
 
 
-def _last_less_first(wide: pd.DataFrame, cluster: pd.Series, level: float) -> Interval:
+def _last_less_first(wide: pd.DataFrame, cluster: Any, level: float) -> Interval:
     first = wide.bfill(axis=1).iloc[:, 0].to_numpy(dtype=float)
     last = wide.ffill(axis=1).iloc[:, -1].to_numpy(dtype=float)
-    return bounded_mean(last - first, cluster.to_numpy(), quantity=DELTAS, null=0.0, ci_level=level)
+    return bounded_mean(last - first, cluster, quantity=DELTAS, null=0.0, ci_level=level)
 
 
 def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return how often the rounds of each grader disagree, for graders with several rounds.
 
-    The rows are those of :func:`consistency` by grader and version, for the measures ``flip_rate``
-    and ``attempt_flip_rate``.
+    The rows are those of :func:`consistency` by grader and version, over all agents, for the
+    measures ``flip_rate`` and ``attempt_flip_rate``.
     """
     version = [verdicts["grader"], verdicts["grader_version"]]
     n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
     # no resampling, because the coefficients are left out
     how: dict[str, Any] = {"by": ["grader", "grader_version"], "cases": cases, "n_resamples": 1}
+    how["average"] = ["agent"] if "agent" in verdicts else []
     rows = consistency(verdicts[n_rounds.gt(1)], **how)
     return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)
 
@@ -187,9 +293,11 @@ def flip_rates(
     -------
     pandas.DataFrame
         One row per ``by``, skill and case that was graded twice, with the estimates columns. The
-        measure is ``flip_rate``; ``n`` counts items graded twice. The interval is that of
+        measure is ``flip_rate``; ``n`` counts items with verdicts in two rounds, and the estimate
+        is NaN if there are none. The interval is that of
         :func:`skillcomp.stats.bounded.bounded_mean`, which takes the checks of the case as
-        independent, as ``note`` states. ``n_flipped`` counts the items that flipped.
+        independent, as ``note`` states. ``n_flipped`` counts the items that flipped. ``n_missing``,
+        ``worst_low`` and ``worst_high`` are as in :func:`consistency`.
 
     Raises
     ------
@@ -197,21 +305,24 @@ def flip_rates(
         As in :func:`consistency`.
     """
     check_settings("reliability.flip_rates", ci_level)
-    names, decided = _checked_rounds(verdicts, by, None, "reliability.flip_rates")
+    names, decided, _ = _checked_rounds(verdicts, by, "reliability.flip_rates")
     keys = [name for name in CASE if name not in names]
-    where = list(dict.fromkeys([*names, *keys, *ITEM]))
-    by_item = decided[decided["verdict"].notna()].groupby(
-        where, sort=False, dropna=False, observed=True
+    again = decided[decided["again"]]
+    parts = list(groups(again, [*names, *keys]))
+    items = [
+        part.groupby(ITEM, sort=False)["verdict"].agg(["min", "max", "count"]) for _, part in parts
+    ]
+    flips = [of_case["min"].ne(of_case["max"])[of_case["count"].ge(2)] for of_case in items]
+    shares = bounded_means(
+        [(flipped.to_numpy(), None, None) for flipped in flips], quantity=RATES, ci_level=ci_level
     )
-    items = by_item["verdict"].agg(["min", "max", "count"]).reset_index()
-    items = items[items["count"] >= 2]
-    items["flipped"] = items["min"].ne(items["max"])
-    cases = list(groups(items, [*names, *keys]))
-    samples = [(part["flipped"].to_numpy(), None, None) for _, part in cases]
     rows = []
-    shares = bounded_means(samples, quantity=RATES, ci_level=ci_level)
-    for (values, part), share in zip(cases, shares, strict=True):
-        rate_row = row("flip_rate", share, n_flipped=int(part["flipped"].sum()), **values)
-        note = f"{plural(len(part), 'check')} of one case taken as independent"
-        rows.append(rate_row | {"n_clusters": 1.0, "note": note})
-    return estimates(rows, by=[*names, *keys], extra=["n_flipped"])
+    for (values, part), flipped, share in zip(parts, flips, shares, strict=True):
+        n_missing, *worst = _worst_cases(part)["flip_rate"]
+        note = f"{plural(len(flipped), 'check')} of one case taken as independent"
+        ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}" if n_missing else ""
+        note = join_notes(note if len(flipped) else _NO_PAIR, *_left_out(part), ends)
+        about = dict(zip(_MISSING, (n_missing, *worst), strict=True))
+        rate_row = row("flip_rate", share, n_flipped=int(flipped.sum()), **values, **about)
+        rows.append(rate_row | {"n_clusters": 1.0 if len(flipped) else NAN, "note": note})
+    return estimates(rows, by=[*names, *keys], extra=["n_flipped", *_MISSING])

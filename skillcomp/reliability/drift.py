@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -12,21 +13,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
+    covering,
     estimates,
     groups,
     listed,
-    prepared,
     row,
 )
 from skillcomp.frames.reference_labels import (
     ITEM,
+    clustered_verdicts,
     join_gold,
-    known_verdict,
+    missing_reasons,
     reference_labels,
     without_checks,
 )
@@ -47,7 +49,7 @@ Version = tuple[str, str]
 Reference = str | tuple[str, str]
 _REFERENCE = ["reference", "reference_version"]
 EXTRA = [*_REFERENCE, "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
-EXTRA += ["p_interval", "p_items"]
+EXTRA += ["p_interval", "p_items", "n_missing", "n_missing_reference", "worst_low", "worst_high"]
 _NO_RATES = dict.fromkeys(("rate", "reference_rate", "p_interval", "p_items"), NAN)
 
 
@@ -57,6 +59,7 @@ def drift(
     *,
     reference_grader: Reference | None = None,
     by: By = (),
+    average: By = (),
     exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -79,12 +82,19 @@ def drift(
         The grader with which the others are compared: its name, or name and version, such as
         ``("g1", "2")`` or ``"g1 2"``. It is required; without it the error lists the graders.
     by : str or sequence of str, default ()
-        Columns to group by, such as ``"check_kind"``. Columns that name the grader are not allowed.
+        Columns to group by, such as ``"check_kind"``, or ``"agent"`` if there are several. Columns
+        that name the grader are not allowed.
+    average : str or sequence of str, optional
+        Columns with several values that are compared together, such as ``["agent"]``. Items keep
+        their equal weights, and all agents of a case are in its cluster. A version may be harder on
+        one agent and easier on another, so look at ``by=["agent"]`` first.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id. For example, ``"verbatim"`` leaves out
         behaviours that a grader could not check without the text of the skill.
     cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster.
+        A cases frame; the two cases of a contrast pair, and cases of several skills with the same
+        ``task``, then form one cluster. If it is not known whether equal case names of several
+        skills are the same task, the limits allow for both, with a note.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
@@ -113,13 +123,17 @@ def drift(
         ``n_lost`` count verdicts that flipped to PASS and to FAIL. ``n_dropped`` counts items that
         only one of the two decided. ``p_interval`` inverts the interval. ``p_items`` is from the
         mid-p McNemar test or Cochran's Q with items as independent, for comparison with published
-        work. Undefined values are NaN with a note.
+        work. ``n_missing`` and ``n_missing_reference`` count the items that both versions graded
+        and for which the compared version, or the reference, gave no verdict (malformed, refused,
+        an error). ``worst_low`` and ``worst_high`` are the lowest and the highest value that these
+        missing verdicts allow. Items that one version did not grade are left out of both, and
+        counted in the note. Undefined values are NaN with a note.
 
     Raises
     ------
     FrameError
         If the reference is missing or has several versions, a version has several rounds, there is
-        no other version, or ``by`` names a grader column.
+        no other version, ``by`` names a grader column, or agents would be pooled.
 
     See Also
     --------
@@ -155,8 +169,9 @@ def drift(
     [-0.375, 0.0, 3.0]
     """
     check_settings("reliability.drift", ci_level, n_resamples, seed)
-    names = listed(by)
-    verdicts = graded_versions(verdicts, names, exclude_checks, cases, "reliability.drift")
+    names, what = listed(by), "reliability.drift"
+    how: dict[str, Any] = {"exclude_checks": exclude_checks, "cases": cases}
+    verdicts, note = graded_versions(verdicts, names, what, **how, average=average)
     reference = reference_version(verdicts, reference_grader)
     labels = None if gold is None else reference_labels(gold, "reliability")
     rows: list[dict[str, Any]] = []
@@ -167,6 +182,7 @@ def drift(
             rows += [{**keys, **change} for change in changes]
         if len(part[VERSION].drop_duplicates()) > 2:
             rows.append({**keys, **_cochran_row(part, ci_level, n_resamples, seed)})
+    rows = [line | {"note": join_notes(line["note"], note)} for line in rows]
     return estimates(rows, by=[*names, *VERSION], extra=EXTRA)
 
 
@@ -182,40 +198,59 @@ def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[
     adjusted = holm([change["p_value"] for change in rows[1:]])
     for change, p_value in zip(rows[1:], adjusted, strict=True):
         change["p_adjusted"] = p_value
-    items, n_dropped = pair.decided_items()
+    return [*rows, _severity_row(pair, level, no_item)]
+
+
+def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
+    items, worst = pair.decided_items(), (NAN, NAN)
     shift = undefined("log odds of the discordant items", no_item, ci_level=level, n=0.0)
     if len(items):
-        table, cluster = items[["old", "new"]].to_numpy(dtype=float), items["cluster"].to_numpy()
-        shift = severity_shift(table, cluster, ci_level=level)
+        table = items[["old", "new"]].to_numpy(dtype=float)
+        readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
+        shift = reduce(covering, readings)
+        # the version is most severe if it failed, and least severe if it passed, what is missing
+        high, low = (
+            severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
+            for rows in pair.worst_cases()
+        )
+        worst = (low, high)
     p_values = _NO_RATES | {"p_interval": shift.p_value}
-    return [*rows, _row_with_counts("severity_shift", shift, pair, items, n_dropped) | p_values]
+    return _row_with_counts("severity_shift", shift, pair, None, worst) | p_values
 
 
 def _change_row(
     measure: str, pair: Pair, label: float | None, level: float, why: str
 ) -> dict[str, Any]:
     """Return the row of a paired change; specificity counts FAILs, so its verdicts are inverted."""
-    items, n_dropped = pair.decided_items(label)
+    items = pair.decided_items(label)
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
+    ends = [(rows["new"] - rows["old"]).mean() for rows in pair.worst_cases(label)]
     if label == 0.0:
         old, new = 1.0 - old, 1.0 - new
+        ends = [-end for end in reversed(ends)]
+    worst = (float(ends[0]), float(ends[1]))
     if not len(items):
         change = undefined("paired difference", why, ci_level=level, n=0.0)
-        return _row_with_counts(measure, change, pair, items, n_dropped) | _NO_RATES
+        return _row_with_counts(measure, change, pair, label, worst) | _NO_RATES
     exchanged = label is not None
-    change, columns = paired_change(new, old, items["cluster"], level, exchanged=exchanged)
-    return _row_with_counts(measure, change, pair, items, n_dropped) | columns
+    readings = [
+        paired_change(new, old, clusters, level, exchanged=exchanged)
+        for clusters in cluster_readings(items)
+    ]
+    change = reduce(covering, [interval for interval, _ in readings])
+    columns = readings[0][1] | {"p_interval": max(c["p_interval"] for _, c in readings)}
+    return _row_with_counts(measure, change, pair, label, worst) | columns
 
 
 def paired_change(
-    new: Floats, old: Floats, cluster: pd.Series, level: float, *, exchanged: bool = True
+    new: Floats, old: Floats, cluster: Any, level: float, *, exchanged: bool = True
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change of a rate over the same items; also return both rates and p-values.
 
     If ``exchanged``, the p-value of the interval is from exchanging the versions within clusters,
     otherwise from inverting the interval.
     """
-    clusters = cluster.to_numpy()
+    clusters = np.asarray(cluster)
     change = bounded_mean(new - old, clusters, quantity=DELTAS, null=0.0, ci_level=level)
     columns = {"rate": float(new.mean()), "reference_rate": float(old.mean())}
     columns["p_interval"] = change.p_value
@@ -227,23 +262,32 @@ def paired_change(
 
 
 def _row_with_counts(
-    measure: str, interval: Interval, pair: Pair, items: pd.DataFrame, n_dropped: int
+    measure: str, interval: Interval, pair: Pair, label: float | None, worst: tuple[float, float]
 ) -> dict[str, Any]:
-    dropped = f"{plural(n_dropped, 'item')} decided by one of the two only"
+    items, (n_missing, n_missing_base) = pair.decided_items(label), pair.n_missing(label)
+    ends = f"in the worst case the change is {worst[0]:+.2f} or {worst[1]:+.2f}"
+    if not n_missing + n_missing_base or np.isnan(worst).any():
+        ends = ""
+    note = join_notes(interval.note, *pair.notes_on_left_out(label), ends)
     return row(
         measure,
-        replace(interval, note=join_notes(interval.note, dropped if n_dropped else "")),
+        replace(interval, note=note),
         grader=pair.grader,
         grader_version=pair.version,
         n_gained=int(items["new"].gt(items["old"]).sum()),
         n_lost=int(items["new"].lt(items["old"]).sum()),
-        n_dropped=n_dropped,
+        n_dropped=pair.n_dropped(label),
+        n_missing=n_missing,
+        n_missing_reference=n_missing_base,
+        worst_low=worst[0],
+        worst_high=worst[1],
     )
 
 
 def _cochran_row(part: pd.DataFrame, level: float, n_resamples: int, seed: int) -> dict[str, Any]:
     """Test whether all versions pass equally often on the items that all of them decided."""
-    wide = part.pivot(index=["cluster", *ITEM], columns=VERSION, values="verdict")
+    facts = ["cluster_by_name", "skill"]
+    wide = part.pivot(index=["cluster", *ITEM, *facts], columns=VERSION, values="verdict")
     full = wide.dropna()
     graders = ", ".join(map(str, wide.columns.get_level_values(0)))
     note = f"versions of {graders}; {plural(len(wide) - len(full), 'item')} not decided by all"
@@ -252,15 +296,18 @@ def _cochran_row(part: pd.DataFrame, level: float, n_resamples: int, seed: int) 
     if full.empty:
         why = f"no item decided by all; {note}"
         return row("cochran_q", undefined("Cochran's Q", why, ci_level=level, n=0.0), **columns)
-    cluster = full.index.get_level_values("cluster").to_numpy()
-    test, plain = clustered_cochran(full.to_numpy(), cluster, n_resamples=n_resamples, seed=seed)
-    statistic = replace(
-        undefined(test.method, join_notes(test.note, note), ci_level=level, n=float(len(full))),
-        estimate=test.statistic,
-        n_clusters=float(len(np.unique(cluster))),
-        p_value=test.p_value,
-    )
-    return row("cochran_q", statistic, **columns | {"p_items": plain.p_value})
+    statistics, how = [], {"n_resamples": n_resamples, "seed": seed}
+    for clusters in cluster_readings(full.index.to_frame(index=False)):
+        test, plain = clustered_cochran(full.to_numpy(), clusters, **how)
+        statistic = replace(
+            undefined(test.method, join_notes(test.note, note), ci_level=level, n=float(len(full))),
+            estimate=test.statistic,
+            n_clusters=float(len(np.unique(clusters))),
+            p_value=test.p_value,
+        )
+        statistics.append(statistic)
+    q = reduce(covering, statistics)
+    return row("cochran_q", q, **columns | {"p_items": plain.p_value})
 
 
 def flipped(
@@ -291,7 +338,7 @@ def flipped(
     """
     what = "reliability.flipped"
     reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
-    items = pd.concat([pair.decided_items()[0] for pair in pairs], ignore_index=True)
+    items = pd.concat([pair.decided_items() for pair in pairs], ignore_index=True)
     flips = items[items["new"].ne(items["old"])].reset_index(drop=True)
     flips = flips.assign(
         reference=reference[0],
@@ -334,7 +381,7 @@ def flip_counts(
     reference, pairs = _reference_pairs(verdicts, gold, reference_grader, exclude_checks, what)
     rows = []
     for pair in pairs:
-        decided = pair.decided_items()[0]
+        decided = pair.decided_items()
         for label, name in ((1.0, "PASS"), (0.0, "FAIL"), (NAN, None)):
             items = decided[decided["gold"].isna() if name is None else decided["gold"].eq(label)]
             for old, new in product((True, False), repeat=2) if len(items) else ():
@@ -351,7 +398,8 @@ def _reference_pairs(
     what: str,
 ) -> tuple[Version, Iterator[Pair]]:
     """Return the reference version, and its pairs with every other version."""
-    verdicts = graded_versions(verdicts, [], exclude_checks, None, what)
+    how: dict[str, Any] = {"exclude_checks": exclude_checks, "agents": False}
+    verdicts, _ = graded_versions(verdicts, [], what, **how)
     reference = reference_version(verdicts, reference_grader)
     labels = None if gold is None else reference_labels(gold, "reliability")
     return reference, pairs_with_reference(verdicts, reference, labels)
@@ -359,30 +407,85 @@ def _reference_pairs(
 
 @dataclass(frozen=True)
 class Pair:
-    """Items decided by a version, the reference or both; the column ``both`` marks the latter."""
+    """Items graded by a version, the reference or both.
+
+    ``old`` and ``new`` are the verdicts of the reference and the version, NaN without one. The
+    column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
+    only the reference did, and ``both``.
+    """
 
     grader: str
     version: str
+    reference: Version
     items: pd.DataFrame
 
-    def decided_items(self, label: float | None = None) -> tuple[pd.DataFrame, int]:
-        """Return the items that both versions decided, and the number of other items.
+    def items_with_label(self, label: float | None) -> pd.DataFrame:
+        """Return the items with this gold label; all of them if it is None."""
+        return self.items if label is None else self.items[self.items["gold"].eq(label)]
 
-        If `label` is given, only items with this gold label count.
+    def decided_items(self, label: float | None = None) -> pd.DataFrame:
+        """Return the items that both versions decided."""
+        items = self.items_with_label(label)
+        return items[items[["old", "new"]].notna().all(axis=1)].reset_index(drop=True)
+
+    def n_dropped(self, label: float | None = None) -> int:
+        """Count the items that only one of the two versions decided."""
+        return int(self.items_with_label(label)[["old", "new"]].isna().sum(axis=1).eq(1).sum())
+
+    def n_missing(self, label: float | None = None) -> list[int]:
+        """Count the items graded by both that lack a verdict, of the version and the reference."""
+        items = self.items_with_label(label)
+        graded = items[items["_graded_by"].eq("both")]
+        return [int(graded[name].isna().sum()) for name in ("new", "old")]
+
+    def worst_cases(self, label: float | None = None) -> list[pd.DataFrame]:
+        """Return the items that both graded, with verdicts for the lowest and highest change.
+
+        For the lowest change, missing verdicts of the version are FAIL and those of the reference
+        PASS.
         """
-        items = self.items if label is None else self.items[self.items["gold"].eq(label)]
-        return items[items["both"]].reset_index(drop=True), int((~items["both"]).sum())
+        items = self.items_with_label(label)
+        graded = items[items["_graded_by"].eq("both")]
+        return [graded.fillna({"new": x, "old": 1.0 - x}) for x in (0.0, 1.0)]
+
+    def notes_on_left_out(self, label: float | None = None) -> list[str]:
+        """Return how many items are left out, and the reasons for each of the two versions."""
+        items, n_dropped = self.items_with_label(label), self.n_dropped(label)
+        dropped = f"{plural(n_dropped, 'item')} decided by one of the two only"
+        neither = int(items[["old", "new"]].isna().all(axis=1).sum())
+        notes = [dropped] if n_dropped else []
+        notes += [f"{plural(neither, 'item')} decided by neither"] if neither else []
+        versions = (self.grader, self.version), self.reference
+        # the version is named only if the grader is the same
+        names = [
+            " ".join(pair if self.grader == self.reference[0] else pair[:1]) for pair in versions
+        ]
+        sides = (
+            ("new", "status", "right_only", names[0]),
+            ("old", "old_status", "left_only", names[1]),
+        )
+        for verdict, status, absent, name in sides:
+            lacking = items[items[verdict].isna()]
+            reasons = lacking[status].mask(lacking["_graded_by"].eq(absent), "not graded")
+            if len(lacking):
+                notes.append(f"without a verdict of {name}: {missing_reasons(reasons)}")
+        return notes
 
 
 def graded_versions(
     verdicts: pd.DataFrame,
     names: list[str],
-    exclude_checks: str | Sequence[str],
-    cases: pd.DataFrame | None,
     what: str,
-) -> pd.DataFrame:
-    """Check that verdicts have one round per version; add columns ``verdict`` and ``cluster``."""
-    verdicts = prepared(verdicts, "verdicts", names, what, compared=GRADER, graders=False)
+    *,
+    exclude_checks: str | Sequence[str],
+    cases: pd.DataFrame | None = None,
+    average: By = (),
+    agents: bool = True,
+) -> tuple[pd.DataFrame, str]:
+    """Check that verdicts have one round per version; add the columns of `clustered_verdicts`."""
+    how: dict[str, Any] = {"cases": cases, "average": average, "agents": agents}
+    how |= {"compared": GRADER, "graders": False}
+    verdicts, note = clustered_verdicts(verdicts, names, what, **how)
     rounds = verdicts.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
     if (rounds > 1).any():
         version = rounds.index[rounds.to_numpy() > 1][0]
@@ -393,11 +496,7 @@ def graded_versions(
     if verdicts.empty:
         raise FrameError(f"{what}: the verdicts frame has no rows: nothing to compare.")
     verdicts = without_checks(verdicts, exclude_checks, what)
-    return verdicts.assign(
-        verdict=known_verdict(verdicts),
-        cluster=clusters_of(verdicts, cases),
-        grader_version=verdicts["grader_version"].fillna(""),
-    )
+    return verdicts.assign(grader_version=verdicts["grader_version"].fillna("")), note
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
@@ -452,16 +551,15 @@ def pairs_with_reference(
 ) -> Iterator[Pair]:
     """Yield every other version, paired item by item with the reference and joined with gold."""
     old = part[part["grader"].eq(reference[0]) & part["grader_version"].eq(reference[1])]
-    names = {"verdict": "old", "rationale": "old_rationale"}
+    names = {"verdict": "old", "rationale": "old_rationale", "status": "old_status"}
     old = old[[*ITEM, *names]].rename(columns=names)
     for (grader, version), rows in part.groupby(VERSION, sort=False, observed=True):
         if (grader, version) == reference:
             continue
-        items = rows.rename(columns={"verdict": "new"}).merge(old, on=ITEM, how="outer")
+        items = rows.rename(columns={"verdict": "new"})
+        items = items.merge(old, on=ITEM, how="outer", indicator="_graded_by")
         if labels is not None:
             items = join_gold(items.drop(columns="gold", errors="ignore"), labels[[*ITEM, "gold"]])
         else:
             items["gold"] = np.nan
-        decided = items[["old", "new"]].notna()
-        items["both"] = decided.all(axis=1)
-        yield Pair(str(grader), str(version), items[decided.any(axis=1)].reset_index(drop=True))
+        yield Pair(str(grader), str(version), reference, items)

@@ -319,7 +319,9 @@ def _add_graders(
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
     against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
-    into.add("drift", several, reliability.drift, verdicts, labels, **against)
+    compared = _with_agents_named(verdicts)
+    by = ["agent"] if compared["agent"].nunique() > 1 else []
+    into.add("drift", several, reliability.drift, compared, labels, **against, by=by)
     compared = _with_agents_named(verdicts[verdicts["condition"].isin(conditions)])
     how: dict[str, Any] = {"by": ["grader", *agents], "cases": cases, "checks": checks}
     how["reference"] = conditions[0]

@@ -75,6 +75,9 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
         text = f"{name} graded in {checks['n_rounds']:.0f} rounds; the results are those of round "
         text += f"{checks['round']}. The rounds disagree on "
         shares = [f"{say.share(checks)} of the {checks['n']:,.0f} checks graded again"]
+        if not say.has_estimate(checks):
+            yield Sentence(f"{name}: no check has verdicts in two rounds.", name)
+            continue
         if say.has_estimate(attempts):
             shares.append(f"on {say.share(attempts)} of the attempts")
         yield Sentence(f"{text}{say.listing(shares)}.", name)
@@ -92,13 +95,14 @@ def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
         return
     pairs = drift[drift["grader"].notna()] if "grader" in drift.columns else drift.iloc[:0]
     pairs = pairs[pairs["measure"].isin(["specificity_change", "pass_rate_change"])]
-    for (name, reference), part in pairs.groupby(["grader", "reference"], sort=False):
-        by_measure = say.by_measure(part)
+    keys = ["grader", "reference", *(name for name in ("agent",) if name in pairs)]
+    for (name, reference, *agent), part in pairs.groupby(keys, sort=False):
+        by_measure, start = say.by_measure(part), "".join(f"Answers by {a}: " for a in agent)
         if say.has_estimate(row := by_measure.get("specificity_change")):
             false_passes = say.complement_of(0, row)
-            yield Sentence(_false_pass_text(name, reference, false_passes), name)
+            yield Sentence(start + _false_pass_text(name, reference, false_passes), name)
         elif say.has_estimate(row := by_measure.get("pass_rate_change")):
-            yield Sentence(_pass_rate_text(name, reference, row), name)
+            yield Sentence(start + _pass_rate_text(name, reference, row), name)
 
 
 def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
