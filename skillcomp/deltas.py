@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.amounts import amount_rows
 from skillcomp.frames.case_table import (
     MISSING,
@@ -41,6 +41,7 @@ from skillcomp.frames.estimates import (
     covering,
     covering_means,
     estimates,
+    grouped,
     groups,
     listed,
     means_of_cases,
@@ -62,6 +63,8 @@ _PASS_K = {
 }
 OwnWords = Literal["passed_own_words"]
 _MISSING_OF_RATE = ["n_missing", "n_attempts", "worst_low", "worst_high"]
+# Runs with different checks in fewer cases, or in a smaller share of the cases, are compared.
+_FEW_CASES, _FEW_SHARE = 3, 0.1
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 
 __all__ = ["by_dimension", "over_time", "paired", "pass_at_k", "pass_hat_k", "rates"]
@@ -441,7 +444,8 @@ def over_time(
     Raises
     ------
     FrameError
-        If there is no column ``run``, there are several conditions, or graders would be pooled.
+        If there is no column ``run``, there are several conditions, graders would be pooled, or
+        successive runs have different numbers of checks in more than a tenth of their common cases.
 
     See Also
     --------
@@ -452,7 +456,8 @@ def over_time(
     Each delta is computed by :func:`paired`. A second run in which nothing was changed (A/A) shows
     the differences due to chance. If its interval excludes 0, the attempts of a run are related in
     ways that an interval by case does not capture. Deltas are not adjusted for the number of
-    comparisons.
+    comparisons. Different checks are recognised by ``n_checks``; checks that were replaced by as
+    many others are not.
 
     Examples
     --------
@@ -488,13 +493,17 @@ def over_time(
             f"deltas.over_time: the frame holds the conditions {', '.join(conditions)}; select one."
         )
     order = [str(name) for name in checked["run"].unique()]
-    # name the runs as conditions, because `paired` compares conditions
+    # name the runs as conditions, because `paired` compares conditions; `checks_differ` is about
+    # other conditions than these
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
+    checked = checked.assign(checks_differ=False)
     how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level}
     parts = [rates(checked, **how)]
     for before, run in pairwise(order):
         two = checked[checked["condition"].isin([before, run])]
-        parts.append(paired(two, reference=before, **how))
+        note = _note_on_checks_of_runs(two, names, before, run)
+        change = paired(two, reference=before, **how)
+        parts.append(change.assign(note=[join_notes(old, note) for old in change["note"]]))
     rows = pd.concat(parts, ignore_index=True).rename(columns={"condition": "run"})
     place = {name: at for at, name in enumerate(order)}
     rows = rows.sort_values("run", key=lambda runs: runs.map(place), kind="stable")
@@ -502,6 +511,27 @@ def over_time(
     changed = pd.Series([new.get(run, "") for run in rows["run"]], index=rows.index, dtype="str")
     columns = [*names, "run", *CONTRACTS["estimates"].columns, "reference", "n_dropped"]
     return rows.reindex(columns=columns).assign(changed=changed).reset_index(drop=True)
+
+
+def _note_on_checks_of_runs(two: pd.DataFrame, by: list[str], before: str, run: str) -> str:
+    """Return a note on cases with different numbers of checks in two runs; refuse many of them."""
+    keys = list(dict.fromkeys([*by, *CASE]))
+    counts = grouped(two, [*keys, "condition"])["n_checks"].max().unstack("condition")
+    common = counts.reindex(columns=[before, run]).astype("float64").dropna()
+    differ = common[common[before].ne(common[run])]
+    if differ.empty:
+        return ""
+    name, first, second = differ.index[0][keys.index("case_id")], *differ.iloc[0].astype(int)
+    contents = (
+        f"{len(differ)} of {plural(len(common), 'case')} have another number of checks in the run "
+        f"{run!r} than in {before!r}, such as '{name}' ({first} and {second})"
+    )
+    if len(differ) >= min(_FEW_CASES, len(common)) and len(differ) > _FEW_SHARE * len(common):
+        raise FrameError(
+            f"deltas.over_time: {contents}. Compare only the checks of both runs: select them in "
+            'the verdicts before sc.frames.outcomes, verdicts[verdicts["check_id"].isin(names)].'
+        )
+    return contents
 
 
 def _changes_by_run(changes: pd.DataFrame | None) -> dict[str, str]:

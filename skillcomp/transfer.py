@@ -14,9 +14,9 @@ from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.errors import plural
 from skillcomp.frames.case_table import (
     Value,
+    both_clusters,
     case_table,
     cluster_readings,
-    clusters_of,
     compared_outcomes,
     level_of,
     missing_note,
@@ -49,6 +49,7 @@ def __dir__() -> list[str]:
 # delta, and the interval spans most of the range from -1 to 1 for any data.
 MIN_CASES = 5
 
+_LEFT_OUT = ["n_missing", "worst_low", "worst_high"]
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
 _MEASURES = ("near_delta", "far_delta", "gap")
 _Row = dict[str, Any]
@@ -264,7 +265,9 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
         ``both_right``, ``one_right``, ``none_right`` and ``only_original_right``. The original is
         the case that the other case names in ``contrast_of``. If only the original is right,
         pattern matching is likely. Each estimate is a share of pairs, averaged over repeats within
-        a pair, with the interval of a bounded mean. ``n`` counts the pairs. NaN with a note if no
+        a pair, with the interval of a bounded mean. ``n`` counts the pairs. ``n_missing`` counts
+        the pairs of attempts that are left out because one has no outcome; ``worst_low`` and
+        ``worst_high`` are the lowest and the highest value that these allow. NaN with a note if no
         pair has outcomes of both cases.
 
     Raises
@@ -276,37 +279,59 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
     -----
     Repeat 1 of a case is matched with repeat 1 of the other case of its pair. Without repeat
     numbers, attempts are matched in their order. Two cases that name each other in ``contrast_of``
-    are one pair without an original. Pairs that share a case are one cluster.
+    are one pair without an original. Pairs that share a case, or a task under several skills, are
+    one cluster.
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, "transfer")
     pairs = _twin_attempts(checked, names)
     complete = pairs["passed"].notna() & pairs["passed_of"].notna()
     right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
+    wrong = pairs[["passed", "passed_of"]].eq(False).fillna(False).astype(int).sum(axis=1)
+    original = pairs["passed_of"].fillna(False).astype(bool)
+    # with `possible`, each measure is True if missing outcomes allow it
     pairs = pairs.assign(
         known=complete,
         both_right=right.eq(2),
-        one_right=right.eq(1),
-        none_right=right.eq(0),
-        only_original_right=right.eq(1) & pairs["passed_of"].fillna(False).astype(bool),
+        one_right=right.eq(1) & complete,
+        none_right=right.eq(0) & complete,
+        only_original_right=right.eq(1) & original & complete,
+        both_right_possible=wrong.eq(0),
+        one_right_possible=right.lt(2) & wrong.lt(2),
+        none_right_possible=right.eq(0),
+        only_original_right_possible=(right.eq(0) | original & right.eq(1))
+        & ~pairs["passed_of"].eq(False).fillna(False).astype(bool),
     )
     rows = []
     for values, part in deltas.condition_groups(pairs, names):
-        mine = part[part["known"]]
         for measure in ("both_right", "one_right", "none_right"):
-            rows.append(row(measure, _share_of_pairs(mine, measure, ci_level), **values))
-        with_original = mine[~mine["mutual"]]
-        interval = _share_of_pairs(with_original, "only_original_right", ci_level)
-        if len(with_original) < len(mine):
-            why = "twins that name each other have no original and are left out"
-            interval = replace(interval, note=join_notes(interval.note, why))
-        rows.append(row("only_original_right", interval, **values))
-    return estimates(rows, by=[*names, "condition"], outcomes=checked)
+            rows.append(_contrast_row(part, measure, ci_level) | values)
+        with_original = part[~part["mutual"]]
+        why = "twins that name each other have no original and are left out"
+        why = why if len(with_original) < len(part) else ""
+        rows.append(_contrast_row(with_original, "only_original_right", ci_level, why) | values)
+    return estimates(rows, by=[*names, "condition"], extra=_LEFT_OUT, outcomes=checked)
+
+
+def _contrast_row(part: pd.DataFrame, measure: str, ci_level: float, note: str = "") -> _Row:
+    """Estimate a share of pairs, and its bounds with the pairs of attempts that are left out."""
+    interval = _share_of_pairs(part[part["known"]], measure, ci_level)
+    n_missing, worst = int((~part["known"]).sum()), [np.nan, np.nan]
+    if len(part):
+        shares = part.groupby(CASE, sort=False)[[measure, f"{measure}_possible"]].mean()
+        worst = shares.mean().tolist()
+    missing = (
+        f"{n_missing} of {plural(len(part), 'pair')} of attempts left out, without an outcome of "
+        f"one or both; in the worst case the share is {worst[0]:.2f} or {worst[1]:.2f}"
+    )
+    interval = replace(interval, note=join_notes(interval.note, note, missing if n_missing else ""))
+    return row(measure, interval, **dict(zip(_LEFT_OUT, (n_missing, *worst), strict=True)))
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Return one row per pair, condition and repeat; `passed_of` is the other case's outcome."""
-    outcomes = outcomes.assign(cluster=clusters_of(outcomes))
+    cluster, by_name = both_clusters(outcomes, None, None)
+    outcomes = outcomes.assign(cluster=cluster, cluster_by_name=by_name)
     cases = outcomes.drop_duplicates(CASE)
     cases = cases[cases["contrast_of"].notna() & cases["contrast_of"].ne(cases["case_id"])]
     ends = np.sort(cases[["case_id", "contrast_of"]].to_numpy(dtype=object), axis=1)
@@ -328,9 +353,11 @@ def _share_of_pairs(pairs: pd.DataFrame, measure: str, ci_level: float) -> Inter
     if pairs.empty:
         why = "no contrast pair with outcomes of both members"
         return undefined("", why, ci_level=ci_level, n=0)
-    share = pairs.groupby([*CASE, "cluster"], sort=False)[measure].mean()
-    cluster = share.index.get_level_values("cluster")
-    return bounded_mean(share, cluster, quantity=RATES, ci_level=ci_level)
+    keys = [*CASE, "cluster", "cluster_by_name"]
+    shares = pairs.groupby(keys, sort=False)[measure].mean().reset_index()
+    readings = cluster_readings(shares)
+    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+    return reduce(covering, [bounded_mean(shares[measure], c, **how) for c in readings])
 
 
 def hedging(
@@ -387,14 +414,17 @@ def hedging(
     checked = compared_outcomes(outcomes, names, "transfer")
     answered = known_attempts(checked, attempts, "transfer.hedging", "outcomes")
     about = features(answered).set_index("attempt_id")["hedges_per_100"]
+    cluster, by_name = both_clusters(checked, None, None)
     checked = checked.assign(
-        cluster=clusters_of(checked), hedges=checked["attempt_id"].map(about).astype("float64")
+        cluster=cluster,
+        cluster_by_name=by_name,
+        hedges=checked["attempt_id"].map(about).astype("float64"),
     )
     complete = checked[checked["passed"].notna() & checked["hedges"].notna()]
     complete = complete.assign(
         wrong=~complete["passed"].astype(bool), hedged=complete["hedges"].gt(0)
     )
-    keys = [*names, "condition", *CASE, "cluster", "wrong"]
+    keys = [*names, "condition", *CASE, "cluster", "cluster_by_name", "wrong"]
     shares = grouped(complete, keys)["hedged"].mean().reset_index()
     measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
     rows = []
@@ -403,8 +433,12 @@ def hedging(
         why = "no skill has both right and wrong answers"
         three = [undefined("", why, ci_level=ci_level, n=0)] * 3
         if len(mine):
-            columns = (mine[name] for name in ("hedged", "wrong", "skill", "cluster"))
-            gaps = standardised_gap(*columns, quantity=RATES, ci_level=ci_level)
-            three = [gaps.first, gaps.second, gaps.gap]
+            columns = [mine[name] for name in ("hedged", "wrong", "skill")]
+            gaps = [
+                standardised_gap(*columns, clusters, quantity=RATES, ci_level=ci_level)
+                for clusters in cluster_readings(mine)
+            ]
+            sets = [[each.first, each.second, each.gap] for each in gaps]
+            three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
         rows += [row(m, interval, **values) for m, interval in zip(measures, three, strict=True)]
     return estimates(rows, by=[*names, "condition"], outcomes=checked)

@@ -105,3 +105,16 @@ def test_what_cannot_be_compared_over_time_is_refused(stores, change, options, m
 def test_a_change_without_a_name_is_left_out(stores: dict[str, sc.RunStore]) -> None:
     unnamed = pd.DataFrame({"run": ["again"], "what": [None], "changed": [True]})
     assert sc.deltas.over_time(outcomes_of(stores), unnamed)["changed"].eq("").all()
+
+
+def test_runs_with_different_checks_are_refused_or_noted(stores: dict[str, sc.RunStore]) -> None:
+    outcomes = outcomes_of(stores).assign(checks_differ=True)
+    # checks that differ between conditions say nothing of two runs of one condition
+    assert len(sc.deltas.over_time(outcomes)) == 5
+    more = outcomes["run"].eq("again")
+    message = r"6 of 6 cases have another number of checks in the run 'again'.*tea/0' \(1 and 2\)"
+    with pytest.raises(FrameError, match=message):
+        sc.deltas.over_time(outcomes.assign(n_checks=more.astype("Int64") + 1))
+    few = outcomes.assign(n_checks=(more & outcomes["case_id"].eq("tea/3")).astype("Int64") + 1)
+    notes = sc.deltas.over_time(few).set_index(["run", "measure"])["note"]
+    assert "1 of 6 cases have another number" in notes["again", "delta_passed"]

@@ -304,3 +304,37 @@ def test_hedging_is_held_against_being_right() -> None:
     assert right["note"].eq("no skill has both right and wrong answers").all()
     with pytest.raises(FrameError, match="belong to attempts that are not in the attempts frame"):
         sc.transfer.hedging(frame, attempts.iloc[1:])
+
+
+def test_contrast_pairs_without_an_outcome_are_counted_and_bound_the_shares() -> None:
+    frame = study([("s", "C2", "near", 0.0, 1.0)] * 8, repeats=1).astype({"passed": "boolean"})
+    frame["contrast_of"] = frame["case_id"].map({f"s/{k + 1}": f"s/{k}" for k in (0, 2, 4, 6)})
+    # the skill: two pairs with both right, one with an open original, one with an open twin
+    skill = frame["condition"].eq("skill")
+    frame.loc[skill & frame["case_id"].isin(["s/0", "s/3"]), "passed"] = pd.NA
+    frame.loc[skill & frame["case_id"].eq("s/2"), "passed"] = False
+    rows = sc.transfer.contrast(frame).set_index(["condition", "measure"]).loc["skill"]
+    assert rows["n_missing"].eq(2).all() and rows["n"].eq(2).all()
+    ends = rows[["worst_low", "worst_high"]].T.to_dict("list")
+    assert ends == {
+        "both_right": [0.5, 0.75],  # s/2 failed, so its pair cannot have both right
+        "one_right": [0, 0.5],
+        "none_right": [0, 0.25],
+        "only_original_right": [0, 0],  # s/2 failed, and s/1, the twin of s/0, passed
+    }
+    note = rows.loc["both_right", "note"]
+    assert "2 of 4 pairs of attempts left out, without an outcome of one or both" in note
+    assert "in the worst case the share is 0.50 or 0.75" in note
+
+
+def test_contrast_pairs_of_the_same_tasks_are_one_cluster_or_the_limits_allow_for_it() -> None:
+    one = study([("s", "C2", "near", 0.0, 1.0)] * 8, repeats=1)
+    one["contrast_of"] = one["case_id"].map({f"s/{k + 1}": f"s/{k}" for k in (0, 2, 4, 6)})
+    parts = [one.assign(skill=s, grader_model=s) for s in "abc"]
+    rows = pd.concat(parts, ignore_index=True)
+    rows["attempt_id"] = [f"a{k}" for k in range(len(rows))]
+    same = sc.transfer.contrast(rows.assign(task=rows["case_id"]))
+    unknown = sc.transfer.contrast(rows)
+    assert same["n_clusters"].eq(4).all() and unknown["ci_low"].equals(same["ci_low"])
+    assert unknown["note"].str.contains("State shared_cases=").all()
+    assert not same["note"].str.contains("State shared_cases=").any()

@@ -15,7 +15,7 @@ from markdown_it.token import Token
 
 from skillcomp import deltas
 from skillcomp.errors import FrameError, require_known, suggest
-from skillcomp.frames.case_table import Value
+from skillcomp.frames.case_table import Value, missing_note
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     By,
@@ -405,7 +405,8 @@ def score_association(
           because the observed rates have an error if cases are few.
 
         ``n`` counts documents and ``n_clusters`` skills. ``n_dropped`` counts documents without a
-        score or an outcome. ``p_adjusted`` is by Holm over the features. An undefined estimate is
+        score or an outcome, ``n_missing`` the missing attempts (the note counts them by condition).
+        ``p_adjusted`` is by Holm over the features. An undefined estimate is
         NaN with a note. There are no limits with fewer than ten skills.
 
     Raises
@@ -448,7 +449,7 @@ def score_association(
     rows: list[dict[str, Any]] = []
     for values, part in groups(documents, [*names, "feature"]):
         rows += _association_rows(part, values, ci_level)
-    frame = estimates(rows, by=[*names, "feature"], extra=["n_dropped"])
+    frame = estimates(rows, by=[*names, "feature"], extra=["n_dropped", "n_missing"])
     for _, part in groups(frame, [*names, "measure"]):
         frame.loc[part.index, "p_adjusted"] = holm(part["p_value"])
     return frame
@@ -458,7 +459,8 @@ def _association_rows(
     part: pd.DataFrame, about: dict[str, Any], ci_level: float
 ) -> list[dict[str, Any]]:
     complete = part[part["score"].notna() & part["estimate"].notna()]
-    about = about | {"n_dropped": len(part) - len(complete)}
+    missing, note_on_missing = _missing_attempts(part)
+    about = about | {"n_dropped": len(part) - len(complete), "n_missing": missing}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
     n_skills, n = complete["skill"].nunique(), float(len(complete))
@@ -474,7 +476,23 @@ def _association_rows(
         "detectable_r_squared": detectable,
         "ceiling_r_squared": _ceiling_interval(complete, bare, fit.r_squared.note),
     }
-    return [row(measure, interval, **about) for measure, interval in measures.items()]
+    return [
+        row(measure, replace(i, note=join_notes(i.note, note_on_missing)), **about)
+        for measure, i in measures.items()
+    ]
+
+
+def _missing_attempts(part: pd.DataFrame) -> tuple[int, str]:
+    """Count the missing attempts of the documents and of the reference; also return a note."""
+    names = ["n_missing", "n_attempts"]
+    counts = [int(part[name].sum()) for name in names]
+    sides = ["the documents"]
+    if "n_missing_reference" in part:
+        # each skill has one reference, however many documents
+        base = part.drop_duplicates("skill")
+        counts += [int(base[f"{name}_reference"].sum()) for name in names]
+        sides.append("the reference")
+    return sum(counts[::2]), join_notes(*missing_note(counts, sides))
 
 
 def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Interval:
