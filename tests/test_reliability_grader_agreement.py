@@ -203,3 +203,45 @@ def test_limits_depend_neither_on_the_names_nor_on_the_order_of_the_cases() -> N
     pd.testing.assert_frame_equal(
         first, measures(rows.sample(frac=1, random_state=2), labels)[columns]
     )
+
+
+def test_missing_verdicts_bound_every_measure() -> None:
+    grader = [True] * 10 + [None] * 4 + [False] * 8 + [None] * 2 + [True]
+    truth = [True] * 14 + [False] * 11
+    table = measures(verdicts(grader), gold(truth))
+    completions = [
+        measures(verdicts([True] * (10 + k) + [False] * (12 - k) + [True] * j + [False] * (2 - j)
+                          + [True]), gold(truth), n_resamples=1)["estimate"]
+        for k in range(5) for j in range(3)
+    ]  # fmt: skip
+    extremes = pd.concat(completions, axis=1).agg(["min", "max"], axis=1)
+    names = ["raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha"]
+    for name in [*names, "sensitivity", "specificity"]:
+        ends = table.loc[name, ["worst_low", "worst_high"]].tolist()
+        assert ends == pytest.approx(extremes.loc[name].tolist()), name
+    assert table["n_missing"][[*names, "sensitivity", "specificity"]].tolist() == [6] * 4 + [4, 2]
+    note = table.loc["gwet_ac1", "note"]
+    assert "6 labels without a verdict left out; verdicts missing: 6 malformed; in the wor" in note
+    none = measures(verdicts([True, False] * 10), gold([True, False] * 9 + [False, True]))
+    rates = none.loc[names]
+    assert rates["worst_low"].to_numpy() == pytest.approx(rates["estimate"].to_numpy())
+
+
+def test_agents_and_the_same_tasks_of_several_skills_are_never_pooled_as_independent() -> None:
+    rows, labels = verdicts([True, False] * 10), gold([True, False] * 8 + [False, True] * 2)
+    first, gold_a = (f.assign(attempt_id=f["attempt_id"] + "a") for f in (rows, labels))
+    second, gold_b = (f.assign(attempt_id=f["attempt_id"] + "b") for f in (rows, labels))
+    both, every = pd.concat([first, second]), pd.concat([gold_a, gold_b])
+    agents = both.assign(agent=both["attempt_id"].str[-1])
+    with pytest.raises(FrameError, match=r"more than one agent: a, b.*average=\['agent'\]"):
+        measures(agents, every)
+    assert measures(agents, every, by=["grader", "agent"])["agent"].nunique() == 2
+    together = measures(agents, every, average=["agent"]).loc["raw_agreement"]
+    assert together[["n", "n_clusters"]].tolist() == [40, 20]
+    assert "2 agents together" in together["note"]
+    skills = both.assign(skill=both["attempt_id"].str[-1], rationale=both["attempt_id"])
+    cases = skills[["skill", "case_id"]].drop_duplicates()
+    same = measures(skills, every, cases=cases.assign(task=cases["case_id"])).loc["sensitivity"]
+    unknown = measures(skills, every).loc["sensitivity"]
+    assert same["n_clusters"] == 10 and unknown["ci_low"] == same["ci_low"]
+    assert "State shared_cases=" in unknown["note"]

@@ -466,3 +466,29 @@ def test_agents_are_corrected_one_by_one_and_what_fails_is_said() -> None:
     assert " with x " in text and " with y " in text, text
     said = findings(decided(), missing={"corrected": "no gold under skill."})
     assert "Not computed: correction (no gold under skill)." in sentences_on(said, "limits")
+
+
+def test_drift_has_a_sentence_for_each_agent_and_rounds_are_of_all_agents() -> None:
+    rows = [
+        # the strict grader is harder on x and easier on y
+        (agent, f"c{case}", condition, grader, round, (case % 3 > 0) ^ (grader == "strict" and hit))
+        for agent in ("x", "y")
+        for case in range(24)
+        for condition in ("baseline", "skill")
+        for grader in ("plain", "strict")
+        for round in (1, 2)
+        for hit in [case % 3 == 1 if agent == "x" else case % 3 == 0]
+    ]
+    columns = ["agent", "case", "condition", "grader", "round", "passed"]
+    own = pd.DataFrame(rows, columns=columns).assign(skill="tea")
+    own["attempt"] = own["agent"] + own["case"] + own["condition"]
+    names = ("agent", "grader", "round", "attempt")
+    made = sc.from_frame(own, **dict(zip(names, names, strict=True)))
+    told = answer(made, grader="plain")
+    changes = told.frames["drift"].query("measure == 'pass_rate_change'").set_index("agent")
+    assert changes["estimate"].to_dict() == pytest.approx({"x": -1 / 3, "y": 1 / 3})
+    text = sentences_on(told.findings, "drift")
+    assert "Answers by x: strict passes a smaller share of the checks than plain" in text
+    assert "Answers by y: strict passes a larger share of the checks than plain" in text
+    assert told.frames["rounds"]["note"].str.contains("2 agents together").all()
+    assert told.frames["rounds"]["estimate"].eq(0).all()

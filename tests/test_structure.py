@@ -152,6 +152,24 @@ def association(outcomes: pd.DataFrame, scores: pd.DataFrame, **options: object)
     return rows.set_index("measure")
 
 
+def test_missing_attempts_of_documents_are_counted_by_condition() -> None:
+    made = study(12)
+    outcomes = made.outcomes.astype({"passed": "boolean"})
+    n = len(outcomes)
+    outcomes.loc[outcomes.index[::4], "passed"] = pd.NA
+    found = association(outcomes, made.scores)
+    n_lost = len(outcomes.index[::4])
+    assert found["n_missing"].eq(n_lost).all()
+    assert found["note"].str.contains(f"missing: {n_lost} of {n} under the documents").all()
+    base = made.outcomes.assign(condition="baseline", passed=False)
+    base["attempt_id"] += "/baseline"
+    both = pd.concat([base, outcomes])
+    gains = association(both, made.scores, outcome="delta")
+    counts = f"{n_lost} of {n} under the documents, 0 of {n} under the reference; their shares"
+    assert gains["note"].str.contains(counts).all()
+    assert not association(made.outcomes, made.scores)["n_missing"].any()
+
+
 def test_r_squared_is_that_of_the_rates_of_documents() -> None:
     made = study(40)
     found = association(made.outcomes, made.scores)

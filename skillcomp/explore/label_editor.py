@@ -149,7 +149,9 @@ class LabelEditor(ui.Explorer):
             return
         gold = pd.DataFrame([label.model_dump() for label in labels])
         try:
-            estimates = agreement(self._verdicts, gold, by=["grader"], n_resamples=1)
+            together = [name for name in ("agent",) if name in self._verdicts]
+            how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
+            estimates = agreement(self._verdicts, gold, **how)
         except FrameError as cause:  # raised, for example, if a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:

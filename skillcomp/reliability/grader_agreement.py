@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import plural
-from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
+    covering,
     estimates,
     groups,
     listed,
-    prepared,
     row,
 )
 from skillcomp.frames.reference_labels import (
@@ -29,12 +30,13 @@ from skillcomp.frames.reference_labels import (
     SETTLED,
     Drawn,
     check_draw,
+    clustered_verdicts,
     draw_words,
     drawn_strata,
     join_gold,
-    known_verdict,
     labelled_shares,
     labellers_said,
+    missing_reasons,
     reference_labels,
     unequal_shares,
 )
@@ -55,7 +57,9 @@ _OTHER_ITEMS = (
     "no ceiling: {} of the {} with a verdict and gold have the labels of two labellers; compare on "
     "these items alone: give the gold of these"
 )
-EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn"]
+EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
+# number of values tried for each kind of missing verdicts, to find the extremes of a coefficient
+_TRIED = 101
 
 
 def agreement(
@@ -63,6 +67,7 @@ def agreement(
     gold: pd.DataFrame,
     *,
     by: By = ("grader",),
+    average: By = (),
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
@@ -87,11 +92,13 @@ def agreement(
         returns them.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
+    average
+        As in :func:`drift`.
     gold_drawn, drawn_by
         As in :func:`skillcomp.correction.delta`. With ``gold_drawn="verdict"`` all coefficients are
         weighted within strata of condition and verdict.
     cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster.
+        As in :func:`drift`.
     ci_level : float, default 0.95
         Level of the intervals.
     n_resamples, seed : int
@@ -116,13 +123,16 @@ def agreement(
         Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
         is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
         verdict, which are left out and do not count as FAIL. ``gold_drawn`` tells in words how gold
-        was drawn. An undefined coefficient is NaN with a note.
+        was drawn. ``n_missing`` counts the labels of the measure that have a grading without a
+        verdict. ``worst_low`` and ``worst_high`` are the lowest and the highest value that these
+        missing verdicts allow; they are NaN with ``gold_drawn="verdict"``. An undefined coefficient
+        is NaN with a note.
 
     Raises
     ------
     FrameError
-        If a frame breaks its contract, several graders, versions or rounds would be pooled, or
-        labellers differ on an item and no label is adjudicated.
+        If a frame breaks its contract, several graders, versions, rounds or agents would be pooled,
+        or labellers differ on an item and no label is adjudicated.
 
     See Also
     --------
@@ -161,46 +171,125 @@ def agreement(
     [0.9, 1.0, 0.75]
     """
     check_settings("reliability.agreement", ci_level, n_resamples, seed)
-    names = listed(by)
-    checked = prepared(verdicts, "verdicts", names, "reliability.agreement")
-    check_draw(gold_drawn, drawn_by, checked["grader"], "reliability.agreement")
+    names, what = listed(by), "reliability.agreement"
+    checked, together = clustered_verdicts(verdicts, names, what, cases=cases, average=average)
+    check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
-    checked = checked.assign(verdict=known_verdict(checked))
-    decided = join_gold(checked.assign(cluster=clusters_of(checked, cases)), labels)
+    decided = join_gold(checked, labels)
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
-    # A label without a verdict has no skill or condition, so it can be counted only if the groups
-    # are graders.
-    whole = set(names) <= set(GRADER)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
         items = part[part["settled_by"].notna()]
-        lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
-        remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
-        settled = labellers_said(items["settled_by"], items["gold"])
+        about_labels = _label_notes(items, labels, names)
         if gold_drawn == "verdict":
-            items, draw = items.assign(**_gold_weights(part)), ""
+            items = items.assign(**_gold_weights(part))
         else:
-            draw = _note_on_draw(part, items)
-        both = items[items["gold"].notna() & items["verdict"].notna()]
-        ceiling = _labeller_agreement(both, raters, _why_no_ceiling(gold, raters), settings)
-        measures = _against_gold(items, settings)
-        if gold_drawn == "verdict":
-            measures = _with_strata(measures, part[part["stratum"].notna()], ci_level)
-        measures = {
-            n: replace(i, note=join_notes(i.note, remark, settled, draw))
-            for n, i in measures.items()
-        }
-        measures["failure_share"] = failure_share(part, ci_level)
-        measures |= {f"ceiling_{name}": interval for name, interval in ceiling.items()}
-        about = _gold_columns(items) | values
-        about["gold_drawn"] = draw_words(gold_drawn, drawn_by)
-        for name, interval in measures.items():
-            own = ceiling[name].estimate if name in ceiling else np.nan
-            rows.append(row(name, interval, ceiling=own, **about))
+            about_labels.append(_note_on_draw(part, items))
+        about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
+        why, weights = _why_no_ceiling(gold, raters), items.get("weight")
+        readings = [
+            _all_measures(part.assign(cluster=clusters), weights, raters, why, settings)
+            for clusters in cluster_readings(part)
+        ]
+        missing = _missing_verdicts(items, weighted=weights is not None)
+        for name in readings[0]:
+            interval = reduce(covering, [measures[name] for measures in readings])
+            bounds, left_out = missing.get(name, ((0, np.nan, np.nan), ""))
+            notes = [*about_labels, left_out] if name in missing else []
+            interval = replace(interval, note=join_notes(interval.note, *notes, together))
+            own = readings[0].get(f"ceiling_{name}")
+            columns = dict(zip(EXTRA[-3:], bounds, strict=True))
+            columns["ceiling"] = np.nan if own is None else own.estimate
+            rows.append(row(name, interval, **about, **columns))
     return estimates(rows, by=names, extra=EXTRA)
+
+
+def _label_notes(items: pd.DataFrame, labels: pd.DataFrame, names: list[str]) -> list[str]:
+    """Return notes on labels without a verdict of the grader, and on how labels were settled."""
+    # A label without a verdict has no skill or condition, so it can be counted only if the groups
+    # are graders.
+    whole = set(names) <= set(GRADER)
+    lost = int(labels["gold"].notna().sum() - items["gold"].notna().sum()) if whole else 0
+    remark = f"{plural(lost, 'gold label')} without a verdict of this grader" if lost else ""
+    return [remark, labellers_said(items["settled_by"], items["gold"])]
+
+
+def _all_measures(
+    part: pd.DataFrame, weights: Any, raters: pd.DataFrame, lone: str, settings: dict[str, Any]
+) -> dict[str, Interval]:
+    """Estimate all measures of one group; ``weights`` are those of its items with gold, if any."""
+    items = part[part["settled_by"].notna()]
+    if weights is not None:
+        items = items.assign(weight=weights)
+    both = items[items["gold"].notna() & items["verdict"].notna()]
+    measures = _against_gold(items, settings)
+    if weights is not None:
+        units = part[part["stratum"].notna()]
+        measures = _with_strata(measures, units, settings["ci_level"])
+    measures["failure_share"] = failure_share(part, settings["ci_level"])
+    ceiling = _labeller_agreement(both, raters, lone, settings)
+    return measures | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
+
+
+def _missing_verdicts(
+    items: pd.DataFrame, *, weighted: bool
+) -> dict[str, tuple[tuple[int, float, float], str]]:
+    """Return, by measure, the number of labels without a verdict, the extremes, and a note."""
+    verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
+    extremes = _extreme_values(verdict, gold)
+    missing = {}
+    for name, worst in extremes.items():
+        counted = gold == {"sensitivity": 1.0, "specificity": 0.0}.get(name, gold)
+        lacking = counted & np.isnan(verdict)
+        n = int(lacking.sum())
+        low, high = (np.nan, np.nan) if weighted else worst
+        notes = [f"{plural(n, 'label')} without a verdict left out"]
+        notes = [] if name in ("sensitivity", "specificity") else notes
+        notes.append(f"verdicts missing: {missing_reasons(items['status'][lacking])}")
+        ends = "" if np.isnan(low) else f"in the worst case it is {low:.2f} or {high:.2f}"
+        missing[name] = ((n, low, high), join_notes(*notes, ends) if n else "")
+    return missing
+
+
+def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, float]]:
+    """Return the lowest and highest value of each measure over all values of missing verdicts.
+
+    The coefficients are computed for up to ``_TRIED`` numbers of passes among the missing verdicts
+    on gold passes, and as many on gold fails.
+    """
+    passes, fails, missing = (
+        np.array([np.sum(mask & (gold == label)) for label in (1.0, 0.0)], dtype=float)
+        for mask in (verdict == 1.0, verdict == 0.0, np.isnan(verdict))
+    )
+    tried = [np.unique(np.linspace(0, n, _TRIED).round()) for n in missing]
+    more_right, more_wrong = np.meshgrid(*tried)
+    total = float(np.isfinite(gold).sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = passes[0] + more_right
+        neither = fails[1] + missing[1] - more_wrong
+        passed = (both + passes[1] + more_wrong) / total
+        gold_passed = (passes + fails + missing)[0] / total
+        agreed = (both + neither) / total
+        mean = (passed + gold_passed) / 2.0
+        ac1, kappa = 2.0 * mean * (1.0 - mean), passed * gold_passed
+        kappa = kappa + (1.0 - passed) * (1.0 - gold_passed)
+        alpha = 1.0 - 2.0 * mean * (1.0 - mean) * 2.0 * total / (2.0 * total - 1.0)
+        values = {
+            "raw_agreement": agreed,
+            "gwet_ac1": 1.0 - (1.0 - agreed) / (1.0 - ac1),
+            "cohen_kappa": 1.0 - (1.0 - agreed) / (1.0 - kappa),
+            "krippendorff_alpha": 1.0 - (1.0 - agreed) / (1.0 - alpha),
+            "sensitivity": both / (gold_passed * total),
+            "specificity": neither / (total - gold_passed * total),
+        }
+    defined = {name: value[np.isfinite(value)] for name, value in values.items()}
+    return {
+        name: (float(value.min()), float(value.max())) if value.size else (np.nan, np.nan)
+        for name, value in defined.items()
+    }
 
 
 def _note_on_draw(part: pd.DataFrame, items: pd.DataFrame) -> str:
@@ -328,9 +417,7 @@ def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     share = bounded_mean(
         failed.to_numpy(), part["cluster"].to_numpy(), quantity=RATES, ci_level=ci_level
     )
-    kinds = part.loc[failed, "status"].replace("ok", None).fillna("no verdict").value_counts()
-    note = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return replace(share, note=join_notes(note, share.note))
+    return replace(share, note=join_notes(missing_reasons(part.loc[failed, "status"]), share.note))
 
 
 def _labels_by_labeller(gold: pd.DataFrame) -> pd.DataFrame:

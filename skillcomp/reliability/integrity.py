@@ -383,5 +383,5 @@ def verdicts_with(
     """
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
-    refuse_pooling(verdicts, by, what)
+    refuse_pooling(verdicts, by, what, agents=True)
     return verdicts.assign(cluster=clusters_of(verdicts, cases))

@@ -185,7 +185,7 @@ def answer(
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
     outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases}
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "average": ["agent"]}
     estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     graders = list(dict.fromkeys(verdicts["grader"]))
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
