@@ -243,6 +243,8 @@ def test_the_shares_of_all_modes_add_up_by_skill_and_condition() -> None:
     two = pd.concat([labels, labels.assign(grader="h")])
     with pytest.raises(FrameError, match="more than one grader"):
         failure_mode_rates(two, by="skill")
+    with pytest.raises(FrameError, match="more than one agent: a, b"):
+        failure_mode_rates(two.assign(agent=["a"] * 3 + ["b"] * 3), by=["grader", "skill"])
 
 
 def test_the_pilot_copies_only_with_the_skill(

@@ -249,6 +249,9 @@ def test_rates_never_pool_graders_or_rounds() -> None:
     with pytest.raises(FrameError, match="more than one round"):
         integrity_rates(found)
     assert integrity_rates(found, by=["grader", "round"])["round"].nunique() == 2
+    agents = found.assign(agent=["a", *["b"] * (len(found) - 1)])
+    with pytest.raises(FrameError, match="more than one agent: a, b"):
+        integrity_rates(agents, by=["grader", "round"])
 
 
 def test_planted_errors_are_found_at_their_rate() -> None:

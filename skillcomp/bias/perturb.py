@@ -15,7 +15,15 @@ from skillcomp.bias.feature_effects import Part, checked_verdicts, in_points, kn
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
+from skillcomp.frames.estimates import (
+    By,
+    check_settings,
+    estimates,
+    groups,
+    listed,
+    refuse_pooling,
+    row,
+)
 from skillcomp.stats.bounded import DELTAS, bounded_mean
 from skillcomp.stats.results import undefined
 from skillcomp.stats.significance import mcnemar_midp
@@ -278,8 +286,8 @@ def perturbed(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, graders or rounds would be pooled, a verdict has no attempt
-        in ``attempts``, or ``ci_level`` is not between 0 and 1.
+        If a frame breaks its contract, graders, rounds or agents would be pooled, a verdict has no
+        attempt in ``attempts``, or ``ci_level`` is not between 0 and 1.
 
     See Also
     --------
@@ -296,6 +304,8 @@ def perturbed(
     graded = checked_verdicts(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
+    how: dict[str, Any] = {"graders": False, "copies": False, "agents": True}
+    refuse_pooling(graded, names, what, **how)
     pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):

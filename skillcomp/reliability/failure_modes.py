@@ -284,7 +284,7 @@ def failure_mode_rates(
     Raises
     ------
     FrameError
-        If columns are missing, or several graders, versions or rounds would be pooled.
+        If columns are missing, or several graders, versions, rounds or agents would be pooled.
     """
     names, what = listed(by), "reliability.failure_mode_rates"
     check_settings(what, ci_level)

@@ -345,7 +345,7 @@ def integrity_rates(
     Raises
     ------
     FrameError
-        If columns are missing, or several graders, versions or rounds would be pooled.
+        If columns are missing, or several graders, versions, rounds or agents would be pooled.
     """
     names, what = listed(by), "reliability.integrity_rates"
     check_settings(what, ci_level)
