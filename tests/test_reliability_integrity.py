@@ -252,6 +252,16 @@ def test_rates_never_pool_graders_or_rounds() -> None:
     agents = found.assign(agent=["a", *["b"] * (len(found) - 1)])
     with pytest.raises(FrameError, match="more than one agent: a, b"):
         integrity_rates(agents, by=["grader", "round"])
+    skills = [found[found["round"].eq(1)].assign(skill=s, grader_family=s) for s in "st"]
+    for rows in skills:
+        rows["attempt_id"] += rows["skill"]
+    both = pd.concat(skills)
+    tasks = both[["skill", "case_id"]].drop_duplicates()
+    own, unknown = (
+        integrity_rates(both, cases=cases).set_index("measure").loc["quote_empty"]
+        for cases in (tasks.assign(task=tasks["case_id"]), None)
+    )
+    assert unknown["ci_high"] == own["ci_high"] and "State shared_cases=" in unknown["note"]
 
 
 def test_planted_errors_are_found_at_their_rate() -> None:

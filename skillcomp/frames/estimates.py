@@ -39,7 +39,8 @@ _SHARED_REMEDY = (
 )
 SAME_NAMES = (
     "several skills have cases of the same name. The limits allow for both: the same tasks, and "
-    "different ones. State shared_cases=True or False in from_frame"
+    "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
+    "from cases=)"
 )
 _MOST_NOTES = 5  # largest number of notes of outcomes that a row of estimates repeats
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one

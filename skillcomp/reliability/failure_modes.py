@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, suggest
+from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
+    covering,
     estimates,
     groups,
     listed,
@@ -309,9 +312,9 @@ def _mode_share(
     if mode is not None and part[mode].isna().all() and not hit.any():
         note = f"cannot be told for any failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
-    share = bounded_mean(
-        hit.to_numpy(), part["cluster"].to_numpy(), quantity=RATES, ci_level=ci_level
-    )
+    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+    readings = cluster_readings(part)
+    share = reduce(covering, [bounded_mean(hit.to_numpy(), c, **how) for c in readings])
     notes = [share.note, *_bound_notes(part, mode, counts["n_undecided"], may_lose)]
     return replace(share, note="; ".join(filter(None, notes))), counts
 

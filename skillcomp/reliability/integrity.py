@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, suggest
-from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.case_table import both_clusters, cluster_readings, with_case_facts
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     GRADER,
     By,
     check_settings,
+    covering,
     estimates,
     groups,
     listed,
@@ -359,7 +361,9 @@ def integrity_rates(
             units = replies if rule in _BY_ATTEMPT else part
             units = units[units[rule].notna()]
             broken = units[rule].astype("float64")
-            rate = bounded_mean(broken, units["cluster"], quantity=RATES, ci_level=ci_level)
+            how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
+            readings = cluster_readings(units)
+            rate = reduce(covering, [bounded_mean(broken, c, **how) for c in readings])
             if units.empty:
                 rate = undefined("", _WHY_NOT.get(rule, _NO_USE), ci_level=ci_level, n=0.0)
             counts = {"counted": counted, "n_broken": int(broken.sum())}
@@ -377,11 +381,13 @@ def verdicts_with(
     cases: pd.DataFrame | None,
     what: str,
 ) -> pd.DataFrame:
-    """Check verdicts that an analysis has extended, and add the cluster of each verdict.
+    """Check verdicts that an analysis has extended, and add the clusters of each verdict.
 
     ``made`` maps each column that the analysis added to its dtype.
     """
     require_columns(frame, [*columns, *made], what)
     verdicts = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {argument}")
+    verdicts = with_case_facts(verdicts, cases, [])
     refuse_pooling(verdicts, by, what, agents=True)
-    return verdicts.assign(cluster=clusters_of(verdicts, cases))
+    cluster, by_name = both_clusters(verdicts, cases, None)
+    return verdicts.assign(cluster=cluster, cluster_by_name=by_name)
