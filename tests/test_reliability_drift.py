@@ -400,8 +400,11 @@ def test_agents_are_refused_have_rows_of_their_own_or_are_averaged_on_request() 
     assert (both["estimate"], both["n_clusters"]) == (pytest.approx(3 / 80), 40)
     assert "2 agents together: every check has the same weight" in both["note"]
     assert len(flipped(rows, reference_grader="old")) == 15
-    with pytest.raises(FrameError, match="average= names 'grader', but graders are not averaged"):
-        changes(rows, average=["agent", "grader"])
+    for name, why in (("grader", "graders are not averaged"), ("case_id", "it names the cases")):
+        with pytest.raises(FrameError, match=f"average= names '{name}', but {why}"):
+            changes(rows, average=["agent", name])
+    with pytest.raises(FrameError, match="there is no column 'angent'"):
+        changes(rows, average=["angent"])
 
 
 def test_missing_verdicts_are_counted_with_reasons_and_bound_the_change() -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.case_table import both_clusters, with_case_facts
 from skillcomp.frames.check import as_list, check
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
@@ -147,11 +148,12 @@ def clustered_verdicts(
     """
     names, together = listed(by), listed(average)
     for name in together:
-        if name in GRADER:
-            raise FrameError(
-                f"{what}: average= names '{name}', but graders are not averaged. Name it in by=."
-            )
-    checked = prepared(verdicts, "verdicts", names, what, average=together, **pooled)
+        reasons = {"it names the cases": CASE, "graders are not averaged": GRADER}
+        reasons["by= names it, too"] = names
+        if why := [reason for reason, columns in reasons.items() if name in columns]:
+            raise FrameError(f"{what}: average= names '{name}', but {why[0]}. Leave it out.")
+    # graders that would be pooled get no advice to average them
+    checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     checked = with_case_facts(checked, cases, [])
     how: dict[str, Any] = {"graders": False, "copies": False, "agents": agents}
     refuse_pooling(checked, names, what, **how, average=together)

@@ -142,7 +142,7 @@ def _checked_rounds(
     names = listed(by)
     how: dict[str, Any] = {"compared": ["round"], "graders": False}
     checked, note = clustered_verdicts(verdicts, names, what, cases=cases, average=average, **how)
-    refuse_pooling(checked, [*names, "round"], what, average=listed(average) or None)
+    refuse_pooling(checked, [*names, "round", *listed(average)], what)
     checked = checked.assign(round=checked["round"].fillna(1))
     n_rounds = grouped(checked, [*names, *ITEM])["round"].transform("size")
     return names, checked.assign(again=n_rounds.ge(2)), note
