@@ -521,7 +521,8 @@ def _note_on_checks_of_runs(two: pd.DataFrame, by: list[str], before: str, run: 
     differ = common[common[before].ne(common[run])]
     if differ.empty:
         return ""
-    name, first, second = differ.index[0][keys.index("case_id")], *differ.iloc[0].astype(int)
+    name = differ.index.get_level_values("case_id")[0]
+    first, second = differ.iloc[0].astype(int)
     contents = (
         f"{len(differ)} of {plural(len(common), 'case')} have another number of checks in the run "
         f"{run!r} than in {before!r}, such as '{name}' ({first} and {second})"

@@ -433,9 +433,9 @@ def hedging(
         why = "no skill has both right and wrong answers"
         three = [undefined("", why, ci_level=ci_level, n=0)] * 3
         if len(mine):
-            columns = [mine[name] for name in ("hedged", "wrong", "skill")]
+            hedged, wrong, skill = (mine[name] for name in ("hedged", "wrong", "skill"))
             gaps = [
-                standardised_gap(*columns, clusters, quantity=RATES, ci_level=ci_level)
+                standardised_gap(hedged, wrong, skill, clusters, quantity=RATES, ci_level=ci_level)
                 for clusters in cluster_readings(mine)
             ]
             sets = [[each.first, each.second, each.gap] for each in gaps]
