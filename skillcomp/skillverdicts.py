@@ -31,6 +31,7 @@ from skillcomp.frames.estimates import (
     require_columns,
     require_reference,
     row,
+    with_notes_of,
 )
 from skillcomp.frames.worst_case import with_missing_attempts
 from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
@@ -270,7 +271,7 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition passes),
         ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference passes),
         or ``undetermined`` where ``discriminates`` is NA. A case that was not asked under the
-        condition has n 0.
+        condition has n 0. ``note`` has the notes of its outcomes.
     """
     names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
     if "condition" in names:
@@ -303,7 +304,8 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
     joined["delta"] = joined["rate"] - joined["reference_rate"]
     joined = joined.sort_values("delta", kind="stable", ignore_index=True)
     order = [*names, "condition", "n", "rate", "n_reference", "reference_rate", "delta"]
-    return joined[[*order, "discriminates", "verdict"]]
+    joined = with_notes_of(joined.assign(note=""), checked, names, reference)
+    return joined[[*order, "discriminates", "verdict", "note"]]
 
 
 def dimensions(

@@ -324,7 +324,7 @@ def goals(
     pandas.DataFrame
         One row per ``by``, condition and goal that has a check, with the columns of
         :func:`skillcomp.deltas.rates`. An attempt meets a goal if every check of the goal passed.
-        The outcome is missing if no check failed but one has no verdict.
+        The outcome is missing if a check of the goal has no usable verdict.
 
     Raises
     ------

@@ -1,5 +1,6 @@
 """The command line: what it prints, where, and with which exit status; never a traceback."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from written_study import written
 
 import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
@@ -314,6 +316,26 @@ def test_deltas_are_of_the_round_and_weights_that_are_asked_for(run, small, word
 def test_deltas_name_what_they_do_not_know(run, small, words, message):
     status, _, err = run("deltas", small, *words)
     assert status == 2 and message in err
+
+
+def test_an_assumption_on_missing_attempts_keeps_a_verdict_and_is_printed(run, tmp_path):
+    # Of 30 cases 20 died with the skill; 10 of these pass without it. The others gain.
+    made = sc.simulate.study(n_skills=1, n_cases=30, n_repeats=1, value="passed", seed=1)
+    skill = made.verdicts["condition"].eq("skill")
+    lost = skill & made.verdicts["case_id"].isin(made.cases["case_id"][:20])
+    passed = skill | made.verdicts["case_id"].isin(made.cases["case_id"][:10])
+    verdicts = made.verdicts.assign(passed=passed, status="ok")[~lost]
+    place = written(tmp_path, dataclasses.replace(made, verdicts=verdicts))
+    rows = {}
+    for words in ([], ["--assume-missing", "at random"]):
+        status, out, _ = run("deltas", place, "--json", *words)
+        (rows[status, len(words)],) = json.loads(out)["deltas"]
+    assert rows[0, 0]["verdict"] == "undetermined" and rows[0, 2]["verdict"] == "teaching"
+    assert rows[0, 2]["assume_missing"] == "at random"
+    text = run("deltas", place, "--assume-missing", "at random")[1]
+    assert "missing at random" in text
+    status, _, err = run("deltas", place, "--assume-missing", "by chance")
+    assert status == 2 and "found 'by chance'; allowed: at random" in err
 
 
 def test_a_report_of_a_round_that_is_not_there_is_refused(run, small, tmp_path):

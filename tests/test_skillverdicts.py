@@ -58,6 +58,12 @@ def test_cases_are_taught_already_passing_not_taught_or_harmed() -> None:
     assert rows["delta"].to_dict() == {"s/0": -1, "s/1": 0, "s/3": 0, "s/2": 1}
     assert rows.index.tolist() == ["s/0", "s/1", "s/3", "s/2"]
     assert rows["discriminates"].tolist() == [True, False, False, True]
+    assert rows["note"].eq("").all()
+    noted = frame.assign(note=frame["case_id"].map({"s/2": "attempts lack a check: 1"}))
+    rows = sc.skillverdicts.cases(noted).set_index("case_id")
+    assert rows["note"].to_dict() == {
+        "s/0": "", "s/1": "", "s/3": "", "s/2": "attempts lack a check: 1",
+    }  # fmt: skip
 
 
 def test_a_dimension_passes_when_all_its_cases_pass_in_the_majority_and_ties_fail() -> None:

@@ -301,6 +301,7 @@ def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: 
     return np.asarray(n_planned - np.bincount(made // k, minlength=len(table)), dtype=np.int64)
 
 
+MISSING_ATTEMPTS = "attempts missing"  # how a note that counts missing attempts begins
 WEIGHT = "case_weight"  # the column of a case table that holds the weights of cases
 
 
@@ -578,7 +579,7 @@ def _missing_counts(pairs: CasePairs, names: tuple[str, str]) -> tuple[dict[str,
 def missing_note(
     counts: Sequence[float],
     names: Sequence[str] = ("the condition", "the reference"),
-    what: str = "attempts missing",
+    what: str = MISSING_ATTEMPTS,
 ) -> tuple[str, str]:
     """Return a note that counts missing attempts, and a warning if their shares differ.
 

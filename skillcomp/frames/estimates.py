@@ -465,11 +465,11 @@ def estimates(
     checked = check(frame, "estimates")
     checked["note"] = checked["note"].fillna("")
     if outcomes is not None:
-        checked = _with_notes_of(checked, outcomes, listed(by), reference)
+        checked = with_notes_of(checked, outcomes, listed(by), reference)
     return checked[names]
 
 
-def _with_notes_of(
+def with_notes_of(
     frame: pd.DataFrame, outcomes: pd.DataFrame, by: Sequence[str], reference: str | None
 ) -> pd.DataFrame:
     """Append to each row of an estimates frame the distinct notes of its outcomes."""

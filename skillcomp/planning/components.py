@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
-from skillcomp.frames.case_table import Value, compared_outcomes
+from skillcomp.frames.case_table import MISSING_ATTEMPTS, Value, compared_outcomes, missing_note
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, row
@@ -120,10 +120,18 @@ def variance_components(
                 n, sizes = len(pairs.skill), {"n_clusters": float(pairs.n_skills)}
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
-                intervals = components(pairs, ci_level)
-                rows += [row(m, intervals[m], **about) | sizes | {"n": float(n)} for m in MEASURES]
+                lost = _missing_attempts(part, value, (condition, reference))
+                for measure, interval in components(pairs, ci_level).items():
+                    noted = replace(interval, note=join_notes(interval.note, lost))
+                    rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     how: dict[str, Any] = {"outcomes": prepared, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
+
+
+def _missing_attempts(part: pd.DataFrame, value: str, names: tuple[str, str]) -> str:
+    """Return a note that counts the attempts without an outcome under each condition."""
+    sides = [part.loc[part["condition"].eq(name), value].isna() for name in names]
+    return missing_note([count for side in sides for count in (side.sum(), len(side))], names)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,10 +414,11 @@ MEASURES = tuple(component.name for component in fields(Components))
 
 def components_by_group(
     pilot: pd.DataFrame | None, assumptions: Assumptions
-) -> list[tuple[dict[str, Any], Components, str]]:
-    """Return, for each group of a pilot, its keys, its components and a phrase.
+) -> list[tuple[dict[str, Any], Components, str, str]]:
+    """Return, for each group of a pilot, its keys, its components, a phrase and a note.
 
-    The phrase names the required components that are missing; it is empty if none is. Stated
+    The phrase names the required components that are missing; it is empty if none is. The note
+    counts the attempts of the pilot without an outcome. Stated
     assumptions override the components of the pilot. StudyError is raised if every group lacks a
     required component.
     """
@@ -418,7 +427,7 @@ def components_by_group(
         merged = Components(**stated)
         if lacking := _missing_components(merged, needed):
             raise StudyError(f"planning: stated assumptions {lacking}. State it.")
-        return [({"condition": "skill"}, merged, "")]
+        return [({"condition": "skill"}, merged, "", "")]
     keys = [*listed(assumptions.by), "condition"]
     require_frame(pilot, "planning")
     table = pilot
@@ -438,9 +447,12 @@ def components_by_group(
         numbers = rows.set_index("measure")["estimate"].to_dict()
         from_pilot = {name: float(numbers.get(name, math.nan)) for name in MEASURES}
         merged = Components(**(from_pilot | stated))
-        out.append((dict(zip(keys, key, strict=True)), merged, _missing_components(merged, needed)))
-    if out and all(lacking for *_, lacking in out):
-        about, _, lacking = out[0]
+        notes = rows["note"].fillna("") if "note" in rows.columns else pd.Series([""])
+        lost = [part for part in notes.iloc[0].split("; ") if part.startswith(MISSING_ATTEMPTS)]
+        lacking = _missing_components(merged, needed)
+        out.append((dict(zip(keys, key, strict=True)), merged, lacking, join_notes(*lost)))
+    if out and all(lacking for _, _, lacking, _ in out):
+        about, _, lacking, _ = out[0]
         of = ", ".join(map(str, about.values()))
         raise StudyError(f"planning: the pilot ({of}) {lacking}. State it.")
     return out

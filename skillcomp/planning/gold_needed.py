@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 
 from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError, require_known
-from skillcomp.frames.case_table import Value
+from skillcomp.frames.case_table import Value, missing_note
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, require_reference, row
 from skillcomp.planning.assumptions import effects, level, number, whole
@@ -246,13 +246,16 @@ def gold_needed(
     if verdicts is None or gold is None:
         rates = {"sensitivity": sensitivity, "specificity": specificity}
         rates |= {"baseline_rate": baseline_rate, "delta": delta, "gold_variance": gold_variance}
-        plans, strays, names = [_assumed_plan(value, n_checks, n_cases, **rates)], "", []
+        plans, names = [(*_assumed_plan(value, n_checks, n_cases, **rates), "")], []
     else:
         parts, strays = case_differences(verdicts, gold, names, value, reference)
-        plans = [_pilot_plan(part, n_cases, n_resamples, seed) for part in parts]
+        plans = [
+            (*_pilot_plan(part, n_cases, n_resamples, seed), join_notes(part.lost, strays))
+            for part in parts
+        ]
     rows = [
-        count | {"note": join_notes(count["note"], strays)}
-        for pilots, total, about in plans
+        count | {"note": join_notes(count["note"], note)}
+        for pilots, total, about, note in plans
         for length in widths
         for count in _count_rows(pilots, length, total, ci_level, about)
     ]
@@ -447,12 +450,13 @@ class _LabelledCases:
     differences: ``gold``, from gold labels (NaN unless both conditions have gold); ``grader``, from
     the grader's verdicts on all repeats; ``on_gold``, from the grader's verdicts on the attempts
     with gold. ``about`` identifies the group and condition. ``n_checks`` is the mean number of
-    checks per case.
+    checks per case. ``lost`` is a note on attempts without a verdict.
     """
 
     about: dict[str, Any]
     cases: pd.DataFrame
     n_checks: float
+    lost: str
 
 
 def case_differences(
@@ -483,5 +487,9 @@ def case_differences(
             difference = pd.DataFrame(table.xs(condition, level="condition") - base)
             difference = difference.loc[difference["grader"].notna()]
             about = {**values, "condition": condition}
-            labelled.append(_LabelledCases(about, difference, checks[key_of(values, names)]))
+            sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
+            counts = [int(n) for p in sides for n in ((p["size"] - p["n"]).sum(), p["size"].sum())]
+            lost, _ = missing_note(counts, (condition, reference))
+            n_checks = checks[key_of(values, names)]
+            labelled.append(_LabelledCases(about, difference, n_checks, lost))
     return labelled, joined.strays

@@ -280,13 +280,15 @@ def _check_power(power: float, ci_level: float) -> None:
 class _PlannedStudy:
     """One plan, with the variance components of one group of the pilot.
 
-    ``lacking`` has the names of the required components that are unknown; it may be empty.
+    ``lacking`` has the names of the required components that are unknown; it may be empty. ``lost``
+    counts the attempts of the pilot without an outcome.
     """
 
     about: dict[str, Any]
     components: Components
     plan: StudyPlan
     lacking: str
+    lost: str = ""
 
     @property
     def problem(self) -> str:
@@ -326,7 +328,7 @@ class _PlannedStudy:
     def row(self, measure: str, interval: Interval, **extra: Any) -> dict[str, Any]:
         """Return a row of the estimates frame, which includes the notes of the plan."""
         repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
-        noted = replace(interval, note=join_notes(interval.note, repeats))
+        noted = replace(interval, note=join_notes(interval.note, repeats, self.lost))
         return {
             **self.about,
             **self.plan.columns(),
@@ -406,9 +408,9 @@ def _planned_studies(
     pilot: pd.DataFrame | None, assumptions: Assumptions, *sizes: Numbers
 ) -> Iterator[_PlannedStudy]:
     study_plans = assumed.plans(assumptions, *sizes)
-    for about, components, lacking in components_by_group(pilot, assumptions):
+    for about, components, lacking, lost in components_by_group(pilot, assumptions):
         for plan in study_plans:
-            yield _PlannedStudy(about, components, plan, lacking)
+            yield _PlannedStudy(about, components, plan, lacking, lost)
 
 
 def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:

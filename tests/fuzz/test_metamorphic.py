@@ -18,8 +18,6 @@ from skillcomp.errors import SkillcompError
 
 # these do not yet say how many outcomes or verdicts they left out, or pool two runs
 SILENT = ["correction.differential"]
-SILENT += ["planning.variance_components", "planning.cases_needed", "planning.gold_needed"]
-SILENT += ["planning.minimum_detectable_delta"]
 # their rows are identified by numbers
 UNMATCHED = ["overlap.calibrate", "planning.power_curve"]
 SMALL = ["deltas.paired", "deltas.rates", "transfer.rates", "reliability.agreement"]
