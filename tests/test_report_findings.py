@@ -492,3 +492,9 @@ def test_drift_has_a_sentence_for_each_agent_and_rounds_are_of_all_agents() -> N
     assert "Answers by y: strict passes a larger share of the checks than plain" in text
     assert told.frames["rounds"]["note"].str.contains("2 agents together").all()
     assert told.frames["rounds"]["estimate"].eq(0).all()
+    lost = own["round"].eq(2) & own["case"].isin(["c0", "c1", "c2", "c3", "c4", "c5"])
+    own["passed"] = own["passed"].astype("boolean").mask(lost)
+    made = sc.from_frame(own, **dict(zip(names, names, strict=True)))
+    text = sentences_on(answer(made, grader="plain").findings, "grader")
+    part = "of the 72 checks graded again (0 % to 25 %, whatever the 24 checks without a verdict"
+    assert part in text, text

@@ -78,6 +78,10 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
         if not say.has_estimate(checks):
             yield Sentence(f"{name}: no check has verdicts in two rounds.", name)
             continue
+        if n := checks.get("n_missing", 0):
+            ends = " to ".join(say.rate(checks[end]) for end in ("worst_low", "worst_high"))
+            lacking = f"{n:,.0f} check{say.plural(n)} without a verdict in some round"
+            shares[0] += f" ({ends}, whatever the {lacking} would have been)"
         if say.has_estimate(attempts):
             shares.append(f"on {say.share(attempts)} of the attempts")
         yield Sentence(f"{text}{say.listing(shares)}.", name)
