@@ -403,12 +403,15 @@ class GoldLabel(Record):
     """A reference label for one check of one attempt.
 
     ``replaces`` is True if the label replaces earlier labels of the same labeller on the same
-    check. Without it, two labels that contradict each other are an error.
+    check. Without it, two labels that contradict each other are an error. ``labeller_family`` is
+    the family of a model that labelled.
     """
 
     attempt_id: str
     check_id: str
     labeller: str
+    labeller_kind: LabellerKind | None = None
+    labeller_family: str | None = None
     passed: bool | None = None
     borderline: bool | None = None
     inclusion_probability: float | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from skillcomp.deltas import paired, paired_cases, rates
 from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.corrected_deltas import MOVED, NAIVE, with_corrections
 from skillcomp.frames.estimates import (
     By,
     estimates,
@@ -52,6 +54,7 @@ Policy = Literal["strict", "weighted", "pass_count"]
 def decide(
     outcomes: pd.DataFrame,
     *,
+    corrected: pd.DataFrame | None = None,
     by: By = ("skill",),
     margin: float = 0.1,
     reference: str = "baseline",
@@ -68,6 +71,10 @@ def decide(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame of one grader (or name ``grader`` in ``by``).
+    corrected : pandas.DataFrame, optional
+        The rows of :func:`skillcomp.correction.delta` for the same verdicts, ``by``, ``value``,
+        weights, clusters, checks and level, or only the recommended ones. For the verdict
+        ``redundant`` add the rows of :func:`skillcomp.correction.rate` with ``pandas.concat``.
     by : str or sequence of str, default ("skill",)
         Columns that group the rows; one verdict per group and condition.
     margin : float, default 0.1
@@ -113,10 +120,20 @@ def decide(
         ``over_placebo`` is not above zero. Any other text of the same length might then have the
         same effect.
 
+        ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` is the one behind
+        ``verdict`` and the estimates columns: ``naive`` for the grader as it is, otherwise the one
+        that the correction recommends. ``estimate_uncorrected``, ``ci_low_uncorrected`` and
+        ``ci_high_uncorrected`` are by the grader alone, as are ``rate``, ``reference_rate`` and
+        ``over_placebo``. ``n_gold`` counts the cases with gold. If a verdict by the grader alone is
+        not confirmed, ``labels_needed`` is about the number of further labelled cases that would
+        decide: infinite if labels on all cases would not, NaN if it is unknown. ``why`` gives the
+        reasons for the verdict: interval, missing attempts and correction.
+
     Raises
     ------
     FrameError
-        As :func:`skillcomp.deltas.paired`, or if ``margin`` is not between 0 and 1.
+        As :func:`skillcomp.deltas.paired`, if ``margin`` is not between 0 and 1, or if
+        ``corrected`` does not match the outcomes and the other arguments.
 
     See Also
     --------
@@ -130,6 +147,12 @@ def decide(
     claimed, the verdict becomes ``undetermined``, unless ``assume_missing`` keeps it. Otherwise the
     note gives the tipping point: the smallest number of missing attempts that change the verdict if
     they are set against it. They are ordered once by their influence on the estimate, ties by row.
+
+    With ``corrected``, the verdict follows from the recommended interval. ``redundant`` then needs
+    the corrected rate of the reference. If no correction is recommended for a row, because labels
+    are too few or not a random draw, the verdict is ``undetermined``: fewer labels never give a
+    stronger verdict. Missing attempts are assumed to be corrected as the others are. Without
+    ``corrected``, all verdicts are by the grader alone.
 
     A verdict is wrong with a probability of at most ``(1 - ci_level) / 2``, or slightly more
     because outcomes are discrete. At the default level the probability is at most 5 % if the true
@@ -151,17 +174,89 @@ def decide(
     base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
-    low, high = deltas["ci_low"], deltas["ci_high"]
+    deltas = _over_placebo(deltas, outcomes, names, reference, how)
+    judge = partial(_with_verdicts, pairs=(sets, references), assume_missing=assume_missing, **how)
+    judged = judge(deltas)
+    ends = ["estimate", "ci_low", "ci_high"]
+    alone = deltas[ends].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
+    judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
+    if corrected is not None:
+        matched = {name: how[name] for name in ("value", "cluster", "weight")}
+        judged = judge(with_corrections(deltas, corrected, names, **matched)).assign(**alone)
+        judged = _without_unconfirmed(judged)
+    judged["why"] = [_reasons_of_verdict(row) for _, row in judged.iterrows()]
+    return judged.drop(columns=[*MOVED, "correction_reason"], errors="ignore")
+
+
+def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
+    """Make the verdicts undetermined for which no correction is recommended."""
+    claimed = judged["verdict_uncorrected"].ne("undetermined")
+    verdict = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
+    overturned = judged["overturned"] & judged["assume_missing"].eq("")
+    unconfirmed = verdict.eq("undetermined") & claimed & ~overturned
+    return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
+
+
+def _reasons_of_verdict(row: pd.Series) -> str:
+    """Return one line on the interval, the missing attempts and the correction."""
+    if pd.isna(row["ci_low"]):
+        return join_notes("no interval", row["note"])
+    low, high, margin = (_points(row[name]) for name in ("ci_low", "ci_high", "margin"))
+    size = margin.lstrip("+")
+    by_itself = row["verdict_uncorrected"] if row["estimator"] == NAIVE else row["verdict"]
+    place = {
+        "teaching": f"is above the margin of {size} points",
+        "harmful": f"is below minus the margin of {size} points",
+        "ineffective": f"is within the margin of {size} points",
+        "redundant": f"excludes a loss of {size} points, and '{row['reference']}' passes at least "
+        f"{100 * row['reference_low']:.0f} %",
+    }
+    where = place.get(by_itself, f"decides nothing against a margin of {size} points")
+    lost = [row[name] for name in ("n_missing", "n_missing_reference")]
+    asked = [row[name] for name in ("n_attempts", "n_attempts_reference")]
+    missing = f"{sum(lost):.0f} of {sum(asked):.0f} attempts are missing"
+    if not sum(lost):
+        missing = "no attempt is missing"
+    elif row["overturned"]:
+        missing += ", which could change it"
+        missing += f"; assumed: {row['assume_missing']}" if row["assume_missing"] else ""
+    return f"the interval [{low}, {high}] {where}; {missing}; {_correction_in_words(row)}"
+
+
+def _correction_in_words(row: pd.Series) -> str:
+    alone = f"by the grader alone {row['verdict_uncorrected']}"
+    if pd.isna(row["n_gold"]):
+        return "no correction: no labels were given"
+    if row["estimator"] == NAIVE:
+        return f"not corrected: {row['correction_reason']}"
+    low, high = (_points(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
+    gold = plural(int(row["n_gold"]), "labelled case")
+    return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}])"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _with_verdicts(
+    deltas: pd.DataFrame,
+    pairs: tuple[Any, Any],
+    assume_missing: str | None,
+    value: str,
+    cluster: str,
+    **_: object,
+) -> pd.DataFrame:
+    """Add the verdict, and whether missing attempts overturn it."""
+    low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
     verdicts = {
         "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
         "ineffective": (low > -margin) & (high < margin),
         "teaching": low > margin,
         "harmful": high < -margin,
     }
-    deltas["verdict"] = _first_that_holds(verdicts, "undetermined")
-    deltas = _over_placebo(deltas, outcomes, names, reference, how)
-    deltas = with_missing_attempts(deltas, sets, references, value, assume_missing, cluster=cluster)
-    return _with_reasons(deltas)
+    deltas = deltas.assign(verdict=_first_that_holds(verdicts, "undetermined"))
+    judged = with_missing_attempts(deltas, *pairs, value, assume_missing, cluster=cluster)
+    return _with_reasons(judged)
 
 
 def _first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:

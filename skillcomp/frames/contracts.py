@@ -21,6 +21,7 @@ from skillcomp.records import (
     AttemptStatus,
     CheckKind,
     Goal,
+    LabellerKind,
     PromptKind,
     VerdictStatus,
 )
@@ -80,6 +81,7 @@ _WORDS: Mapping[str, tuple[Any, ...]] = {
     "check_kind": get_args(CheckKind),
     "goal": get_args(Goal),
     "judge": JUDGES,
+    "labeller_kind": get_args(LabellerKind),
     "winner_position": (1, 2),
 }
 _ACCEPTS_OWN_WORDS = ("comprehension_dimension",)
@@ -155,7 +157,8 @@ CONTRACTS: Mapping[str, Contract] = {
         otherwise="skill case_id condition repeat agent perturbation grader grader_version round",
     ),
     "gold": _contract_of(
-        "attempt_id check_id labeller passed borderline inclusion_probability note",
+        "attempt_id check_id labeller labeller_kind labeller_family passed borderline"
+        " inclusion_probability note",
         required="attempt_id check_id",
         unique="attempt_id check_id labeller",
     ),

@@ -28,7 +28,8 @@ class Claim:
 
     ``is_gain`` is True if the claim is also that the delta is above 0. A loss of the condition is
     expressed as a gain of the reference, see :func:`mirrored`. ``cluster`` is the clustering with
-    which the verdict was computed.
+    which the verdict was computed. ``moved`` is what a correction for the grader's errors adds to
+    the estimate and to the lower limit; it is assumed to be the same for missing attempts.
     """
 
     pairs: CasePairs
@@ -38,6 +39,7 @@ class Claim:
     cluster: str
     is_gain: bool = False
     is_rate: bool = False
+    moved: tuple[float, float] = (0.0, 0.0)
 
     def fails_in_worst_case(self) -> bool:
         """Return whether the claim fails if all missing attempts are set against it.
@@ -91,9 +93,11 @@ class Claim:
             parts = zip(whole, labels, strict=True)
             samples = [(pairs.level1, label, pairs.weight) for pairs, label in parts]
             intervals = covering_means(samples, by_name, quantity=RATES, ci_level=self.ci_level)
-            return [(interval.estimate, interval.low) for interval in intervals]
-        rows = delta_rows(sets, self.value, self.cluster, self.ci_level)
-        return [(row["estimate"], row["ci_low"]) for row in rows]
+            made = [(interval.estimate, interval.low) for interval in intervals]
+        else:
+            rows = delta_rows(sets, self.value, self.cluster, self.ci_level)
+            made = [(row["estimate"], row["ci_low"]) for row in rows]
+        return [(estimate + self.moved[0], low + self.moved[1]) for estimate, low in made]
 
     def _order(self) -> NDArray[np.int64]:
         """Return the place of each missing attempt in the flattened `_lost`, largest effect first.
@@ -193,16 +197,19 @@ def _claims_of_row(
     """
     verdict, margin = row["verdict"], row["margin"]
     how = (value, row["ci_level"], cluster)
+    moved = {end: row.get(f"moved_{end}", 0.0) for end in ("estimate", "low", "high", "rate")}
+    up, down = (moved["estimate"], moved["low"]), (-moved["estimate"], -moved["high"])
     gain, loss = (
-        Claim(pairs, margin, *how, is_gain=True),
-        Claim(mirrored(pairs), margin, *how, is_gain=True),
+        Claim(pairs, margin, *how, is_gain=True, moved=up),
+        Claim(mirrored(pairs), margin, *how, is_gain=True, moved=down),
     )
+    of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
     claims = {
         "teaching": [gain],
         "harmful": [loss],
         "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
-        "redundant": [no_loss, Claim(reference, 1.0 - margin, *how, is_rate=True)],
+        "redundant": [no_loss, Claim(reference, 1.0 - margin, *how, is_rate=True, moved=of_rate)],
     }
     if row["ci_low"] > 0:
         claims["undetermined"] = [replace(gain, bound=0.0)]

@@ -1,0 +1,260 @@
+"""Deltas corrected for the grader's errors, matched to the deltas that they correct."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.frames.estimates import require_columns
+
+WHAT = "skillverdicts.decide: corrected"
+NAIVE = "naive"  # the estimator that takes the grader's verdicts as they are
+# With gold on fewer cases, no estimator is recommended (skillcomp.correction).
+FEWEST_GOLD = 10
+_NEEDED = ("condition", "measure", "estimator", "recommended", "reference", "reason", "n_gold")
+_NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
+# columns of a delta that a recommended row replaces
+_REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
+MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
+LIMITS = ["estimate", "ci_low", "ci_high"]
+
+
+def with_corrections(
+    deltas: pd.DataFrame,
+    corrected: pd.DataFrame,
+    by: Sequence[str],
+    *,
+    value: str,
+    cluster: str,
+    weight: str | None,
+) -> pd.DataFrame:
+    """Replace each delta by the recommended correction of it, if there is one.
+
+    Parameters
+    ----------
+    deltas : pandas.DataFrame
+        Rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_rate`` and
+        ``reference_low``.
+    corrected : pandas.DataFrame
+        Rows of :func:`skillcomp.correction.delta` and, optionally, of
+        :func:`skillcomp.correction.rate`.
+    by, value, cluster, weight
+        The arguments with which ``deltas`` was made.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of ``deltas``, in their order. ``estimator`` is the recommended estimator or, if
+        none is recommended, ``naive``. The estimates columns and ``reference_low`` are those of
+        this estimator (``reference_low`` is NaN without rows of ``correction.rate``), and
+        ``correction_reason`` is the reason. ``n_gold`` counts the labelled cases, and
+        ``labels_needed`` the further ones that would decide (NaN if that is unknown, infinite if
+        no number of labels would). The columns ``moved_`` hold the differences to the uncorrected
+        values that :class:`skillcomp.frames.worst_case.Claim` needs.
+    """
+    rows = _checked_rows(deltas, corrected, by, value)
+    rates = rows[rows["measure"].eq(f"rate_{value}")]
+    rows = rows[rows["measure"].eq(f"delta_{value}")]
+    _refuse_strays(deltas, rows, by)
+    made = []
+    for _, delta in deltas.iterrows():
+        mine = rows[_is_of(rows, delta, [*by, "condition"])]
+        base = rates[_is_of(rates, delta, by) & rates["condition"].eq(delta["reference"])]
+        _refuse_other_data(delta, mine, by, cluster, weight)
+        made.append(_corrected_row(delta, mine, base))
+    columns = ["estimator", "correction_reason", "n_gold", "labels_needed", *_REPLACED]
+    columns += ["note", "reference_low", *MOVED]
+    frame = pd.DataFrame(made, columns=columns, index=deltas.index)
+    floats = [name for name in columns if name in LIMITS or name.startswith("moved_")]
+    return deltas.assign(**frame.astype(dict.fromkeys(floats, "float64")))
+
+
+def _checked_rows(
+    deltas: pd.DataFrame, corrected: pd.DataFrame, by: Sequence[str], value: str
+) -> pd.DataFrame:
+    """Return the rows if they are of this value, ``by``, reference and level."""
+    call = f"correction.delta(verdicts, gold, by={list(by)}, value='{value}')"
+    require_columns(corrected, [*by, *_NEEDED], WHAT)
+    measures = [f"delta_{value}", f"rate_{value}"]
+    others = sorted(set(corrected["measure"].dropna()) - set(measures))
+    if others:
+        raise FrameError(
+            f"{WHAT}: measure: found '{others[0]}', but the verdicts are of value='{value}'. "
+            f"Compute it with {call}."
+        )
+    keys = [*by, "condition", "measure", "estimator"]
+    twice = corrected[corrected.duplicated(keys)]
+    if len(twice):
+        name = _name_of(twice.iloc[0], keys)
+        raise FrameError(
+            f"{WHAT}: several rows for {name}; the verdicts are by {list(by)}. Compute it with "
+            f"{call}, of one grader."
+        )
+    is_delta = corrected["measure"].eq(measures[0])
+    for column, source in (("ci_level", corrected), ("reference", corrected[is_delta])):
+        wrong = source[~source[column].isin(deltas[column])] if len(deltas) else source.iloc[:0]
+        if len(wrong):
+            here = deltas[column].iloc[0]
+            raise FrameError(
+                f"{WHAT}: {column}: found {wrong[column].iloc[0]!r}, but the verdicts are of "
+                f"{here!r}. Compute it with {column}={here!r}."
+            )
+    return corrected
+
+
+def _is_of(rows: pd.DataFrame, delta: pd.Series, names: Sequence[str]) -> Any:
+    """Return which rows have the values of a delta in some columns; NA equals NA."""
+    same = np.ones(len(rows), dtype=bool)
+    for name in names:
+        match = rows[name].isna() if pd.isna(delta[name]) else rows[name].eq(delta[name])
+        same &= match.to_numpy(dtype=bool, na_value=False)
+    return same
+
+
+def _name_of(row: pd.Series, keys: Sequence[str]) -> str:
+    return ", ".join(f"{name} '{row[name]}'" for name in keys)
+
+
+def _refuse_strays(deltas: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -> None:
+    keys = [*by, "condition"]
+    strays = rows.merge(deltas[keys].drop_duplicates(), on=keys, how="left", indicator="there")
+    strays = strays[strays["there"].eq("left_only")]
+    if len(strays):
+        raise FrameError(
+            f"{WHAT}: the outcomes have no {_name_of(strays.iloc[0], keys)}. Compute both from the "
+            "verdicts of the same skills and conditions."
+        )
+
+
+def _refuse_other_data(
+    delta: pd.Series, rows: pd.DataFrame, by: Sequence[str], cluster: str, weight: str | None
+) -> None:
+    """Raise FrameError if the rows correct a delta of other outcomes, weights, checks or clusters.
+
+    The row of the grader as it is repeats the uncorrected delta, if it is among the rows.
+    """
+    name, method = _name_of(delta, [*by, "condition"]), " ".join(rows["method"].dropna())
+    for argument, words, found in (
+        ("weight", "; cases weighted by ", weight),
+        ("cluster", "; clustered by ", None if cluster in ("case", "skill") else cluster),
+    ):
+        if rows["estimate"].notna().any() and (words in method) != (found is not None):
+            raise FrameError(
+                f"{WHAT}: {name} was not computed with {argument}={found!r}, as the verdicts are. "
+                f"Compute it with correction.delta({argument}={found!r})."
+            )
+    own = rows[rows["estimator"].eq(NAIVE)]
+    for _, row in own.iterrows():
+        moved = abs(row["estimate"] - delta["estimate"])
+        if moved > 1e-9 or _differs(row["n"], delta["n"]):
+            raise FrameError(
+                f"{WHAT}: {name} has the uncorrected delta {row['estimate']:+.3f} on {row['n']:.0f} "
+                f"cases, and the outcomes {delta['estimate']:+.3f} on {delta['n']:.0f}. Compute "
+                "both from the same verdicts (grader, round, agents) with the same weight=, checks= "
+                "and average=."
+            )
+        if _differs(row["n_clusters"], delta["n_clusters"]):
+            raise FrameError(
+                f"{WHAT}: {name} has {row['n_clusters']:.0f} clusters, and the outcomes have "
+                f"{delta['n_clusters']:.0f}. Give correction.delta the same cluster= and the frame "
+                "of cases, cases=."
+            )
+
+
+def _differs(first: float, second: float) -> bool:
+    return not (math.isnan(first) or math.isnan(second) or first == second)
+
+
+def _corrected_row(delta: pd.Series, rows: pd.DataFrame, rates: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns that :func:`with_corrections` sets, for one delta."""
+    chosen, about = _recommended_row(rows), rows.iloc[0] if len(rows) else None
+    n_gold = 0.0 if about is None else float(about["n_gold"])
+    no_reason = "no row of the correction is about it"
+    made: dict[str, Any] = {
+        "estimator": NAIVE,
+        "correction_reason": no_reason if about is None else about["reason"],
+        "n_gold": n_gold,
+        **{name: delta.get(name) for name in (*_REPLACED, "note", "reference_low")},
+        **dict.fromkeys(MOVED, 0.0),
+    }
+    base = _recommended_row(rates)
+    if chosen is not None:
+        made |= {name: chosen.get(name) for name in _REPLACED}
+        made |= {"estimator": chosen["estimator"], "note": chosen.get("note", "")}
+        made |= {f"moved_{end}": chosen[of] - delta[of] for end, of in _ENDS.items()}
+        made["reference_low"] = math.nan
+        if base is not None:
+            made["reference_low"] = base["ci_low"]
+            made["moved_rate"] = base["estimate"] - delta["reference_rate"]
+            made["moved_rate_low"] = base["ci_low"] - delta["reference_low"]
+    projected = rows[rows["estimator"].eq("ppi")] if chosen is None else chosen.to_frame().T
+    gold = rows[rows["estimator"].eq("gold_only")]
+    made["labels_needed"] = _labels_needed(delta, projected, gold, n_gold, base)
+    return made
+
+
+_ENDS = {"estimate": "estimate", "low": "ci_low", "high": "ci_high"}
+
+
+def _recommended_row(rows: pd.DataFrame) -> pd.Series | None:
+    chosen = rows[rows["recommended"].fillna(False).astype(bool)]
+    chosen = chosen.dropna(subset=LIMITS)
+    return chosen.iloc[0] if len(chosen) else None
+
+
+def _labels_needed(
+    delta: pd.Series, rows: pd.DataFrame, gold: pd.DataFrame, n_gold: float, base: pd.Series | None
+) -> float:
+    """Return about how many more labelled cases would decide on a verdict.
+
+    The estimate is assumed to stay. NaN if it is unknown, infinite if labels on all cases would not
+    be enough.
+    """
+    rows, gold, n = rows.dropna(subset=LIMITS), gold.dropna(subset=LIMITS), delta["n"]
+    if rows.empty or n_gold < 1:
+        return math.nan
+    row, margin = rows.iloc[0], delta["margin"]
+    alone = gold.iloc[0] if len(gold) else row
+    estimate = row["estimate"]
+    to_gain, to_loss = margin - estimate, estimate + margin
+    if estimate > margin:
+        claims = [{"low": -to_gain}]
+    elif estimate < -margin:
+        claims = [{"high": -to_loss}]
+    else:
+        claims = [{"low": to_loss, "high": to_gain}]
+    if base is not None and base["ci_low"] >= 1.0 - margin and to_loss > 0:
+        claims.append({"low": to_loss})
+    sizes = [
+        max(_cases_needed(_distance(row, end), _distance(alone, end), distance, n_gold, n)
+            for end, distance in claim.items())
+        for claim in claims
+    ]
+    size = max(min(sizes), FEWEST_GOLD)
+    if size > n:  # too few labels do not show that no number would be enough
+        return math.inf if n_gold >= FEWEST_GOLD else math.nan
+    return max(math.ceil(size - n_gold), 1)
+
+
+def _distance(row: pd.Series, end: str) -> float:
+    return abs(row[f"ci_{end}"] - row["estimate"])
+
+
+def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: float) -> float:
+    """Return the number of labelled cases at which the distance to a limit is ``target``.
+
+    The square of the distance is taken as a constant plus a part that is proportional to 1 / n_gold.
+    ``now`` is the distance with n_gold labelled cases, ``alone`` that of gold without the grader.
+    With labels on all n cases the distance is that of gold alone, divided by the root of n/n_gold.
+    """
+    if n_gold >= n:
+        return n_gold if now <= target else math.inf
+    in_the_end = min(alone, now) ** 2 * n_gold / n
+    part = (now**2 - in_the_end) / (1 / n_gold - 1 / n)
+    room = target**2 - (now**2 - part / n_gold)
+    return part / room if room > 0 else math.inf
