@@ -144,6 +144,7 @@ JUDGES = ("contains", "pytest", "llm-rubric")
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
 PromptKind = Literal["explicit", "implicit", "negative"]
+LabellerKind = Literal["person", "model", "program"]
 AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
 VerdictStatus = Literal["ok", "malformed", "error", "refused"]
 

@@ -20,7 +20,12 @@ from skillcomp.deltas import paired, paired_cases, rates
 from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
-from skillcomp.frames.corrected_deltas import MOVED, NAIVE, with_corrections
+from skillcomp.frames.corrected_deltas import (
+    MOVED,
+    NAIVE,
+    reasons_of_verdict,
+    with_corrections,
+)
 from skillcomp.frames.estimates import (
     By,
     estimates,
@@ -184,7 +189,7 @@ def decide(
         matched = {name: how[name] for name in ("value", "cluster", "weight")}
         judged = judge(with_corrections(deltas, corrected, names, **matched)).assign(**alone)
         judged = _without_unconfirmed(judged)
-    judged["why"] = [_reasons_of_verdict(row) for _, row in judged.iterrows()]
+    judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
     return judged.drop(columns=[*MOVED, "correction_reason"], errors="ignore")
 
 
@@ -195,47 +200,6 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
     overturned = judged["overturned"] & judged["assume_missing"].eq("")
     unconfirmed = verdict.eq("undetermined") & claimed & ~overturned
     return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
-
-
-def _reasons_of_verdict(row: pd.Series) -> str:
-    """Return one line on the interval, the missing attempts and the correction."""
-    if pd.isna(row["ci_low"]):
-        return join_notes("no interval", row["note"])
-    low, high, margin = (_points(row[name]) for name in ("ci_low", "ci_high", "margin"))
-    size = margin.lstrip("+")
-    by_itself = row["verdict_uncorrected"] if row["estimator"] == NAIVE else row["verdict"]
-    place = {
-        "teaching": f"is above the margin of {size} points",
-        "harmful": f"is below minus the margin of {size} points",
-        "ineffective": f"is within the margin of {size} points",
-        "redundant": f"excludes a loss of {size} points, and '{row['reference']}' passes at least "
-        f"{100 * row['reference_low']:.0f} %",
-    }
-    where = place.get(by_itself, f"decides nothing against a margin of {size} points")
-    lost = [row[name] for name in ("n_missing", "n_missing_reference")]
-    asked = [row[name] for name in ("n_attempts", "n_attempts_reference")]
-    missing = f"{sum(lost):.0f} of {sum(asked):.0f} attempts are missing"
-    if not sum(lost):
-        missing = "no attempt is missing"
-    elif row["overturned"]:
-        missing += ", which could change it"
-        missing += f"; assumed: {row['assume_missing']}" if row["assume_missing"] else ""
-    return f"the interval [{low}, {high}] {where}; {missing}; {_correction_in_words(row)}"
-
-
-def _correction_in_words(row: pd.Series) -> str:
-    alone = f"by the grader alone {row['verdict_uncorrected']}"
-    if pd.isna(row["n_gold"]):
-        return "no correction: no labels were given"
-    if row["estimator"] == NAIVE:
-        return f"not corrected: {row['correction_reason']}"
-    low, high = (_points(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
-    gold = plural(int(row["n_gold"]), "labelled case")
-    return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}])"
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}")
 
 
 def _with_verdicts(

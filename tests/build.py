@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+import skillcomp as sc
+
 
 def verdicts(passed: Sequence[bool | None], *, checks: int = 1, **columns: object) -> pd.DataFrame:
     """One verdict per entry, None being malformed; ``checks`` in a row share attempt and case."""
@@ -31,3 +33,27 @@ def gold(
     """One label per entry, for the items of :func:`verdicts`."""
     rows = verdicts(passed, checks=checks)
     return rows[["attempt_id", "check_id", "passed"]].assign(labeller=labeller)
+
+
+def lenient_judge(n_gold: int = 40, **labeller: str) -> sc.frames.Frames:
+    """60 cases, 24 right in both conditions; the judge is more lenient with the skill.
+
+    It passes all right answers, and of the 36 wrong ones 4 in the baseline and 24 with the skill.
+    Gold covers 40 cases, of which 16 are right; the judge passes 4 and 14 of the others.
+    ``n_gold`` keeps the labels of the first cases in an order that mixes both kinds.
+    """
+    fooled = {"baseline": set(range(24, 28)), "skill": {*range(24, 38), *range(48, 58)}}
+    labelled = sorted([*range(16), *range(24, 48)], key=lambda case: case * 7 % 60)[:n_gold]
+    rows = [
+        {
+            "case": str(case),
+            "condition": condition,
+            "passed": case < 24 or case in wrong,
+            "gold": case < 24 if case in labelled else None,
+            **labeller,
+        }
+        for condition, wrong in fooled.items()
+        for case in range(60)
+    ]
+    roles = {name: name for name in labeller}
+    return sc.from_frame(pd.DataFrame(rows).assign(skill="tea"), gold="gold", **roles)

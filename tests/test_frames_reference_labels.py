@@ -184,3 +184,24 @@ def test_checks_to_leave_out_are_named_by_text() -> None:
     with pytest.raises(FrameError, match="drift: exclude_checks: found 5; allowed: part of a"):
         without_checks(frame, 5, "drift")
     assert without_checks(frame, None, "drift").equals(frame)
+
+
+def test_who_gave_a_label_is_read_from_tables_and_stores(tmp_path: Path) -> None:
+    table = pd.DataFrame({"case": [1, 2, 1, 2], "condition": ["baseline"] * 2 + ["skill"] * 2})
+    table = table.assign(passed=True, skill="s", check="c", right=True, who="m", by="model")
+    inside = sc.from_frame(table, gold="right", labeller="who", labeller_kind="by")
+    labels = table.drop(columns="passed").assign(passed=True, kin="claude")
+    how = {"labeller": "who", "labeller_kind": "by", "labeller_family": "kin"}
+    beside = sc.from_frame(table, gold=labels, **how)
+    assert inside.gold["labeller_kind"].eq("model").all()
+    assert beside.gold[["labeller_kind", "labeller_family"]].drop_duplicates().size == 2
+    with pytest.raises(FrameError, match="labeller_kind= names who gave the labels"):
+        sc.from_frame(table, labeller_kind="by")
+    with pytest.raises(FrameError, match="labeller_kind.*person"):
+        sc.from_frame(table.assign(by="human"), gold="right", labeller_kind="by")
+
+    gold = sc.frames.gold(sc.datasets.load("pilot"), labeller="all")
+    assert gold["labeller_kind"].eq("model").all() and gold["labeller_family"].eq("claude").all()
+    two = pd.concat([inside.gold, inside.gold.assign(labeller="p", labeller_kind="person")])
+    agreed = one_label(sc.frames.check(two, "gold"), "here")
+    assert agreed["labeller_kind"].eq("person").all(), "a person agrees with the model"

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from build import lenient_judge
 from skillcomp.errors import FrameError, StoreError, StudyError
 from skillcomp.report import answer, findings
 
@@ -36,21 +37,21 @@ def against(estimate: float, low: float, high: float) -> pd.DataFrame:
 
 def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
     rates = "with the skill 80 % of the answers pass and without it 30 %, 50 points more"
-    assert skill() == f"tea teaches: {rates} [30 to 70 more] on 14 cases."
+    assert skill() == f"tea teaches by the grader alone: {rates} [30 to 70 more] on 14 cases."
     harm = {"rate": 0.2, "estimate": -0.1, "ci_low": -0.2, "ci_high": -0.01}
     assert skill(verdict="harmful", **harm) == (
-        "tea harms: with the skill 20 % of the answers pass and without it 30 %, 10 points fewer "
-        "[20 to 1 fewer] on 14 cases."
+        "tea harms by the grader alone: with the skill 20 % of the answers pass and without it "
+        "30 %, 10 points fewer [20 to 1 fewer] on 14 cases."
     )
     same = {"rate": 0.31, "estimate": 0.01, "ci_low": -0.05, "ci_high": 0.06}
     assert skill(verdict="ineffective", **same) == (
-        "tea changes nothing: with the skill 31 % of the answers pass and without it 30 %; the "
-        "whole interval [5 fewer to 6 more] is within 10 points on 14 cases."
+        "tea changes nothing by the grader alone: with the skill 31 % of the answers pass and "
+        "without it 30 %; the whole interval [5 fewer to 6 more] is within 10 points on 14 cases."
     )
     high = {"rate": 0.98, "reference_rate": 0.97, "estimate": 0.01, "ci_low": -0.05}
     assert skill(verdict="redundant", ci_high=0.06, **high) == (
-        "tea is redundant: 97 % of the answers pass without it; with it 1 point more "
-        "[5 fewer to 6 more] on 14 cases."
+        "tea is redundant by the grader alone: 97 % of the answers pass without it; with it 1 point "
+        "more [5 fewer to 6 more] on 14 cases."
     )
 
 
@@ -194,13 +195,83 @@ def test_drift_and_correction_name_graders_and_numbers() -> None:
 def test_conditions_are_not_counted_as_skills_and_unknown_verdicts_not_at_all() -> None:
     open_ = [decided(skill=s, condition=c, verdict="undetermined") for s in "ab" for c in "xy"]
     rows = findings(pd.concat(open_, ignore_index=True))
-    assert sentences_on(rows, "summary") == "All 4 conditions are undetermined."
+    alone = "Nobody has checked the grader. By the grader alone: "
+    assert sentences_on(rows, "summary") == f"{alone}All 4 conditions are undetermined."
     limits = sentences_on(rows, "limits")
     assert limits.count("a: how many cases would settle it is not known.") == 1
     assert "2 skills say nothing" in limits
     assert sentences_on(findings(decided(verdict=NAN)), "summary") == ""
     both = findings(pd.concat([decided(), decided(skill="oak", verdict=NAN)], ignore_index=True))
-    assert sentences_on(both, "summary") == "Of 2 skills 1 teaches."
+    assert sentences_on(both, "summary") == f"{alone}Of 2 skills 1 teaches."
+
+
+# Graders that are checked, hardly checked or not checked
+
+
+def test_the_page_opens_with_the_corrected_verdict_and_says_why() -> None:
+    page = answer(lenient_judge())
+    assert sentences_on(page.findings, "summary") == "tea changes nothing."
+    row = page.findings[page.findings["topic"].eq("skill")].iloc[0]
+    assert row["verdict"] == "ineffective" and row["sentence"] == (
+        "tea changes nothing: the grader passes 80 % of the answers with the skill and 47 % "
+        "without it; corrected for its errors, the whole interval [6 fewer to 6 more] is within 10 "
+        "points on 60 cases."
+    )
+    assert row["why"].endswith("(by the grader alone teaching, [+20, +46])")
+    assert page.headline()["estimate"].item() == pytest.approx(0), "the figure shows it, too"
+
+
+def test_a_verdict_that_few_labels_do_not_confirm_is_not_a_headline() -> None:
+    words = []
+    for n in (20, 8, 5, 0):
+        page = answer(lenient_judge(n)).findings
+        words.append(sentences_on(page, "summary") + sentences_on(page, "skill"))
+        assert "of 1 repeat would show" not in sentences_on(page, "limits"), "labels would decide"
+    for n, text in zip((20, 8, 5), words, strict=False):
+        assert "tea is undetermined." in text
+        claim = f"tea is teaching by the grader, not confirmed by {n} labels; "
+        assert re.search(rf"{claim}(about \d+ more would decide|at least 5 more are needed)", text)
+    assert words[-1].startswith("Nobody has checked the grader. By the grader alone: tea teaches.")
+    assert "tea teaches by the grader alone: " in words[-1]
+
+
+def test_an_effect_over_skills_is_corrected_next_to_what_the_grader_says() -> None:
+    frames = [getattr(lenient_judge(), name) for name in ("cases", "attempts", "verdicts", "gold")]
+    other = [
+        frame.assign(**{
+            name: ("oak/" if name == "attempt_id" else "oak" if name == "skill" else "")
+            + (frame[name] if name == "attempt_id" else "")
+            for name in ("skill", "attempt_id") if name in frame
+        })
+        for frame in frames
+    ]  # fmt: skip
+    other[2]["passed"] = ~other[2]["passed"]
+    whole = [pd.concat(pair, ignore_index=True) for pair in zip(frames, other, strict=True)]
+    names = ("cases", "attempts", "verdicts", "gold")
+    made = dict(zip(names, whole, strict=True))
+    outcomes = sc.frames.outcomes(made["verdicts"], made["cases"])
+    overall = sentences_on(answer(sc.frames.Frames(outcomes=outcomes, **made)).findings, "summary")
+    assert "corrected for the grader's errors" in overall
+
+
+@pytest.mark.parametrize(
+    ("labeller", "sentence"),
+    [
+        ({"kind": "model"}, "80 gold labels are by a model, not by a person."),
+        ({"kind": "model", "family": "claude"}, "by a model of the family claude, not by a person; "
+         "the same family answered and graded, so its errors may be the same."),
+        ({"family": "claude"}, "by a labeller of the family claude; the same family answered"),
+        ({"kind": "person"}, ""),
+    ],
+)  # fmt: skip
+def test_gold_by_a_model_or_by_the_family_under_test_is_named_first(
+    labeller: dict, sentence: str
+) -> None:
+    study = lenient_judge(**{f"labeller_{name}": word for name, word in labeller.items()})
+    study.attempts["agent_family"] = "claude"
+    study.verdicts["grader_family"] = "claude"
+    summary = sentences_on(answer(study).findings, "summary")
+    assert sentence in summary and ("gold label" in summary) == bool(sentence)
 
 
 # Whole studies
@@ -424,7 +495,7 @@ def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assum
         assert part in sentences, sentences
     assert "cannot be used" not in sentences  # no grader failed
     kept = sc.report.answer(made, assume_missing="at random").findings
-    assert "tea teaches: " in " ".join(kept["sentence"])
+    assert "tea teaches by the grader alone: " in " ".join(kept["sentence"])
     assert "The verdict assumes that they are missing at random." in " ".join(kept["sentence"])
     few = decided(verdict="undetermined", overturned=True, assume_missing="at random")
     few = few.assign(n_missing=4, n_attempts=9, n_missing_reference=0, n_attempts_reference=9)

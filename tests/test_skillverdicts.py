@@ -4,6 +4,7 @@ import pytest
 from scipy.stats import multinomial
 
 import skillcomp as sc
+from build import lenient_judge
 from skillcomp.errors import FrameError
 
 
@@ -428,3 +429,104 @@ def test_the_tipping_point_sets_attempts_against_the_verdict_one_by_one(loser: s
     assert n_tipping == 5 and verdicts[0] in ("teaching", "harmful")
     note = sc.skillverdicts.decide(rows)["note"][0]
     assert f"{verdicts[0]} would fall if 5 of the {len(order)} missing attempts had gone" in note
+
+
+def corrections(study: sc.frames.Frames, **how: object) -> pd.DataFrame:
+    """Changes and rates by skill, corrected for the grader's errors."""
+    how = {"by": ["skill"], "value": "passed", "cases": study.cases, **how}
+    delta = sc.correction.delta(study.verdicts, study.gold, **how)
+    return pd.concat([delta, sc.correction.rate(study.verdicts, study.gold, **how)])
+
+
+def test_a_judge_that_is_lenient_with_the_skill_only_does_not_make_it_teach() -> None:
+    study = lenient_judge()
+    rows = corrections(study)
+    alone = sc.skillverdicts.decide(study.outcomes).iloc[0]
+    assert (alone["verdict"], alone["estimator"]) == ("teaching", "naive")
+    for corrected in (rows, rows[rows["recommended"]]):
+        row = sc.skillverdicts.decide(study.outcomes, corrected=corrected).iloc[0]
+        words = row[["verdict", "verdict_uncorrected", "estimator"]].tolist()
+        assert words == ["ineffective", "teaching", "ppi"]
+        assert row["estimate"] == pytest.approx(0) and abs(row["ci_low"]) < 0.07
+        assert row["estimate_uncorrected"] == pytest.approx(1 / 3)
+        assert "[−6, +6] is within the margin of 10 points; no attempt is missing" in row["why"]
+        assert "by ppi with 40 labelled cases (by the grader alone teaching" in row["why"]
+
+
+@pytest.mark.parametrize("lenient", [True, False])
+def test_fewer_labels_never_give_a_stronger_verdict(lenient: bool) -> None:
+    verdicts, needed, counts = [], [], (40, 30, 20, 12, 8, 5, 1, 0)
+    for n in counts:
+        study = lenient_judge(n)
+        if not lenient:  # a judge that is right about 24 cases more with the skill
+            right = study.verdicts.set_index("attempt_id")["passed"]
+            study.gold["passed"] = study.gold["attempt_id"].map(right).array
+        row = sc.skillverdicts.decide(study.outcomes, corrected=corrections(study)).iloc[0]
+        verdicts.append(row["verdict"])
+        needed.append(row["labels_needed"])
+    first = "ineffective" if lenient else "teaching"
+    n_claims = verdicts.count(first)
+    assert verdicts == [first] * n_claims + ["undetermined"] * (len(verdicts) - n_claims)
+    assert 1 <= n_claims <= 4, "fewer than ten labels confirm nothing"
+    assert np.isnan(needed[:n_claims]).all() and np.isfinite(needed[n_claims])
+    # the first step that decides has about as many labels as the one before it asked for
+    assert counts[n_claims] + needed[n_claims] <= counts[n_claims - 1] + 3
+
+
+def test_a_saturated_baseline_is_redundant_only_by_its_corrected_rate() -> None:
+    rows = [
+        {"case": str(k), "condition": condition, "passed": True, "gold": right if k < 150 else None}
+        for condition in ("baseline", "skill")
+        for k in range(400)
+        for right in [k % 3 > 0]
+    ]
+    study = sc.from_frame(pd.DataFrame(rows).assign(skill="tea"), gold="gold")
+    row = sc.skillverdicts.decide(study.outcomes, corrected=corrections(study)).iloc[0]
+    assert row["verdict_uncorrected"] == "redundant" and row["verdict"] == "ineffective"
+    assert row["reference_low"] < 0.8, "a third of the passes is wrong"
+    right = sc.from_frame(pd.DataFrame(rows).assign(skill="tea", gold=True), gold="gold")
+    both = corrections(right)
+    row = sc.skillverdicts.decide(right.outcomes, corrected=both).iloc[0]
+    assert row["verdict"] == "redundant" and "'baseline' passes at least 99 %" in row["why"]
+    deltas = both[both["measure"].eq("delta_passed")]
+    row = sc.skillverdicts.decide(right.outcomes, corrected=deltas).iloc[0]
+    assert row["verdict"] == "ineffective" and np.isnan(row["reference_low"])
+
+
+@pytest.mark.parametrize(
+    ("how", "own", "message"),
+    [
+        ({"value": "share_passed"}, {}, "value='passed'"),
+        ({"ci_level": 0.9}, {}, "Compute it with ci_level=0.95"),
+        ({"by": ["grader"]}, {}, "no column 'skill'|lack.*'skill'"),
+        ({}, {"margin": 0.1, "weight": "size"}, r"correction.delta\(weight='size'\)"),
+        ({}, {"cluster": "shop"}, r"correction.delta\(cluster='shop'\)"),
+        ({}, {"ends": 50}, "uncorrected delta .* on 60 cases, and the outcomes .* on 50"),
+        ({}, {"skill": "coffee"}, "the outcomes have no skill 'tea'"),
+    ],
+)
+def test_a_correction_of_other_data_is_refused_with_its_remedy(
+    how: dict, own: dict, message: str
+) -> None:
+    study = lenient_judge()
+    case = study.outcomes["case_id"].astype(int)
+    outcomes = study.outcomes.assign(size=1.0 + case % 2, shop=(case // 2).astype("str"))
+    outcomes = outcomes[case < own.pop("ends", 60)]
+    outcomes = outcomes.assign(skill=own.pop("skill", "tea"))
+    with pytest.raises(FrameError, match=message):
+        sc.skillverdicts.decide(outcomes, corrected=corrections(study, **how), **own)
+
+
+def test_missing_attempts_are_set_against_the_corrected_verdict() -> None:
+    study = lenient_judge()
+    right = study.verdicts.set_index("attempt_id")["passed"]
+    gold = study.gold.assign(passed=study.gold["attempt_id"].map(right).array)
+    lost = study.outcomes["condition"].eq("skill") & study.outcomes["case_id"].astype(int).ge(54)
+    ids = study.outcomes.loc[lost, "attempt_id"]
+    outcomes = study.outcomes.assign(passed=study.outcomes["passed"].mask(lost))
+    verdicts = study.verdicts[~study.verdicts["attempt_id"].isin(ids)]
+    how = {"by": ["skill"], "value": "passed"}
+    rows = sc.correction.delta(verdicts, gold, **how)
+    row = sc.skillverdicts.decide(outcomes, corrected=rows).iloc[0]
+    assert row["n_missing"] == 6 and "6 of 120 attempts are missing" in row["why"]
+    assert row["estimator"] == "ppi"

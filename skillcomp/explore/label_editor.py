@@ -119,6 +119,7 @@ class LabelEditor(ui.Explorer):
             attempt_id=item["attempt_id"],
             check_id=item["check_id"],
             labeller=self._labeller,
+            labeller_kind="person",
             passed=passed,
             borderline=self.borderline,
             inclusion_probability=None if ui.absent(chance) else float(chance),

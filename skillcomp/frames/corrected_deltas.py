@@ -1,4 +1,4 @@
-"""Deltas corrected for the grader's errors, matched to the deltas that they correct."""
+"""Deltas corrected for the grader's errors, and the reasons for the verdicts that follow."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import require_columns
+from skillcomp.stats.results import join_notes
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # the estimator that takes the grader's verdicts as they are
 # With gold on fewer cases, no estimator is recommended (skillcomp.correction).
 FEWEST_GOLD = 10
-_NEEDED = ("condition", "measure", "estimator", "recommended", "reference", "reason", "n_gold")
-_NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
+NEEDED = ("condition", "measure", "estimator", "recommended", "reference", "reason", "n_gold")
+NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
 # columns of a delta that a recommended row replaces
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
@@ -79,7 +80,7 @@ def _checked_rows(
 ) -> pd.DataFrame:
     """Return the rows if they are of this value, ``by``, reference and level."""
     call = f"correction.delta(verdicts, gold, by={list(by)}, value='{value}')"
-    require_columns(corrected, [*by, *_NEEDED], WHAT)
+    require_columns(corrected, [*by, *NEEDED], WHAT)
     measures = [f"delta_{value}", f"rate_{value}"]
     others = sorted(set(corrected["measure"].dropna()) - set(measures))
     if others:
@@ -99,10 +100,10 @@ def _checked_rows(
     for column, source in (("ci_level", corrected), ("reference", corrected[is_delta])):
         wrong = source[~source[column].isin(deltas[column])] if len(deltas) else source.iloc[:0]
         if len(wrong):
-            here = deltas[column].iloc[0]
+            here = deltas[column].tolist()[0]
             raise FrameError(
-                f"{WHAT}: {column}: found {wrong[column].iloc[0]!r}, but the verdicts are of "
-                f"{here!r}. Compute it with {column}={here!r}."
+                f"{WHAT}: {column}: found {wrong[column].iloc[0]}, but the verdicts are of "
+                f"{here}. Compute it with {column}={here!r}."
             )
     return corrected
 
@@ -153,10 +154,10 @@ def _refuse_other_data(
         moved = abs(row["estimate"] - delta["estimate"])
         if moved > 1e-9 or _differs(row["n"], delta["n"]):
             raise FrameError(
-                f"{WHAT}: {name} has the uncorrected delta {row['estimate']:+.3f} on {row['n']:.0f} "
-                f"cases, and the outcomes {delta['estimate']:+.3f} on {delta['n']:.0f}. Compute "
-                "both from the same verdicts (grader, round, agents) with the same weight=, checks= "
-                "and average=."
+                f"{WHAT}: {name} has the uncorrected delta {row['estimate']:+.3f} on "
+                f"{row['n']:.0f} cases, and the outcomes {delta['estimate']:+.3f} on "
+                f"{delta['n']:.0f}. Compute both from the same verdicts (grader, round, agents) "
+                "with the same weight=, checks= and average=."
             )
         if _differs(row["n_clusters"], delta["n_clusters"]):
             raise FrameError(
@@ -231,8 +232,10 @@ def _labels_needed(
     if base is not None and base["ci_low"] >= 1.0 - margin and to_loss > 0:
         claims.append({"low": to_loss})
     sizes = [
-        max(_cases_needed(_distance(row, end), _distance(alone, end), distance, n_gold, n)
-            for end, distance in claim.items())
+        max(
+            _cases_needed(_distance(row, end), _distance(alone, end), distance, n_gold, n)
+            for end, distance in claim.items()
+        )
         for claim in claims
     ]
     size = max(min(sizes), FEWEST_GOLD)
@@ -248,7 +251,7 @@ def _distance(row: pd.Series, end: str) -> float:
 def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: float) -> float:
     """Return the number of labelled cases at which the distance to a limit is ``target``.
 
-    The square of the distance is taken as a constant plus a part that is proportional to 1 / n_gold.
+    The square of the distance is taken as a constant plus a part proportional to 1 / n_gold.
     ``now`` is the distance with n_gold labelled cases, ``alone`` that of gold without the grader.
     With labels on all n cases the distance is that of gold alone, divided by the root of n/n_gold.
     """
@@ -258,3 +261,53 @@ def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: flo
     part = (now**2 - in_the_end) / (1 / n_gold - 1 / n)
     room = target**2 - (now**2 - part / n_gold)
     return part / room if room > 0 else math.inf
+
+
+def reasons_of_verdict(row: pd.Series) -> str:
+    """Return one line on the interval, the missing attempts and the correction."""
+    if pd.isna(row["ci_low"]):
+        return join_notes("no interval", row["note"])
+    limits = f"[{_points(row['ci_low'])}, {_points(row['ci_high'])}]"
+    lost = [row[name] for name in ("n_missing", "n_missing_reference")]
+    asked = [row[name] for name in ("n_attempts", "n_attempts_reference")]
+    missing = f"{sum(lost):.0f} of {sum(asked):.0f} attempts are missing"
+    if not sum(lost):
+        missing = "no attempt is missing"
+    elif row["overturned"]:
+        missing += ", which could change it"
+        missing += f"; assumed: {row['assume_missing']}" if row["assume_missing"] else ""
+    place = _place_of_interval(row)
+    return f"the interval {limits} {place}; {missing}; {_correction_in_words(row)}"
+
+
+def _place_of_interval(row: pd.Series) -> str:
+    """Describe where an interval is, relative to 0 and the margin."""
+    low, high, margin = row["ci_low"], row["ci_high"], row["margin"]
+    size = f"the margin of {100 * margin:.0f} points"
+    if row["verdict"] == "redundant":
+        least = f"passes at least {100 * row['reference_low']:.0f} %"
+        return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
+    places = {
+        f"is above {size}": low > margin,
+        f"is below minus {size}": high < -margin,
+        f"is within {size}": low > -margin and high < margin,
+        f"is above 0, but reaches into {size}": low > 0,
+        f"is below 0, but reaches into {size}": high < 0,
+    }
+    otherwise = f"includes no change and a change beyond {size}"
+    return next((words for words, holds in places.items() if holds), otherwise)
+
+
+def _correction_in_words(row: pd.Series) -> str:
+    alone = f"by the grader alone {row['verdict_uncorrected']}"
+    if pd.isna(row["n_gold"]):
+        return "no correction: no labels were given"
+    if row["estimator"] == NAIVE:
+        return f"not corrected: {row['correction_reason']}"
+    low, high = (_points(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
+    gold = plural(int(row["n_gold"]), "labelled case")
+    return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}])"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}")

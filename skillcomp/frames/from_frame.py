@@ -49,6 +49,7 @@ _ROLES = (
     *("skill", "case", "condition", "passed", "repeat", "check", "grader", "grader_version"),
     *("agent", "attempt", "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
 )
+_LABELLER_ROLES = ("labeller", "labeller_kind", "labeller_family")
 
 
 class FrameWarning(UserWarning):
@@ -136,6 +137,8 @@ def from_frame(
     asked: pd.DataFrame | None = None,
     gold: Hashable | pd.DataFrame | None = None,
     labeller: Hashable | None = None,
+    labeller_kind: Hashable | None = None,
+    labeller_family: Hashable | None = None,
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
     conditions: Mapping[Any, str] | None = None,
@@ -211,9 +214,10 @@ def from_frame(
         item by the same columns as the table: ``attempt`` or, without it, skill, case, condition,
         repeat and agent; and ``check``, if used. The column that ``passed`` names holds the label.
         The columns ``inclusion_probability``, ``borderline`` and ``note`` are optional.
-    labeller : hashable, optional
-        Column with the labeller, in the table or in the frame of labels. The default labeller is
-        "own".
+    labeller, labeller_kind, labeller_family : hashable, optional
+        Columns with the labeller, its kind (``person``, ``model`` or ``program``) and, for a model,
+        its family, in the table or in the frame of labels. The default labeller is "own". The
+        report says so if a model labelled, or the family that answered or graded.
     gold_drawn, drawn_by : optional
         How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it.
         ``"random"``, ``"chosen"`` or ``"verdict"`` and, for the last, the grader by whose verdicts.
@@ -281,10 +285,12 @@ def from_frame(
     require_frame(frame, place)
     _require_names(arguments, place)
     names = {role: arguments[role] for role in _ROLES}
-    if labeller is not None and gold is None:
-        raise FrameError(f"{place}: labeller= names who gave the labels, and there is no gold=.")
+    labellers = {role: arguments[role] for role in _LABELLER_ROLES}
+    for role, column in labellers.items():
+        if column is not None and gold is None:
+            raise FrameError(f"{place}: {role}= names who gave the labels, and there is no gold=.")
     if gold is not None and not isinstance(gold, pd.DataFrame):
-        names |= {"gold": gold, "labeller": labeller}
+        names |= {"gold": gold, **labellers}
     cluster_names = {f"cluster {at}": n for at, n in enumerate(dict.fromkeys(as_list(cluster)))}
     names |= cluster_names
     del arguments["frame"], arguments["name"]
@@ -334,7 +340,7 @@ def from_frame(
         "verdicts": _verdicts_frame(rows, columns, reader),
     }
     if isinstance(gold, pd.DataFrame):
-        made["gold"] = labels_beside(gold, labeller, rows, reader)
+        made["gold"] = labels_beside(gold, labellers, rows, reader)
     else:
         made["gold"] = labels_inside(columns, rows, reader)
     reader.note_unused()
@@ -387,7 +393,9 @@ def _require_names(arguments: Mapping[str, Any], place: str) -> None:
             raise FrameError(f"{place}: conditions=: found {literal(value)}; expected a mapping.")
         if role == "keep" and value not in (None, "last"):
             raise FrameError(f"{place}: keep=: found {literal(value)}; allowed: 'last' or None.")
-        if role in (*_ROLES, "gold", "labeller") and not isinstance(value, Hashable | pd.DataFrame):
+        if role in (*_ROLES, "gold", *_LABELLER_ROLES) and not isinstance(
+            value, Hashable | pd.DataFrame
+        ):
             hint = f"assign the values to a column first: table.assign({role}=...)"
             raise FrameError(
                 f"{place}: {role}=: found a {type(value).__name__}; expected the name of a column. "

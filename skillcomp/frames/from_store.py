@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ from skillcomp.io.store import RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
+LABELLERS_FILE = "labellers.json"  # kind and family of the labellers of a store
 PLAIN = "none"
 _DIGITS = 12  # digits of a sha256 that are shown; enough to distinguish two texts
 
@@ -311,7 +313,9 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     Returns
     -------
     pandas.DataFrame
-        attempt_id, check_id, labeller, passed (NA if the labeller gave no label), borderline,
+        attempt_id, check_id, labeller, labeller_kind (person, model or program) and
+        labeller_family (of a model), which the file ``labellers.json`` of the store may give by
+        labeller, passed (NA if the labeller gave no label), borderline,
         inclusion_probability (chance that the attempt was drawn for labelling), note. With one
         label per item, labeller shows how it was chosen: ``adjudicated``, ``agreed``,
         ``disputed`` (not adjudicated: passed is NA), or the name of the only labeller with a
@@ -327,6 +331,7 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     table = require_store(store).table("gold")
     written = _stored_frame(table, "gold")
     _refuse_contradictions(written, table.column("replaces").to_pandas())
+    written = _with_labellers(written, store.path / LABELLERS_FILE)
     frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
     if labeller == "all":
         return frame
@@ -335,6 +340,22 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
         return one_label(frame, "frames.gold") if adjudicated else frame
     names = _stored_names(labeller, frame["labeller"].dropna().unique(), "labeller")
     return frame[frame["labeller"].isin(names)].reset_index(drop=True)
+
+
+def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
+    """Fill in kind and family of the labellers, ``{labeller: {"kind": ..., "family": ...}}``."""
+    if not file.is_file():
+        return gold
+    try:
+        about = {str(name): dict(facts) for name, facts in orjson.loads(file.read_bytes()).items()}
+    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
+        raise FrameError(
+            f'{file}: expected an object such as {{"ann": {{"kind": "person"}}}}.'
+        ) from None
+    for fact in ("kind", "family"):
+        values = gold["labeller"].map({name: facts.get(fact) for name, facts in about.items()})
+        gold[f"labeller_{fact}"] = gold[f"labeller_{fact}"].fillna(values)
+    return gold
 
 
 def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:

@@ -41,8 +41,9 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     - ``disputed``: there is no adjudicated label, and labels of the item differ; ``passed`` is NA;
     - a name: the only labeller with a label or, if ``passed`` is NA, one labeller without a label.
 
-    ``inclusion_probability`` comes from the chosen row or, if it is missing there, from another row
-    of the item. ``borderline`` of an agreed or disputed label is True if it is True for one of the
+    An agreed label is by a ``person`` if one of its labellers is. ``inclusion_probability`` comes
+    from the chosen row or, if it is missing there, from another row of the item. ``borderline`` of
+    an agreed or disputed label is True if it is True for one of the
     labellers. Labels of a single labeller are returned unchanged. Raise FrameError if labels differ
     and no item of the frame was adjudicated, because the analysis cannot choose between the labels.
     It would be wrong to keep only adjudicated labels: usually only disputed items are adjudicated,
@@ -66,12 +67,14 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
         n_passed=("passed", "sum"),
         borderline=("borderline", "max"),
         chance=("inclusion_probability", "first"),
+        by_person=("labeller_kind", lambda kinds: kinds.eq("person").any()),
     )
     about = about.loc[pd.MultiIndex.from_frame(first[ITEM])].set_index(first.index)
     several = about["n"].gt(1) & first["labeller"].ne(ADJUDICATED)
     disputed = several & about["n_passed"].gt(0) & about["n_passed"].lt(about["n"])
     return first.assign(
         labeller=first["labeller"].mask(several, AGREED).mask(disputed, DISPUTED),
+        labeller_kind=first["labeller_kind"].mask(several & about["by_person"], "person"),
         passed=first["passed"].mask(disputed),
         borderline=first["borderline"].mask(several, about["borderline"]),
         inclusion_probability=first["inclusion_probability"].fillna(about["chance"]),

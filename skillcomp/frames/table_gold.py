@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import pandas as pd
 
@@ -28,6 +28,7 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"), labeller="own")
     if "labeller" in columns:
         labels["labeller"] = reader.as_texts(columns["labeller"], "labeller", needed=False)
+    labels = labels.assign(**_labeller_facts(columns, reader))
     labels = labels[labels["passed"].notna()].drop_duplicates()
     twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
     if len(twice):
@@ -36,8 +37,17 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     return labels
 
 
+def _labeller_facts(columns: Columns, reader: TableReader) -> dict[str, pd.Series]:
+    """Return kind and family of the labellers, as far as the table has them."""
+    facts = [name for name in ("labeller_kind", "labeller_family") if name in columns]
+    return {name: reader.as_texts(columns[name], name, needed=False) for name in facts}
+
+
 def labels_beside(
-    gold: pd.DataFrame, labeller: Hashable | None, rows: pd.DataFrame, reader: TableReader
+    gold: pd.DataFrame,
+    labellers: Mapping[str, Hashable | None],
+    rows: pd.DataFrame,
+    reader: TableReader,
 ) -> pd.DataFrame:
     """Return the labels of a separate frame, matched by the columns that identify an item."""
     require_frame(gold, f"{WHAT}: gold")
@@ -52,7 +62,7 @@ def labels_beside(
         return empty("gold")
     names = {r: reader.names[r] for r in (*keys, "check", "passed") if r in reader.names}
     meanings = {**reader.meanings, **reader.conditions}
-    other = TableReader({**names, "labeller": labeller}, meanings, missing=reader.missing.values())
+    other = TableReader({**names, **labellers}, meanings, missing=reader.missing.values())
     other.from_zero, other.tries = reader.from_zero, reader.tries
     try:
         columns = other.columns(gold, required=())
@@ -69,6 +79,7 @@ def labels_beside(
     items = items.assign(passed=other.as_verdicts(columns["passed"], "passed"), labeller="own")
     if "labeller" in columns:
         items["labeller"] = other.as_texts(columns["labeller"], "labeller")
+    items = items.assign(**_labeller_facts(columns, other))
     for name in ("inclusion_probability", "borderline", "note"):
         if name in gold.columns:
             items[name] = gold[name].array

@@ -383,6 +383,7 @@ def read_labels(
             "attempt_id": rows["attempt_id"],
             "check_id": rows["check_id"],
             "labeller": labeller,
+            "labeller_kind": "person",
             "passed": _as_boolean(rows["label"], _LABELS),
             "borderline": _as_boolean(rows["borderline"], _BORDERLINE),
             "inclusion_probability": rows["row"].map(dict(zip(secret["row"], chance, strict=True))),

@@ -27,6 +27,7 @@ from skillcomp import (
 from skillcomp.errors import SkillcompError, StudyError, instead, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
+from skillcomp.frames.corrected_deltas import NEEDED
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS
@@ -52,7 +53,8 @@ class Answer:
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
         effects, explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds,
-        drift, corrected, needed. A name is absent if the study does not allow the estimate.
+        drift, corrected, overall_corrected, labellers, needed. A name is absent if the study does
+        not allow the estimate.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -193,12 +195,18 @@ def answer(
     reference = _reference_of(mine, reference)
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
+    draw = {"cases": cases, "checks": checks, "reference": reference}
+    verdicts_of_mine = _with_agents_named(verdicts[verdicts["grader"].eq(chosen)])
+    corrected = _corrections(estimates, verdicts_of_mine, gold, by, **draw)
     how = {"by": by, "margin": margin, "reference": reference, "assume_missing": assume_missing}
-    estimates.add("decided", True, skillverdicts.decide, mine, **how)
-    if "decided" not in estimates.frames:
-        raise StudyError(f"report: {estimates.missing['decided']}")
+    _add_decided(estimates, mine, corrected, how)
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
     _add_skills(estimates, mine, reference, agents)
+    overall = len(gold) and "overall" in estimates.frames and not agents
+    how = {"value": "passed", **draw}
+    estimates.add("overall_corrected", overall, correction.delta, verdicts_of_mine, gold, **how)
+    if len(labellers := _labellers(gold, verdicts, attempts)):
+        estimates.frames["labellers"] = labellers
     if isinstance(study, RunStore):
         _add_structure(estimates, study, mine, attempts, agents)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
@@ -234,6 +242,53 @@ def _answer_on_triggers(
     sentences = findings(None, missing=estimates.missing, **estimates.frames)
     present = {name: count for name, count in facts.items() if count}
     return Answer(sentences, estimates.frames, {}, "", present)
+
+
+def _corrections(
+    into: _Estimates,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    by: list[str],
+    *,
+    reference: str,
+    **how: Any,
+) -> pd.DataFrame | None:
+    """Return the corrected deltas and rates; None without gold, no rows if they cannot be had."""
+    if gold.empty:
+        return None
+    how |= {"by": by, "value": "passed"}
+    try:
+        delta = correction.delta(verdicts, gold, reference=reference, **how)
+        return pd.concat([delta, correction.rate(verdicts, gold, **how)], ignore_index=True)
+    except SkillcompError as error:
+        into.missing["corrections"] = str(error)
+        return pd.DataFrame(columns=[*by, *NEEDED])
+
+
+def _add_decided(
+    into: _Estimates, mine: pd.DataFrame, corrected: pd.DataFrame | None, how: Mapping[str, Any]
+) -> None:
+    """Add the verdicts; without a correction that matches them, none of them is confirmed."""
+    into.add("decided", True, skillverdicts.decide, mine, corrected=corrected, **how)
+    if "decided" not in into.frames and corrected is not None:
+        reason = into.missing.pop("decided")
+        into.add("decided", True, skillverdicts.decide, mine, corrected=corrected[:0], **how)
+        into.missing.setdefault("corrections", reason)
+    if "decided" not in into.frames:
+        raise StudyError(f"report: {into.missing['decided']}")
+
+
+def _labellers(gold: pd.DataFrame, verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Count the gold labels by kind and family of labeller; say who else is of the family."""
+    keys = ["labeller_kind", "labeller_family"]
+    labels = gold[gold["passed"].notna()]
+    counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
+    for column, families in (
+        ("answered", attempts["agent_family"]),
+        ("graded", verdicts["grader_family"]),
+    ):
+        counts[column] = counts["labeller_family"].isin(families.dropna().unique())
+    return counts
 
 
 def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
@@ -371,7 +426,8 @@ def _add_cases_needed(
     """Add the number of cases that each undetermined skill needs for a verdict."""
     decided = into.frames["decided"]
     overturned = decided["overturned"] & decided["assume_missing"].eq("")
-    undecided = decided["verdict"].eq("undetermined") & ~overturned
+    confirmed = decided["verdict_uncorrected"].eq("undetermined")
+    undecided = decided["verdict"].eq("undetermined") & ~overturned & confirmed
     skills = decided.loc[undecided, "skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 
+from skillcomp.frames.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.report import phrases as say
 from skillcomp.report.grader_findings import (
@@ -13,6 +14,7 @@ from skillcomp.report.grader_findings import (
     correction_sentences,
     drift_sentences,
     grader_sentences,
+    labeller_sentences,
     round_sentences,
     unusable_sentences,
 )
@@ -51,6 +53,8 @@ _ESTIMATES = {
     "effects": "effects of the factors",
     "explained": "association with the scores",
     "corrected": "correction",
+    "corrections": "correction of the verdicts",
+    "overall_corrected": "correction of the effect of all skills",
     "needed": "cases needed",
 }
 
@@ -74,6 +78,8 @@ def findings(
     unanswered: pd.DataFrame | None = None,
     addressing: pd.DataFrame | None = None,
     rounds: pd.DataFrame | None = None,
+    overall_corrected: pd.DataFrame | None = None,
+    labellers: pd.DataFrame | None = None,
     missing: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Summarise the estimates of a study in sentences.
@@ -121,6 +127,12 @@ def findings(
     rounds : pandas.DataFrame, optional
         Flip rates of graders with several rounds from :func:`skillcomp.reliability.consistency`,
         and ``round``, the round of the results.
+    overall_corrected : pandas.DataFrame, optional
+        Result of :func:`skillcomp.correction.delta` over all skills, for the same value as
+        ``overall``.
+    labellers : pandas.DataFrame, optional
+        Gold labels, one row per kind and family of labeller: labeller_kind, labeller_family, n,
+        answered and graded (whether an agent or a grader is of the family).
     missing : mapping of str to str, optional
         The reason for each estimate (by the name of its parameter) that could not be computed.
 
@@ -130,7 +142,8 @@ def findings(
         One row per sentence: topic (summary, skill, condition, placebo, transfer, structure,
         trigger, grader, drift, correction or limits), about (skill, grader or condition; NaN if the
         sentence is not about a single one), verdict (of the skill; NaN if the sentence gives none),
-        sentence. The topics condition and placebo are the other conditions of each skill.
+        sentence, why (the reasons for the verdict in one line; NaN without a verdict). The topics
+        condition and placebo are the other conditions of each skill.
 
     Raises
     ------
@@ -152,8 +165,8 @@ def findings(
     ...     "n": [14.0], "margin": [0.1], "verdict": ["harmful"], "note": [""]})
     >>> rows = findings(decided)
     >>> print(rows.loc[rows["topic"].eq("skill"), "sentence"].item())
-    tea harms: with the skill 20 % of the answers pass and without it 60 %, 40 points fewer [60 to
-    10 fewer] on 14 cases.
+    tea harms by the grader alone: with the skill 20 % of the answers pass and without it 60 %,
+    40 points fewer [60 to 10 fewer] on 14 cases.
     """
     for frame, names in zip((decided, placebo, gap, effects, explained), _COLUMNS, strict=True):
         if frame is not None:
@@ -166,15 +179,17 @@ def findings(
     ]
     if decided is not None:
         main = main_rows(decided)
+        unchecked = agreement is None and "agreement" not in (missing or {})
         others = decided.drop(main.index)
         arms = others[others["condition"].ne("placebo")]
         # in a factorial study, the document without the content serves as placebo
         control = effects if placebo is None else placebo
         topics = [
-            ("summary", _summary_sentences(main, overall)),
-            ("skill", _verdict_sentences(main, placebo, previous)),
+            ("summary", _summary_sentences(main, overall, overall_corrected, unchecked)),
+            ("summary", _sentences_if_present(labellers, labeller_sentences)),
+            ("skill", _verdict_sentences(main, placebo, previous, unchecked)),
             ("skill", _sentences_if_present(unanswered, _unanswered_sentences)),
-            ("condition", _verdict_sentences(arms, placebo, previous)),
+            ("condition", _verdict_sentences(arms, placebo, previous, unchecked)),
             ("placebo", _placebo_sentences(others.drop(arms.index))),
             ("transfer", _transfer_sentences(gap, main)),
             *topics,
@@ -187,9 +202,11 @@ def findings(
             ("limits", _limit_sentences(main, control, agreement, needed)),
         ]
     topics.append(("limits", _missing_sentences(missing or {})))
-    rows = [(topic, s.about, s.verdict, s.text) for topic, sentences in topics for s in sentences]
+    rows = [
+        (topic, s.about, s.verdict, s.text, s.why) for topic, sentences in topics for s in sentences
+    ]
     return (
-        pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence"])
+        pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence", "why"])
         .astype("str")
         .drop_duplicates(ignore_index=True)
     )
@@ -210,10 +227,16 @@ def _sentences_if_present(
 
 
 def _verdict_sentences(
-    rows: pd.DataFrame, placebo: pd.DataFrame | None, previous: pd.DataFrame | None
+    rows: pd.DataFrame,
+    placebo: pd.DataFrame | None,
+    previous: pd.DataFrame | None,
+    unchecked: bool,
 ) -> Sentences:
+    """Describe the verdict of each row; ``unchecked`` if there is no gold at all."""
     for _, row in rows.iterrows():
-        yield _skill_sentence(row, _matching_row(placebo, row), _matching_row(previous, row))
+        others = _matching_row(placebo, row), _matching_row(previous, row)
+        sentence = _skill_sentence(row, *others, unchecked)
+        yield sentence._replace(why=row.get("why"))
 
 
 def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
@@ -225,7 +248,12 @@ def _matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
     return same.iloc[0] if len(same) == 1 and say.has_estimate(same.iloc[0]) else None
 
 
-def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sentences:
+def _summary_sentences(
+    main: pd.DataFrame,
+    overall: pd.DataFrame | None,
+    corrected: pd.DataFrame | None,
+    unchecked: bool,
+) -> Sentences:
     counts, n = main["verdict"].value_counts(), len(main)
     by = [name for name in ("skill", "agent") if name in main]
     n_agents = main["agent"].nunique() if "agent" in main else 1
@@ -235,9 +263,13 @@ def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sent
     if verdicts and counts[verdicts[0][0]] == n:
         verb = verdicts[0][1][int(n > 1)]
         everyone = f"Both {rows}" if n == 2 else f"All {n} {rows}"
-        yield Sentence(f"{everyone if n > 1 else called(main['skill'].iloc[0])} {verb}.")
+        headline = f"{everyone if n > 1 else called(main['skill'].iloc[0])} {verb}."
     elif parts:
-        yield Sentence(f"Of {n} {rows} {say.listing(parts)}.")
+        headline = f"Of {n} {rows} {say.listing(parts)}."
+    if parts and unchecked:
+        headline = f"Nobody has checked the grader. By the grader alone: {headline}"
+    if parts:
+        yield Sentence(headline)
     for _, row in overall.iterrows() if overall is not None else ():
         reference = row.get("reference", "baseline")
         how = say.treatment(row["condition"], reference)
@@ -252,8 +284,19 @@ def _summary_sentences(main: pd.DataFrame, overall: pd.DataFrame | None) -> Sent
         if n_agents > 1:
             over = "agents" if main["skill"].nunique() == 1 else "skills and agents"
             over += " (agents averaged within each case)"
-        text = f"Over all {over}, with {how} {rates}: {say.change(row)}{say.on_cases(row)}."
-        yield Sentence(text, row["condition"])
+        text = f"Over all {over}, with {how} {rates}: {say.change(row)}{say.on_cases(row)}"
+        yield Sentence(f"{text}{_corrected_change(corrected, row)}.", row["condition"])
+
+
+def _corrected_change(corrected: pd.DataFrame | None, row: Row) -> str:
+    """Describe the recommended correction of an effect over all skills, if there is one."""
+    if corrected is None:
+        return ""
+    own = corrected[corrected["condition"].eq(row["condition"])]
+    recommended = own[own["recommended"].fillna(False).astype(bool)].dropna(subset=_LIMITS)
+    if recommended.empty:
+        return "; not corrected for the grader's errors"
+    return f"; corrected for the grader's errors {say.change(recommended.iloc[0])}"
 
 
 def _unit_of_rows(main: pd.DataFrame) -> str:
@@ -266,25 +309,25 @@ def _skill_and_agent(row: Row) -> str:
 
 
 def _skill_sentence(
-    row: Row, against_placebo: Row | None, against_previous: Row | None = None
+    row: Row, against_placebo: Row | None, against_previous: Row | None, unchecked: bool
 ) -> Sentence:
     name, verdict = _skill_and_agent(row), row["verdict"]
     if row["condition"] != "skill":
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
         return Sentence(f"{name} cannot be judged: {say.reason(row)}.", row["skill"], verdict)
-    margin, rates = say.points(row["margin"]), _rates_of_conditions(row)
-    evidence = f"{rates}, {say.change(row)}"
-    if verdict == "redundant":
-        without = say.without(row.get("reference", "baseline"))
-        evidence = f"{say.rate(row['reference_rate'])} of the answers pass {without}; "
-        evidence += f"with it {say.change(row)}"
-    elif verdict == "ineffective":
-        evidence = f"{rates}; the whole interval [{say.span(row)}] is within {margin} points"
+    margin, evidence = say.points(row["margin"]), _evidence(row)
     word = verdict if verdict in _VERDICTS else "undetermined"
     overturned = row.get("overturned", False)
     counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
-    text = f"{name} {_VERDICTS[word][0]}: {evidence}{say.on_cases(counts)}."
+    claim = _VERDICTS[word][0]
+    if is_unconfirmed(row):
+        claim = f"is {_unconfirmed_claim(row)}"
+    elif unchecked and word != "undetermined":
+        claim += " by the grader alone"
+    text = f"{name} {claim}: {evidence}{say.on_cases(counts)}."
+    if is_unconfirmed(row):
+        return Sentence(text, row["skill"], verdict)
     if overturned:
         text += _missing_answers(row)
         if verdict == "undetermined" and not row["assume_missing"]:
@@ -296,6 +339,48 @@ def _skill_sentence(
     text += _comparison(verdict, against_placebo, "its placebo")
     text += _comparison("", against_previous, "the previous version")
     return Sentence(text, row["skill"], verdict)
+
+
+def is_unconfirmed(row: Row) -> bool:
+    """Return whether the grader alone gives a verdict that its correction does not confirm."""
+    overturned = row.get("overturned", False) and not row.get("assume_missing", "")
+    alone = row.get("verdict_uncorrected", "undetermined")
+    return bool(row["verdict"] == "undetermined" != alone and not overturned)
+
+
+def _unconfirmed_claim(row: Row) -> str:
+    """Describe a verdict by the grader alone, and the number of labels that would decide."""
+    n, more = int(row["n_gold"]), row["labels_needed"]
+    text = f"{row['verdict_uncorrected']} by the grader, not confirmed by {n:,} label"
+    text += f"{say.plural(n)}; "
+    if more == float("inf"):
+        text += f"labels on all {row['n']:,.0f} cases would not decide, more cases would"
+    elif pd.notna(more):
+        text += f"about {more:,.0f} more would decide"
+    elif n < FEWEST_GOLD:
+        text += f"at least {FEWEST_GOLD - n} more are needed"
+    else:
+        text += "how many more would decide is not known"
+    return f"{text} (counted in cases)"
+
+
+def _evidence(row: Row) -> str:
+    """Describe the rates and the change behind a verdict, with and without correction."""
+    reference, change = row.get("reference", "baseline"), say.change(row)
+    if row["verdict"] == "ineffective":
+        change = (
+            f"the whole interval [{say.span(row)}] is within {say.points(row['margin'])} points"
+        )
+    if row.get("estimator", NAIVE) != NAIVE:
+        treatment = say.treatment(row["condition"], reference)
+        text = f"the grader passes {say.rate(row['rate'])} of the answers with {treatment} and "
+        text += f"{say.rate(row['reference_rate'])} {say.without(reference)}"
+        return f"{text}; corrected for its errors, {change}"
+    if row["verdict"] == "redundant":
+        rates = f"{say.rate(row['reference_rate'])} of the answers pass {say.without(reference)}"
+        return f"{rates}; with it {change}"
+    end = "; " if row["verdict"] == "ineffective" else ", "
+    return f"{_rates_of_conditions(row)}{end}{change}"
 
 
 def _rates_of_conditions(row: Row) -> str:
@@ -512,6 +597,7 @@ def _limit_sentences(
 ) -> Sentences:
     by = [name for name in ("skill", "agent") if name in main]
     undecided = main[main["verdict"].eq("undetermined")]
+    undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
     overturned = undecided.get("overturned", pd.Series(False, undecided.index))
     assumed = undecided.get("assume_missing", pd.Series("", undecided.index))
     overturned = overturned & assumed.eq("")

@@ -45,6 +45,23 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
         yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
 
 
+def labeller_sentences(labellers: pd.DataFrame) -> Sentences:
+    """Name the gold labels by a model or program, or by the family that answered or graded."""
+    for _, row in labellers.iterrows():
+        kind, family = row["labeller_kind"], row["labeller_family"]
+        shared = [verb for verb in ("answered", "graded") if row[verb]]
+        if kind not in ("model", "program") and not shared:
+            continue
+        who = f"a {kind}" if pd.notna(kind) else "a labeller"
+        who += f" of the family {called(family)}" if pd.notna(family) else ""
+        n = row["n"]
+        text = f"{n:,} gold label{say.plural(n)} {'is' if n == 1 else 'are'} by {who}"
+        text += ", not by a person" if kind in ("model", "program") else ""
+        if shared:
+            text += f"; the same family {say.listing(shared)}, so its errors may be the same"
+        yield Sentence(f"{text}.")
+
+
 def unusable_sentences(unusable: pd.DataFrame) -> Sentences:
     """Describe for each grader how many verdicts are missing, and for which reasons."""
     for name, part in say.by_grader(unusable):

@@ -39,6 +39,7 @@ _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study wa
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
+_UNCHECKED_MARKS = {"teaching": "△", "harmful": "▽", "redundant": "○", "ineffective": "="}
 # For each chapter number: the topics of sentences that are shown at the start of the chapter if its
 # text is about another study.
 _TOPICS = {"02": ("summary", "skill", "condition"), "03": ("transfer",), "04": ("limits",)}
@@ -357,9 +358,12 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     skills = [] if result is None else list(dict.fromkeys(result.headline()["skill"]))
     group_of = {} if result is None else result.groups
     topics: dict[str, list[dict[str, Any]]] = {}
+    marks = _MARKS if result is not None and "agreement" in result.frames else _UNCHECKED_MARKS
     for row in rows:
         sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
-        marked = row | {"mark": _MARKS.get(str(row["verdict"]), "?"), "sentence": sentence}
+        why = row["why"] if isinstance(row["why"], str) else ""
+        mark = marks.get(str(row["verdict"]), "?")
+        marked = row | {"mark": mark, "sentence": sentence, "why": why}
         topics.setdefault(row["topic"], []).append(marked)
     notes = notes_of({} if result is None else result.frames)
     subjects = dict.fromkeys([*skills, *(row["about"] for row in topics.get("skill", []))])

@@ -14,11 +14,12 @@ _TREATMENTS = {"skill": "the skill", "placebo": "a placebo", "previous": "the pr
 
 
 class Sentence(NamedTuple):
-    """A sentence, its subject (skill, grader or condition) and the verdict on a skill, if any."""
+    """A sentence, its subject (skill, grader or condition), and a verdict with its reasons."""
 
     text: str
     about: Any = None
     verdict: Any = None
+    why: Any = None
 
 
 Sentences: TypeAlias = Iterator[Sentence]
