@@ -235,6 +235,20 @@ def test_a_verdict_that_few_labels_do_not_confirm_is_not_a_headline() -> None:
     assert "tea teaches by the grader alone: " in words[-1]
 
 
+def test_answers_that_ran_out_of_time_are_fails_in_the_correction_too() -> None:
+    study = lenient_judge()
+    late = study.attempts["condition"].eq("skill") & study.attempts["case_id"].isin(["20", "21"])
+    ids = study.attempts.loc[late, "attempt_id"]
+    attempts = study.attempts.assign(status=study.attempts["status"].mask(late, "timeout"))
+    verdicts = study.verdicts[~study.verdicts["attempt_id"].isin(ids)]
+    outcomes = sc.frames.outcomes(verdicts, study.cases, attempts=attempts)
+    timed = replace(study, attempts=attempts, verdicts=verdicts, outcomes=outcomes)
+    page = answer(timed)
+    row = page.frames["decided"].iloc[0]
+    assert (row["estimator"], row["n_gold"]) == ("ppi", 40)
+    assert "Not computed" not in " ".join(page.findings["sentence"])
+
+
 def test_an_effect_over_skills_is_corrected_next_to_what_the_grader_says() -> None:
     frames = [getattr(lenient_judge(), name) for name in ("cases", "attempts", "verdicts", "gold")]
     other = [

@@ -21,7 +21,6 @@ from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
 from skillcomp.cli.terminal import FORMATS, github, print_findings, sarif, say
 from skillcomp.errors import (
-    FrameError,
     SkillcompError,
     StoreError,
     StudyError,
@@ -315,12 +314,13 @@ def deltas(
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
-    from skillcomp import frames, skillverdicts
+    from skillcomp import frames
     from skillcomp.frames.contracts import CASE
     from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
     from skillcomp.lint.lint_path import store_problems
     from skillcomp.reliability.consistency import round_flips
+    from skillcomp.report.decided import decided_skills
 
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
     store = RunStore(_study_folder(data, "deltas", "a study"))
@@ -349,32 +349,15 @@ def deltas(
         judged: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
         facts = graded.drop_duplicates(CASE)[[*CASE, *([weight] if weight else [])]]
         known = {"cases": cases.merge(facts, on=CASE, how="left"), "checks": checks}
-        mine = verdicts[verdicts["grader"].eq(chosen)]
-        judged["corrected"] = _corrected_for_errors(mine, frames.gold(store), **compared, **known)
-        decided = skillverdicts.decide(graded, **compared, **judged)
+        known["weight"] = weight
+        tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
+        how = {"reference": reference, "correct": known, "decide": judged | {"weight": weight}}
+        decided, reason = decided_skills(*tables_of, **how)
+        if reason:
+            say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
         shown = [*_OF_DELTAS, "verdict", "verdict_uncorrected", "estimator"]
         tables = {"deltas": (decided, ["skill", "condition", *shown])}
     _print_tables(tables, rounds, as_json)
-
-
-def _corrected_for_errors(
-    verdicts: pd.DataFrame, gold: pd.DataFrame, reference: str, **how: Any
-) -> pd.DataFrame | None:
-    """Return the changes and rates corrected for the grader's errors; None without gold."""
-    import pandas as pd
-
-    from skillcomp import correction
-    from skillcomp.frames.corrected_deltas import NEEDED
-
-    if gold.empty:
-        return None
-    how |= {"by": ["skill"], "value": "passed"}
-    try:
-        delta = correction.delta(verdicts, gold, reference=reference, **how)
-        return pd.concat([delta, correction.rate(verdicts, gold, **how)], ignore_index=True)
-    except FrameError as error:
-        say(f"note: no verdict is corrected or confirmed: {error}", err=True)
-        return pd.DataFrame(columns=["skill", *NEEDED])
 
 
 def _chosen_grader(grader: str | None, graders: list[str]) -> str:

@@ -17,7 +17,15 @@ WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # the estimator that takes the grader's verdicts as they are
 # With gold on fewer cases, no estimator is recommended (skillcomp.correction).
 FEWEST_GOLD = 10
-NEEDED = ("condition", "measure", "estimator", "recommended", "reference", "reason", "n_gold")
+NEEDED: tuple[str, ...] = (
+    "condition",
+    "measure",
+    "estimator",
+    "recommended",
+    "reference",
+    "reason",
+    "n_gold",
+)
 NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "method")
 # columns of a delta that a recommended row replaces
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
@@ -241,11 +249,11 @@ def _labels_needed(
     size = max(min(sizes), FEWEST_GOLD)
     if size > n:  # too few labels do not show that no number would be enough
         return math.inf if n_gold >= FEWEST_GOLD else math.nan
-    return max(math.ceil(size - n_gold), 1)
+    return float(max(math.ceil(size - n_gold), 1))
 
 
 def _distance(row: pd.Series, end: str) -> float:
-    return abs(row[f"ci_{end}"] - row["estimate"])
+    return float(abs(row[f"ci_{end}"] - row["estimate"]))
 
 
 def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: float) -> float:

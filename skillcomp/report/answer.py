@@ -18,7 +18,6 @@ from skillcomp import (
     planning,
     plots,
     reliability,
-    skillverdicts,
     structure,
     style,
     transfer,
@@ -27,7 +26,6 @@ from skillcomp import (
 from skillcomp.errors import SkillcompError, StudyError, instead, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.corrected_deltas import NEEDED
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS
@@ -36,6 +34,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
+from skillcomp.report.decided import decided_skills, with_failed_ends
 from skillcomp.report.findings import findings, main_rows
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
@@ -195,15 +194,17 @@ def answer(
     reference = _reference_of(mine, reference)
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
-    draw = {"cases": cases, "checks": checks, "reference": reference}
+    shared = {"cases": cases, "checks": checks}
     verdicts_of_mine = _with_agents_named(verdicts[verdicts["grader"].eq(chosen)])
-    corrected = _corrections(estimates, verdicts_of_mine, gold, by, **draw)
-    how = {"by": by, "margin": margin, "reference": reference, "assume_missing": assume_missing}
-    _add_decided(estimates, mine, corrected, how)
+    verdicts_of_mine = with_failed_ends(verdicts_of_mine, mine, attempts)
+    how = {"margin": margin, "assume_missing": assume_missing}
+    compared = {"by": by, "reference": reference, "correct": shared, "decide": how}
+    tables = (mine, verdicts_of_mine, gold, attempts)
+    _add_decided(estimates, *tables, compared=compared)
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
     _add_skills(estimates, mine, reference, agents)
     overall = len(gold) and "overall" in estimates.frames and not agents
-    how = {"value": "passed", **draw}
+    how = {"value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, verdicts_of_mine, gold, **how)
     if len(labellers := _labellers(gold, verdicts, attempts)):
         estimates.frames["labellers"] = labellers
@@ -244,38 +245,13 @@ def _answer_on_triggers(
     return Answer(sentences, estimates.frames, {}, "", present)
 
 
-def _corrections(
-    into: _Estimates,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    by: list[str],
-    *,
-    reference: str,
-    **how: Any,
-) -> pd.DataFrame | None:
-    """Return the corrected deltas and rates; None without gold, no rows if they cannot be had."""
-    if gold.empty:
-        return None
-    how |= {"by": by, "value": "passed"}
+def _add_decided(into: _Estimates, *tables: pd.DataFrame, compared: Mapping[str, Any]) -> None:
     try:
-        delta = correction.delta(verdicts, gold, reference=reference, **how)
-        return pd.concat([delta, correction.rate(verdicts, gold, **how)], ignore_index=True)
+        into.frames["decided"], reason = decided_skills(*tables, **compared)
     except SkillcompError as error:
-        into.missing["corrections"] = str(error)
-        return pd.DataFrame(columns=[*by, *NEEDED])
-
-
-def _add_decided(
-    into: _Estimates, mine: pd.DataFrame, corrected: pd.DataFrame | None, how: Mapping[str, Any]
-) -> None:
-    """Add the verdicts; without a correction that matches them, none of them is confirmed."""
-    into.add("decided", True, skillverdicts.decide, mine, corrected=corrected, **how)
-    if "decided" not in into.frames and corrected is not None:
-        reason = into.missing.pop("decided")
-        into.add("decided", True, skillverdicts.decide, mine, corrected=corrected[:0], **how)
-        into.missing.setdefault("corrections", reason)
-    if "decided" not in into.frames:
-        raise StudyError(f"report: {into.missing['decided']}")
+        raise StudyError(f"report: {error}") from error
+    if reason:
+        into.missing["corrections"] = reason
 
 
 def _labellers(gold: pd.DataFrame, verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:

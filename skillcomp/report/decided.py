@@ -1,0 +1,64 @@
+"""Verdicts on skills, corrected for the grader's errors where gold allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from skillcomp import correction, skillverdicts
+from skillcomp.errors import SkillcompError
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.corrected_deltas import NEEDED
+from skillcomp.frames.reference_labels import RESULTS
+
+
+def decided_skills(
+    outcomes: pd.DataFrame,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: Sequence[str] = ("skill",),
+    reference: str = "baseline",
+    correct: Mapping[str, Any],
+    decide: Mapping[str, Any],
+) -> tuple[pd.DataFrame, str]:
+    """Decide on skills with the correction of their deltas; return also why there is none.
+
+    ``outcomes`` and ``verdicts`` are of one grader. ``correct`` and ``decide`` hold further
+    arguments of :func:`skillcomp.correction.delta` and :func:`skillcomp.skillverdicts.decide`.
+    Without gold the verdicts are by the grader alone. If the correction fails or is of other data,
+    no verdict is confirmed, and the second result is the reason.
+    """
+    how = {"by": list(by), "reference": reference, **decide}
+    if gold.empty:
+        return skillverdicts.decide(outcomes, **how), ""
+    verdicts = with_failed_ends(verdicts, outcomes, attempts)
+    of_rates = {"by": list(by), "value": "passed", **correct}
+    try:
+        delta = correction.delta(verdicts, gold, reference=reference, **of_rates)
+        both = [delta, correction.rate(verdicts, gold, **of_rates)]
+        corrected = pd.concat(both, ignore_index=True)
+        return skillverdicts.decide(outcomes, corrected=corrected, **how), ""
+    except SkillcompError as error:
+        nothing = pd.DataFrame(columns=[*by, *NEEDED])
+        return skillverdicts.decide(outcomes, corrected=nothing, **how), str(error)
+
+
+def with_failed_ends(
+    verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
+) -> pd.DataFrame:
+    """Add the fails of attempts that timed out, were cut off or refused, and have no verdict."""
+    ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
+    judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
+    fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]
+    fails = fails[fails["passed"].notna()]
+    if fails.empty:
+        return verdicts
+    shared = [name for name in verdicts.columns if name in fails.columns and name != "score"]
+    checks = verdicts[[*CASE, "check_id"]].drop_duplicates()
+    rows = fails[shared].merge(checks, on=CASE).assign(status="ok", passed=False)
+    kept = verdicts[~verdicts["attempt_id"].isin(fails["attempt_id"])]
+    return pd.concat([kept, rows.astype({"passed": "boolean"})], ignore_index=True)
