@@ -197,7 +197,7 @@ def test_who_gave_a_label_is_read_from_tables_and_stores(tmp_path: Path) -> None
     assert beside.gold[["labeller_kind", "labeller_family"]].drop_duplicates().size == 2
     with pytest.raises(FrameError, match="labeller_kind= names who gave the labels"):
         sc.from_frame(table, labeller_kind="by")
-    with pytest.raises(FrameError, match="labeller_kind.*person"):
+    with pytest.raises(FrameError, match=r"labeller_kind.*person"):
         sc.from_frame(table.assign(by="human"), gold="right", labeller_kind="by")
 
     gold = sc.frames.gold(sc.datasets.load("pilot"), labeller="all")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from build import lenient_judge
 
 import skillcomp as sc
-from build import lenient_judge
 from skillcomp.errors import FrameError, StoreError, StudyError
 from skillcomp.report import answer, findings
 
@@ -50,8 +50,8 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
     )
     high = {"rate": 0.98, "reference_rate": 0.97, "estimate": 0.01, "ci_low": -0.05}
     assert skill(verdict="redundant", ci_high=0.06, **high) == (
-        "tea is redundant by the grader alone: 97 % of the answers pass without it; with it 1 point "
-        "more [5 fewer to 6 more] on 14 cases."
+        "tea is redundant by the grader alone: 97 % of the answers pass without it; with it "
+        "1 point more [5 fewer to 6 more] on 14 cases."
     )
 
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from build import lenient_judge
 from scipy.stats import multinomial
 
 import skillcomp as sc
-from build import lenient_judge
 from skillcomp.errors import FrameError
 
 
