@@ -180,7 +180,14 @@ def decide(
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
     deltas = _over_placebo(deltas, outcomes, names, reference, how)
-    judge = partial(_with_verdicts, pairs=(sets, references), assume_missing=assume_missing, **how)
+    judge = partial(
+        _with_verdicts,
+        sets,
+        references,
+        value=value,
+        cluster=cluster,
+        assume_missing=assume_missing,
+    )
     judged = judge(deltas)
     ends = ["estimate", "ci_low", "ci_high"]
     alone = deltas[ends].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
@@ -203,12 +210,13 @@ def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_verdicts(
+    sets: Any,
+    references: Any,
     deltas: pd.DataFrame,
-    pairs: tuple[Any, Any],
-    assume_missing: str | None,
+    *,
     value: str,
     cluster: str,
-    **_: object,
+    assume_missing: str | None,
 ) -> pd.DataFrame:
     """Add the verdict, and whether missing attempts overturn it."""
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
@@ -219,7 +227,8 @@ def _with_verdicts(
         "harmful": high < -margin,
     }
     deltas = deltas.assign(verdict=_first_that_holds(verdicts, "undetermined"))
-    judged = with_missing_attempts(deltas, *pairs, value, assume_missing, cluster=cluster)
+    how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
+    judged = with_missing_attempts(deltas, sets, references, **how)
     return _with_reasons(judged)
 
 

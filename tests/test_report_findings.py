@@ -213,9 +213,8 @@ def test_the_page_opens_with_the_corrected_verdict_and_says_why() -> None:
     assert sentences_on(page.findings, "summary") == "tea changes nothing."
     row = page.findings[page.findings["topic"].eq("skill")].iloc[0]
     assert row["verdict"] == "ineffective" and row["sentence"] == (
-        "tea changes nothing: the grader passes 80 % of the answers with the skill and 47 % "
-        "without it; corrected for its errors, the whole interval [6 fewer to 6 more] is within 10 "
-        "points on 60 cases."
+        "tea changes nothing: with the skill 80 % of the answers pass and without it 47 % by the "
+        "grader; corrected, the whole interval [6 fewer to 6 more] is within 10 points on 60 cases."
     )
     assert row["why"].endswith("(by the grader alone teaching, [+20, +46])")
     assert page.headline()["estimate"].item() == pytest.approx(0), "the figure shows it, too"
@@ -265,16 +264,16 @@ def test_an_effect_over_skills_is_corrected_next_to_what_the_grader_says() -> No
     made = dict(zip(names, whole, strict=True))
     outcomes = sc.frames.outcomes(made["verdicts"], made["cases"])
     overall = sentences_on(answer(sc.frames.Frames(outcomes=outcomes, **made)).findings, "summary")
-    assert "corrected for the grader's errors" in overall
+    assert "; corrected for its errors, " in overall
 
 
 @pytest.mark.parametrize(
     ("labeller", "sentence"),
     [
         ({"kind": "model"}, "80 gold labels are by a model, not by a person."),
-        ({"kind": "model", "family": "claude"}, "by a model of the family claude, not by a person; "
-         "the same family answered and graded, so its errors may be the same."),
-        ({"family": "claude"}, "by a labeller of the family claude; the same family answered"),
+        ({"kind": "model", "family": "claude"}, "by a model (claude), not by a person; its family "
+         "also answered and graded."),
+        ({"family": "claude"}, "by a labeller (claude); its family also answered and graded."),
         ({"kind": "person"}, ""),
     ],
 )  # fmt: skip

@@ -348,7 +348,7 @@ def deltas(
     else:
         judged: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
         facts = graded.drop_duplicates(CASE)[[*CASE, *([weight] if weight else [])]]
-        known = {"cases": cases.merge(facts, on=CASE, how="left"), "checks": checks}
+        known: dict[str, Any] = {"cases": cases.merge(facts, on=CASE, how="left"), "checks": checks}
         known["weight"] = weight
         tables_of = (graded, verdicts[verdicts["grader"].eq(chosen)], frames.gold(store), attempts)
         how = {"reference": reference, "correct": known, "decide": judged | {"weight": weight}}

@@ -194,13 +194,12 @@ def answer(
     reference = _reference_of(mine, reference)
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
-    shared = {"cases": cases, "checks": checks}
+    shared: dict[str, Any] = {"cases": cases, "checks": checks}
     verdicts_of_mine = _with_agents_named(verdicts[verdicts["grader"].eq(chosen)])
     verdicts_of_mine = with_failed_ends(verdicts_of_mine, mine, attempts)
     how = {"margin": margin, "assume_missing": assume_missing}
-    compared = {"by": by, "reference": reference, "correct": shared, "decide": how}
-    tables = (mine, verdicts_of_mine, gold, attempts)
-    _add_decided(estimates, *tables, compared=compared)
+    settings: dict[str, Any] = {"by": by, "reference": reference, "correct": shared, "decide": how}
+    _add_decided(estimates, mine, verdicts_of_mine, gold, attempts, compared=settings)
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
     _add_skills(estimates, mine, reference, agents)
     overall = len(gold) and "overall" in estimates.frames and not agents

@@ -295,8 +295,8 @@ def _corrected_change(corrected: pd.DataFrame | None, row: Row) -> str:
     own = corrected[corrected["condition"].eq(row["condition"])]
     recommended = own[own["recommended"].fillna(False).astype(bool)].dropna(subset=_LIMITS)
     if recommended.empty:
-        return "; not corrected for the grader's errors"
-    return f"; corrected for the grader's errors {say.change(recommended.iloc[0])}"
+        return "; not corrected"
+    return f"; corrected for its errors, {say.change(recommended.iloc[0])}"
 
 
 def _unit_of_rows(main: pd.DataFrame) -> str:
@@ -372,10 +372,7 @@ def _evidence(row: Row) -> str:
             f"the whole interval [{say.span(row)}] is within {say.points(row['margin'])} points"
         )
     if row.get("estimator", NAIVE) != NAIVE:
-        treatment = say.treatment(row["condition"], reference)
-        text = f"the grader passes {say.rate(row['rate'])} of the answers with {treatment} and "
-        text += f"{say.rate(row['reference_rate'])} {say.without(reference)}"
-        return f"{text}; corrected for its errors, {change}"
+        return f"{_rates_of_conditions(row)} by the grader; corrected, {change}"
     if row["verdict"] == "redundant":
         rates = f"{say.rate(row['reference_rate'])} of the answers pass {say.without(reference)}"
         return f"{rates}; with it {change}"

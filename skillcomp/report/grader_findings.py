@@ -53,12 +53,12 @@ def labeller_sentences(labellers: pd.DataFrame) -> Sentences:
         if kind not in ("model", "program") and not shared:
             continue
         who = f"a {kind}" if pd.notna(kind) else "a labeller"
-        who += f" of the family {called(family)}" if pd.notna(family) else ""
+        who += f" ({called(family)})" if pd.notna(family) else ""
         n = row["n"]
         text = f"{n:,} gold label{say.plural(n)} {'is' if n == 1 else 'are'} by {who}"
         text += ", not by a person" if kind in ("model", "program") else ""
         if shared:
-            text += f"; the same family {say.listing(shared)}, so its errors may be the same"
+            text += f"; its family also {say.listing(shared)}"
         yield Sentence(f"{text}.")
 
 
