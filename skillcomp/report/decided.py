@@ -27,20 +27,22 @@ def decided_skills(
 ) -> tuple[pd.DataFrame, str]:
     """Decide on skills with the correction of their deltas; return also why there is none.
 
-    ``outcomes`` and ``verdicts`` are of one grader. ``correct`` and ``decide`` hold further
-    arguments of :func:`skillcomp.correction.delta` and :func:`skillcomp.skillverdicts.decide`.
-    Without gold the verdicts are by the grader alone. If the correction fails or is of other data,
-    no verdict is confirmed, and the second result is the reason.
+    ``outcomes`` is of one grader; ``verdicts`` is of this grader or, if gold was drawn by the
+    verdicts of all graders, of all. ``correct`` and ``decide`` hold further arguments of
+    :func:`skillcomp.correction.delta` and :func:`skillcomp.skillverdicts.decide`. Without gold the
+    verdicts are by the grader alone. If the correction fails or is of other data, no verdict is
+    confirmed, and the second result is the reason.
     """
     how = {"by": list(by), "reference": reference, **decide}
     if gold.empty:
         return skillverdicts.decide(outcomes, **how), ""
     verdicts = with_failed_ends(verdicts, outcomes, attempts)
-    of_rates = {"by": list(by), "value": "passed", **correct}
+    of_rates = {"by": ["grader", *by], "value": "passed", **correct}
     try:
         delta = correction.delta(verdicts, gold, reference=reference, **of_rates)
         both = [delta, correction.rate(verdicts, gold, **of_rates)]
         corrected = pd.concat(both, ignore_index=True)
+        corrected = corrected[corrected["grader"].isin(outcomes["grader"])].drop(columns="grader")
         return skillverdicts.decide(outcomes, corrected=corrected, **how), ""
     except SkillcompError as error:
         nothing = pd.DataFrame(columns=[*by, *NEEDED])
