@@ -241,6 +241,7 @@ def test_a_batch_of_studies_finds_what_was_planted_through_the_frames() -> None:
     )
     assert set(rows["quantity"]) == {
         "delta over cases", "delta over skills", "transfer gap", "grader error",
+        "gold drawn by the verdicts of 1 grader", "gold drawn by the verdicts of 2 graders",
     }  # fmt: skip
     assert (rows["low"] < rows["high"]).all()
     assert (rows["estimate"] - rows["truth"]).abs().max() < 0.4

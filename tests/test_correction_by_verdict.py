@@ -260,3 +260,85 @@ def test_the_weighted_rate_is_the_plain_one_where_all_units_have_gold() -> None:
     assert made.estimate == pytest.approx(0.6) and made.low < 0.6 < made.high
     assert weighted_rate([1, 1], ["a", "b"]).low < 1 == weighted_rate([1, 1], ["a", "b"]).high
     assert "'b'" in weighted_rate([1, np.nan], ["a", "b"]).note
+
+
+def test_the_page_names_how_gold_was_drawn() -> None:
+    baseline = answers((60, 60, 12, False), (60, 15, 10, True))
+    skill = answers((30, 30, 6, False), (90, 22, 18, True), condition="skill")
+    rows = pd.concat([baseline, skill], ignore_index=True).astype({"label": "boolean"})
+    named = {"skill": None, "case": "case_id", "gold": "label", "grader": "grader"}
+    made = sc.from_frame(rows, **named, gold_drawn="verdict", drawn_by="g")
+    assert (made.gold_drawn, made.drawn_by) == ("verdict", "g")
+    text = " ".join(sc.report.answer(made).findings["sentence"])
+    assert "The gold labels were drawn by the verdict of g" in text
+    corrected = (0.25 * 0.2 + 0.75 * 18 / 22) - (0.5 * 0.2 + 0.5 * 10 / 15)
+    assert f"by gold alone, by {100 * corrected:+.0f}" in text
+    as_random = sc.report.answer(made, gold_drawn="random")
+    text = " ".join(as_random.findings["sentence"])
+    assert "no correction is recommended (gold on" in text and "gold_drawn='verdict'" in text
+    with pytest.raises(FrameError, match="there is no grader 'h'; there: g"):
+        sc.from_frame(rows, **named, gold_drawn="verdict", drawn_by="h")
+
+
+def drawn_studies(
+    n_studies: int, n_cases: int, n_repeats: int, graders: int, *, seed: int = 0
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Studies, each a skill, of rates .4 and .7; gold on all answers that a grader fails."""
+    rng, rows = np.random.default_rng(seed), []
+    size = (n_studies, n_cases, n_repeats)
+    for condition, rate in (("baseline", 0.4), ("skill", 0.7)):
+        chance = rng.beta(rate * 1.5, (1 - rate) * 1.5, size[:2])[..., None]
+        right = rng.random(size) < (chance if n_repeats > 1 else rate)
+        wrong = 0.4 if condition == "skill" else 0.15  # passes of wrong answers
+        first = rng.random(size) < np.where(right, 0.92, wrong)
+        second = rng.random(size) < np.where(right, 0.8, 0.1)
+        passes = first & second if graders == 2 else first
+        labelled = ~passes | (rng.random(size) < 0.3)
+        study, case, repeat = (index.ravel() for index in np.indices(size))
+        frame = pd.DataFrame({"skill": study, "case_id": case, "repeat": repeat + 1}).astype(str)
+        frame["repeat"] = repeat + 1
+        frame["attempt_id"] = frame["skill"] + f"/{condition}/" + frame["case_id"] + "/"
+        frame["attempt_id"] += frame["repeat"].astype(str)
+        frame = frame.assign(condition=condition, check_id="c", status="ok")
+        frame["label"] = np.where(labelled, right.astype(float), np.nan).ravel()
+        rows += [frame.assign(grader="g", passed=first.ravel())]
+        if graders == 2:
+            rows += [frame.assign(grader="h", passed=second.ravel())]
+    return split(pd.concat(rows, ignore_index=True))
+
+
+def coverage(*design: int, **how: int) -> dict[str, float]:
+    """Return the share of studies whose recommended interval holds the truth."""
+    verdicts, gold = drawn_studies(*design, **how)
+    shares = {}
+    for name, analysis in (("delta", sc.correction.delta), ("rate", sc.correction.rate)):
+        found = analysis(verdicts, gold, by=["grader", "skill"], drawn_by=None, **DRAWN)
+        found = found[found["recommended"] & found["grader"].eq("g")]
+        truth = found["condition"].map({"baseline": 0.4, "skill": 0.7}) if name == "rate" else 0.3
+        held = found["ci_low"].le(truth) & found["ci_high"].ge(truth)
+        shares |= {name: held.mean(), f"{name}s": len(found)}
+        shares[f"bias of {name}"] = (found["estimate"] - truth).mean()
+    return shares
+
+
+def test_intervals_of_gold_drawn_by_verdict_cover_where_plain_ones_fail() -> None:
+    share = coverage(30, 60, 1, 1, seed=1)
+    assert share["deltas"] == 30 and share["rates"] == 60
+    assert share["delta"] >= 0.85 and share["rate"] >= 0.9
+    assert abs(share["bias of delta"]) < 0.05
+    verdicts, gold = drawn_studies(30, 60, 1, 1, seed=1)
+    plain = sc.correction.delta(verdicts, gold, by=["grader", "skill"])
+    assert plain.groupby("skill")["recommended"].sum().mean() < 0.1
+    rates = sc.correction.rate(verdicts, gold, by=["grader", "skill"])
+    alone = rates[rates["estimator"].eq("gold_only") & rates["condition"].eq("skill")]
+    assert (alone["ci_low"].le(0.7) & alone["ci_high"].ge(0.7)).mean() < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graders", [1, 2])
+@pytest.mark.parametrize(("n_cases", "n_repeats"), [(60, 1), (200, 1), (40, 3)])
+def test_coverage_of_gold_drawn_by_verdict(n_cases: int, n_repeats: int, graders: int) -> None:
+    share = coverage(400, n_cases, n_repeats, graders)
+    # a standard error of 1.1 points
+    assert share["delta"] >= 0.93 and share["rate"] >= 0.94
+    assert abs(share["bias of delta"]) < 0.01

@@ -40,7 +40,8 @@ FRAMES = (
     *(
         f"skillcomp/{name}.py"
         for name in (
-            "bias/feature_effects", "deltas", "transfer",
+            "bias/feature_effects", "correction/delta_and_rate", "correction/estimators", "deltas",
+            "reliability/grader_agreement", "transfer",
         )
     ),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
-from skillcomp import deltas, frames, transfer
+from skillcomp import correction, deltas, frames, reliability, transfer
 from skillcomp.simulate import Grader, Study, study
 from skillcomp.stats import ppi_paired, sensitivity, specificity
 
@@ -19,7 +19,8 @@ SKILL_SD = 0.5  # sd between skills of effect and difficulty, for claims about s
 # lenient to the skill condition, so that one correction for both conditions would be biased
 SENSITIVITY = {"baseline": 0.90, "skill": 0.96}
 SPECIFICITY = {"baseline": 0.85, "skill": 0.70}
-PERFECT, LENIENT = "gold", "lenient"
+PERFECT, LENIENT, STRICT = "gold", "lenient", "strict"
+PASSES_LABELLED = 0.25  # share of the checks passed by all graders that get gold; all others do
 VALUES = ("passed", "share_passed")
 CHECKED, SHOWN = True, False
 
@@ -65,7 +66,11 @@ def _analyse_study(number: int, skills: bool) -> Iterator[Result]:
         near_far_gap=GAP,
         between_skill_sd=spread,
         skill_level_sd=spread,
-        graders=[Grader(PERFECT, 1.0, 1.0), Grader(LENIENT, SENSITIVITY, SPECIFICITY)],
+        graders=[
+            Grader(PERFECT, 1.0, 1.0),
+            Grader(LENIENT, SENSITIVITY, SPECIFICITY),
+            Grader(STRICT, 0.8, 0.95),
+        ],
         gold_fraction=0.5,
         seed=int(digest(["study", number, skills])[:8], 16),
     )
@@ -76,6 +81,8 @@ def _analyse_study(number: int, skills: bool) -> Iterator[Result]:
     if not skills:
         yield from _gap_rows(made, by_grader[PERFECT])
         yield from _grader_error_rows(made)
+        for graders in ((LENIENT,), (LENIENT, STRICT)):
+            yield from _rows_drawn_by_verdict(made, graders, number)
 
 
 def _delta_rows(made: Study, by_grader: dict[str, pd.DataFrame], skills: bool) -> Iterator[Result]:
@@ -154,3 +161,29 @@ def _grader_error_rows(made: Study) -> Iterator[Result]:
             ci = estimate(judged, gold, clusters=part["case_id"].to_numpy())
             label = f"stats.{measure} against gold, {condition}"
             yield "grader error", label, CHECKED, truth, ci.estimate, ci.low, ci.high
+
+
+def _rows_drawn_by_verdict(made: Study, graders: Sequence[str], number: int) -> Iterator[Result]:
+    """Correct the rates, the delta and the errors of a grader by gold drawn by the verdicts."""
+    verdicts = made.verdicts[made.verdicts["grader"].isin(graders)]
+    keys = ["attempt_id", "check_id"]
+    passed = verdicts.astype({"passed": "float64"}).groupby(keys, sort=False)["passed"].min()
+    chance = np.random.default_rng(number).random(len(passed))
+    drawn = passed.index[(passed < 1) | (chance < PASSES_LABELLED)]
+    gold = made.labels[pd.MultiIndex.from_frame(made.labels[keys]).isin(drawn)]
+    what = f"gold drawn by the verdicts of {len(graders)} grader{'s' * (len(graders) > 1)}"
+    how = {"by": ["grader"], "cases": made.cases, "gold_drawn": "verdict"}
+    rates = correction.rate(verdicts, gold, **how)  # type: ignore[arg-type]
+    delta = correction.delta(verdicts, gold, **how)  # type: ignore[arg-type]
+    agreement = reliability.agreement(verdicts, gold, n_resamples=1, **how)  # type: ignore[arg-type]
+    for frame, measure, name in ((rates, "pass_rate", "rate"), (delta, "delta", "delta")):
+        rows = frame[frame["recommended"] & frame["grader"].eq(LENIENT)]
+        for _, row in rows.iterrows():
+            condition = {"condition": row["condition"]} if measure == "pass_rate" else {}
+            truth = made.true(measure, value="share_passed", **condition)
+            label = ", ".join([f"correction.{name}", *condition.values()])
+            yield _result_row(what, label, CHECKED, truth, row)
+    strict = agreement[agreement["grader"].eq(STRICT)].set_index("measure")
+    for measure, truth in (("sensitivity", 0.8), ("specificity", 0.95)) if len(strict) else ():
+        label = f"reliability.agreement, {measure}"
+        yield _result_row(what, label, CHECKED, truth, strict.loc[measure])

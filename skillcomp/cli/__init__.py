@@ -207,6 +207,12 @@ def report(
     order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
+    gold_drawn: Annotated[
+        str | None, Option(metavar="HOW", help="How gold was drawn: random, chosen or verdict.")
+    ] = None,
+    drawn_by: Annotated[
+        str | None, Option(metavar="GRADER", help="The grader by whose verdict gold was drawn.")
+    ] = None,
     answer_only: Annotated[bool, Option(help="The answer, without the chapters.")] = False,
     settings: Annotated[
         list[str] | None,
@@ -228,6 +234,8 @@ def report(
         order=order,
         reference=reference,
         assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
+        gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
+        drawn_by=drawn_by,
         checks=checks,
         progress=not quiet,
     )

@@ -28,7 +28,7 @@ from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
-from skillcomp.frames.reference_labels import RESULTS
+from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
@@ -120,6 +120,8 @@ def answer(
     asked: pd.DataFrame | None = None,
     checks: Checks = "all",
     reference: str | None = None,
+    gold_drawn: Drawn | None = None,
+    drawn_by: str | None = None,
 ) -> Answer:
     """Compute the results of a study for its skills and graders.
 
@@ -152,6 +154,9 @@ def answer(
     reference : str, optional
         The condition that the others are compared with. By default "baseline" or, in a study
         without one, "previous".
+    gold_drawn, drawn_by : str, optional
+        How gold was drawn, as in :func:`skillcomp.correction.delta`. Default: as the frames of your
+        own table state it (:func:`skillcomp.from_frame`), otherwise at random.
 
     Returns
     -------
@@ -186,9 +191,12 @@ def answer(
         raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
     outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "average": ["agent"]}
-    estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     graders = list(dict.fromkeys(verdicts["grader"]))
+    draw = _draw_of(study, gold_drawn, drawn_by, graders)
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases, **draw}
+    estimates.add(
+        "agreement", len(gold), reliability.agreement, verdicts, gold, **how, average=["agent"]
+    )
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     reference = _reference_of(mine, reference)
@@ -213,7 +221,8 @@ def answer(
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
-    _add_graders(estimates, verdicts, gold, cases, chosen, compared, checks, agents)
+    how = {"cases": cases, "checks": checks, **draw}
+    _add_graders(estimates, verdicts, gold, chosen, compared, agents, **how)
     _add_rounds(estimates, every, recorded, cases, round)
     _add_cases_needed(estimates, mine, by, margin, compared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
@@ -337,24 +346,22 @@ def _add_graders(
     into: _Estimates,
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
-    cases: pd.DataFrame,
     chosen: str,
     conditions: list[str],
-    checks: Checks,
     agents: list[str],
+    **how: Any,
 ) -> None:
     unusable = _unusable_verdicts(verdicts)
     if len(unusable):
         into.frames["unusable"] = unusable
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
-    against: dict[str, Any] = {"reference_grader": chosen, "cases": cases}
+    against: dict[str, Any] = {"reference_grader": chosen, "cases": how["cases"]}
     compared = _with_agents_named(verdicts)
     by = ["agent"] if compared["agent"].nunique() > 1 else []
     into.add("drift", several, reliability.drift, compared, labels, **against, by=by)
     compared = _with_agents_named(verdicts[verdicts["condition"].isin(conditions)])
-    how: dict[str, Any] = {"by": ["grader", *agents], "cases": cases, "checks": checks}
-    how["reference"] = conditions[0]
+    how |= {"by": ["grader", *agents], "reference": conditions[0]}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
 
@@ -463,15 +470,31 @@ def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFr
     grader by name.
     """
     if wish is not None:
-        for name in graders:
-            if wish == name or name.startswith(f"{wish} ("):
-                return name
-        raise StudyError(f"report: there is no grader '{wish}'{instead(wish, graders)}")
+        return _grader_named(wish, graders)
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):
             return str(raw.sort_values("estimate", kind="stable")["grader"].iloc[-1])
     return sorted(graders)[0]
+
+
+def _grader_named(wish: str, graders: list[str]) -> str:
+    """Return the grader of this name, with its style or version; raise StudyError without one."""
+    for name in graders:
+        if wish == name or name.startswith(f"{wish} ("):
+            return name
+    raise StudyError(f"report: there is no grader '{wish}'{instead(wish, graders)}")
+
+
+def _draw_of(
+    study: RunStore | Frames, gold_drawn: Drawn | None, drawn_by: str | None, graders: list[str]
+) -> dict[str, Any]:
+    """Return how gold was drawn, by default as the frames state it."""
+    if gold_drawn is None and drawn_by is None and isinstance(study, Frames):
+        gold_drawn, drawn_by = study.gold_drawn, study.drawn_by
+    name = None if drawn_by is None else _grader_named(drawn_by, graders)
+    check_draw(gold_drawn or "random", name, pd.Series(graders), "report")
+    return {"gold_drawn": gold_drawn or "random", "drawn_by": name}
 
 
 def _skills_in_order(decided: pd.DataFrame, order: str) -> pd.DataFrame:

@@ -43,6 +43,11 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
         errors = f"It passes {fails} of what gold fails (false passes)"
         errors += f" and it fails {passes} of what gold passes (false fails)"
         yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
+    if "gold_drawn" in agreement:
+        words = str(agreement["gold_drawn"].iloc[0])
+        verb = "are" if words.startswith("taken") else "were"
+        weighted = ": the shares are weighted by the verdicts" if "verdict" in words else ""
+        yield Sentence(f"The gold labels {verb} {words}{weighted}.")
 
 
 def labeller_sentences(labellers: pd.DataFrame) -> Sentences:

@@ -24,6 +24,7 @@ from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
+from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
@@ -62,6 +63,8 @@ def build(
     asked: pd.DataFrame | None = None,
     checks: Checks = "all",
     reference: str | None = None,
+    gold_drawn: Drawn | None = None,
+    drawn_by: str | None = None,
     progress: bool = True,
 ) -> Path:
     """Write ``index.html``: the answer of a study and, if it is recorded, the executed notebooks.
@@ -82,7 +85,9 @@ def build(
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer, before the arguments of these
         names. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
-    grader, groups, margin, order, round, assume_missing, asked, checks, reference
+    grader, groups, margin, order, round, assume_missing, asked, checks, reference : optional
+        As for :func:`answer`.
+    gold_drawn, drawn_by : optional
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -119,6 +124,7 @@ def build(
     grader = str(values["GRADER"]) if "GRADER" in values else grader
     how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
+    how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
     how |= {"margin": _margin_of(values.get("MARGIN", margin))}
     how |= {"round": _round_of(values.get("ROUND", round), study)}
     result, problem = _answer_or_reason(study, grader, how)
