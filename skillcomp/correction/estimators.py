@@ -597,20 +597,16 @@ class Group:
         """Return the number of cases with gold under a condition."""
         if not self.by_strata:
             return self.sides[condition].n_gold
-        return len(self._gold_cases(condition))
+        units = self.units[condition]
+        return len(units.loc[units["gold"].notna(), CASE].drop_duplicates())
 
     def n_gold_of_both(self, conditions: Sequence[str]) -> int:
         """Return the number of cases with gold under two conditions or, if none, the smaller."""
         fewest = min(self.n_gold(name) for name in conditions)
-        if self.by_strata:
-            first, second = (self._gold_cases(name) for name in conditions)
-            return len(first.merge(second, on=CASE)) or fewest
+        if self.by_strata:  # each condition is corrected apart
+            return fewest
         pairs = paired_cases(*(self.sides[name] for name in conditions))
         return int(pairs["gold"].notna().sum()) or fewest
-
-    def _gold_cases(self, condition: str) -> pd.DataFrame:
-        units = self.units[condition]
-        return units.loc[units["gold"].notna(), CASE].drop_duplicates()
 
 
 Compared = Sequence[tuple[Any, ...]]  # each a group, a condition and, for a delta, a reference
