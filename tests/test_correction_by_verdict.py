@@ -329,7 +329,7 @@ def test_intervals_of_gold_drawn_by_verdict_cover_where_plain_ones_fail() -> Non
     rates = sc.correction.rate(verdicts, gold, by=["grader", "skill"])
     assert rates["recommended"].sum() <= 2
     alone = rates[rates["estimator"].eq("gold_only") & rates["condition"].eq("skill")]
-    assert (alone["ci_low"].le(0.7) & alone["ci_high"].ge(0.7)).mean() < 0.5
+    assert alone["estimate"].mean() < 0.6  # fails are labelled more often: the truth is .7
 
 
 @pytest.mark.slow
