@@ -236,8 +236,8 @@ def delta(
           condition; reason: why this estimator is recommended, or why none is;
         - gold_drawn: how gold was drawn, in words;
         - n_gold: number of cases with gold under both conditions. If no case has gold under both,
-          or gold was drawn by verdict, it is the smaller of the two numbers of cases with gold under
-          one condition;
+          or gold was drawn by verdict, it is the smaller of the two numbers of cases with gold
+          under one condition;
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (condition minus reference), p_differential (test that the error rates are equal under
           both conditions, clustered by case; the smaller of two p-values after Holm; NaN if gold
