@@ -286,7 +286,9 @@ def shared_of(shared: pd.DataFrame, ngram: int, columns: Sequence[str], what: st
     """Return the overlap of each attempt at one n-gram length, indexed by attempt_id."""
     require_columns(shared, ["attempt_id", "n", *columns], f"{what}: shared")
     shared = settle(shared, _SHARED, f"{what}: shared")
-    tokenizers = shared["tokenizer"].dropna().unique() if "tokenizer" in shared.columns else []
+    tokenizers: list[Any] = []
+    if "tokenizer" in shared.columns:
+        tokenizers = list(shared["tokenizer"].dropna().unique())
     if len(tokenizers) > 1:
         raise FrameError(
             f"{what}: shared was scored with several tokenizers ({', '.join(tokenizers)}); select "
