@@ -202,17 +202,21 @@ def answer(
     reference = _reference_of(mine, reference)
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
-    shared: dict[str, Any] = {"cases": cases, "checks": checks}
-    verdicts_of_mine = _with_agents_named(verdicts[verdicts["grader"].eq(chosen)])
-    verdicts_of_mine = with_failed_ends(verdicts_of_mine, mine, attempts)
+    shared: dict[str, Any] = {"cases": cases, "checks": checks, **draw}
+    # gold drawn by verdict needs the verdicts of all graders
+    needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
+    corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
     how = {"margin": margin, "assume_missing": assume_missing}
     settings: dict[str, Any] = {"by": by, "reference": reference, "correct": shared, "decide": how}
-    _add_decided(estimates, mine, verdicts_of_mine, gold, attempts, compared=settings)
+    _add_decided(estimates, mine, corrected, gold, attempts, compared=settings)
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
     _add_skills(estimates, mine, reference, agents)
     overall = len(gold) and "overall" in estimates.frames and not agents
-    how = {"value": "passed", "reference": reference, **shared}
-    estimates.add("overall_corrected", overall, correction.delta, verdicts_of_mine, gold, **how)
+    how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
+    estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
+    if "overall_corrected" in estimates.frames:
+        rows = estimates.frames["overall_corrected"]
+        estimates.frames["overall_corrected"] = rows[rows["grader"].eq(chosen)]
     if len(labellers := _labellers(gold, verdicts, attempts)):
         estimates.frames["labellers"] = labellers
     if isinstance(study, RunStore):
@@ -221,8 +225,7 @@ def answer(
         estimates.frames["unanswered"] = unanswered
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
-    how = {"cases": cases, "checks": checks, **draw}
-    _add_graders(estimates, verdicts, gold, chosen, compared, agents, **how)
+    _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
     _add_rounds(estimates, every, recorded, cases, round)
     _add_cases_needed(estimates, mine, by, margin, compared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
