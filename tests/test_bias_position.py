@@ -46,16 +46,109 @@ def test_winners_named_by_position_and_numbered_orders_are_read() -> None:
     assert by_answer.loc[0, "estimate"] == pytest.approx(0.5)
 
 
-def test_ties_and_single_orders_are_counted_and_left_out() -> None:
-    frame = pd.DataFrame(
-        {"pair": [1, 1, 2, 2, 3], "order": ["AB", "BA"] * 2 + ["AB"],
-         "winner": ["A", "A", "tie", "A", "B"]}
-    )  # fmt: skip
-    found = sc.bias.position(frame)
-    assert found["n"].iloc[0] == 1 and found["n_dropped"].iloc[0] == 2
-    nothing = sc.bias.position(frame[frame["pair"].eq(3)])
-    assert nothing["estimate"].isna().all()
-    assert set(nothing["note"]) == {"no pair has a winner in both orders"}
+def judged(patterns: list[str], names: str = "AB", **columns: object) -> pd.DataFrame:
+    """Winners of pairs in both orders; "t" is a tie, "-" no verdict."""
+    words = {"A": names[0], "B": names[1], "t": "tie", "-": None}
+    rows = [
+        {"pair": n, "order": order, "winner": words[letter]}
+        for n, two in enumerate(patterns)
+        for order, letter in zip(("AB", "BA"), two, strict=True)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_a_tie_is_a_verdict_and_consistent_with_a_tie_only() -> None:
+    # the first order names A each time, the second A in 10 of 100 pairs and a tie in 90
+    found = sc.bias.position(judged(["AA"] * 10 + ["At"] * 90)).set_index("measure")
+    shares = ["position_reversals", "position_tie_differences", "position_consistency"]
+    assert found.loc[shares, "estimate"].tolist() == pytest.approx([0, 0.9, 0.1])
+    first = found.iloc[0]
+    assert first[["n", "n_ties", "n_tie_differs", "n_dropped"]].tolist() == [100, 90, 90, 0]
+    # a tie is half a win: (1 + .5 - 1) of each of the 90 pairs
+    assert found.loc["position_points", "estimate"] == pytest.approx(100 * 0.9 * 0.5)
+    assert found.loc["first_wins_if_inconsistent", "note"].startswith("no pair is reversed")
+    tied = sc.bias.position(judged(["tt"] * 4 + ["AB"])).set_index("measure")
+    assert tied.loc[shares, "estimate"].tolist() == pytest.approx([0.2, 0, 0.8])
+    assert tied["n_ties"].iloc[0] == 8
+    assert tied.loc["position_points", "estimate"] == pytest.approx(100 / 5)
+
+
+def test_pairs_without_a_verdict_are_left_out_and_counted() -> None:
+    frame = judged(["AA", "tA", "-A", "B-"])
+    for nothing in (None, "None", "n/a", "error"):
+        found = sc.bias.position(frame.assign(winner=frame["winner"].fillna(nothing)))
+        assert found["n"].iloc[0] == 2 and set(found["n_dropped"]) == {2}
+        assert "2 of 4 pairs without a verdict in an order left out" in found["note"].iloc[0]
+    alone = sc.bias.position(frame[frame["pair"].ge(2) & frame["winner"].notna()])
+    assert alone["estimate"].isna().all() and set(alone["n_dropped"]) == {2}
+    assert set(alone["note"]) == {"no pair has a verdict in both orders"}
+
+
+def test_a_winner_of_our_frame_is_an_answer_a_place_a_tie_or_missing() -> None:
+    ids = {"case_id": [f"s/{n}" for n in (1, 1, 2, 2, 3, 3, 4, 4)], "first": ["x", "y"] * 4}
+    frame = pd.DataFrame(ids | {"second": ["y", "x"] * 4})
+    frame["winner"] = ["first", "x", "Tie", "tie", "x", "tie", "y", None]
+    found = sc.bias.position(frame).set_index("measure")
+    counts = ["n", "n_consistent", "n_tie_differs", "n_ties", "n_dropped"]
+    assert found.loc["position_consistency", counts].tolist() == [3, 2, 1, 3, 1]
+    with pytest.raises(FrameError, match="winner 'tie' and winner_position 1 of case 's/1' contra"):
+        sc.bias.position(frame.assign(winner="tie", winner_position=1))
+
+
+@pytest.mark.parametrize("reading", ["answer", "position"])
+def test_places_read_as_answers_are_noted(reading: str) -> None:
+    # 92 of 100 pairs keep their winner; as names of the other kind, 92 reverse, both ways
+    right = ["AA"] * 44 + ["BB"] * 48 + ["AB"] * 5 + ["BA"] * 3
+    places = [two[0] + {"A": "B", "B": "A"}[two[1]] for two in right]
+    other = {"answer": "position", "position": "answer"}[reading]
+    frame = judged(places if reading == "answer" else right)
+    found = sc.bias.position(frame, winner_names=reading)
+    assert found["estimate"].iloc[0] == pytest.approx(0.08)
+    assert found["note"].str.contains(f"probably name the {other}, not .*='{other}'$").all()
+    fixed = sc.bias.position(frame, winner_names=other)
+    assert fixed["estimate"].iloc[0] == pytest.approx(0.92)
+    assert not fixed["note"].str.contains("winner_names").any()
+
+
+@pytest.mark.parametrize("patterns", [["AA"] * 97 + ["BB"] * 3, ["AB"] * 97 + ["BB"] * 3])
+@pytest.mark.parametrize("reading", ["answer", "position"])
+def test_one_answer_that_nearly_always_wins_cannot_be_told_from_one_place(
+    patterns: list[str], reading: str
+) -> None:
+    found = sc.bias.position(judged(patterns), winner_names=reading)
+    assert found["note"].str.contains("nearly always wins: the data cannot tell").all()
+
+
+def test_meaning_of_winners_is_not_questioned_without_reason() -> None:
+    # by chance alone, a strong bias to the first place, few pairs, places named as such
+    for patterns in (["AA", "BB", "AB", "BA"] * 10, ["AA"] * 12 + ["BB"] * 10 + ["AB"] * 8,
+                     ["AB", "BA"]):  # fmt: skip
+        assert not sc.bias.position(judged(patterns))["note"].str.contains("winner_names").any()
+    named = judged(["AA"] * 50 + ["BB"] * 50)
+    named["winner"] = named["winner"].map({"A": "first", "B": "second"})
+    found = sc.bias.position(named)
+    assert found["estimate"].iloc[0] == 0 and not found["note"].str.contains("_names").any()
+    mostly = sc.bias.position(judged(["AB"] * 70 + ["AA"] * 15 + ["BB"] * 15))
+    assert mostly["note"].str.contains("mostly wins: the data cannot tell").all()
+
+
+def test_consistency_is_compared_only_at_similar_tie_rates() -> None:
+    # the new judge has ties in place of all reversals
+    old = judged(["AA"] * 12 + ["AB"] * 8, grader="old")
+    new = judged(["AA"] * 12 + ["tt"] * 8, grader="new")
+    both = pd.concat([old, new])
+    change = sc.bias.position_change(both, reference_grader="old").set_index("measure")
+    assert change["estimate"].tolist() == pytest.approx([0.4, -0.4, 0])
+    assert change["rate"].tolist() == pytest.approx([1, 0, 0])
+    assert change[["n_ties", "reference_n_ties"]].iloc[0].tolist() == [16, 0]
+    told = "ties are 0% to 40% of the verdicts: compare consistency only at similar tie rates"
+    assert change["note"].str.contains(told).all()
+    rows = sc.bias.position(both, by=["grader"])
+    compared = rows["measure"].isin(["position_consistency", "position_reversals"])
+    assert rows["note"].str.contains(told).eq(compared).all()
+    same = pd.concat([old, old.assign(grader="new")])
+    alike = sc.bias.position_change(same, reference_grader="old")
+    assert not alike["note"].str.contains("ties").any()
 
 
 def test_a_layout_that_cannot_be_read_says_what_is_needed() -> None:
@@ -64,7 +157,7 @@ def test_a_layout_that_cannot_be_read_says_what_is_needed() -> None:
         sc.bias.position(frame.drop(columns="winner"))
     with pytest.raises(FrameError, match=r"missing: a pair column"):
         sc.bias.position(frame.rename(columns={"pair": "x"}))
-    assert len(sc.bias.position(frame.rename(columns={"pair": "x"}), pair="x")) == 3
+    assert len(sc.bias.position(frame.rename(columns={"pair": "x"}), pair="x")) == 5
     with pytest.raises(FrameError, match="order 'XY'; allowed: AB and BA, or 1 and 2"):
         sc.bias.position(frame.assign(order="XY"))
     with pytest.raises(FrameError, match="has one order twice"):
@@ -86,14 +179,12 @@ def test_a_winner_that_names_no_answer_is_refused_and_not_taken_for_a_tie() -> N
     frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["gpt-x", "A"]})
     with pytest.raises(FrameError, match=r"1 of 2 rows name a winner that is not known: 'gpt-x'"):
         sc.bias.position(frame)
-    told = sc.bias.position(frame, ties=["GPT-x"])
-    assert set(told["note"]) == {"no pair has a winner in both orders"}
+    assert sc.bias.position(frame, ties=["GPT-x"])["n_tie_differs"].iloc[0] == 1
     ours = pd.DataFrame({"case_id": "s/1", "first": ["x", "y"], "second": ["y", "x"],
                          "winner": ["x", "model_a"]})  # fmt: skip
-    with pytest.raises(FrameError, match=r"'model_a'; allowed: the first or the second"):
+    with pytest.raises(FrameError, match=r"'model_a'; allowed: the id of the first or the second"):
         sc.bias.position(ours)
-    assert sc.bias.position(ours.assign(winner=["x", "Tie"]))["n_dropped"].iloc[0] == 1
-    with pytest.raises(FrameError, match=r"winner 'x' and winner_position 2 of case 's/1' name"):
+    with pytest.raises(FrameError, match=r"winner 'x' and winner_position 2 of case 's/1' contrad"):
         sc.bias.position(ours.assign(winner="x", winner_position=[2, 2]))
 
 
@@ -107,7 +198,7 @@ def test_one_order_by_one_judge_and_the_other_by_another_is_no_consistency(colum
     assert apart["estimate"].isna().all() and set(apart["n_dropped"]) == {1}
     # a judge with one name in each group is kept apart by the group
     both = frame.assign(grader=frame[column], rater=frame[column])
-    assert len(sc.bias.position(both, by=["grader", *({column} - {"grader"})])) == 6
+    assert len(sc.bias.position(both, by=["grader", *({column} - {"grader"})])) == 10
 
 
 def swapped(case_ids: list[str], winners: list[str]) -> pd.DataFrame:
@@ -174,6 +265,6 @@ def test_the_audit_takes_judgements_that_name_no_case_as_independent(pilot: sc.R
     assert not found.drop("position")["note"].str.contains(told).any()
     # without contrast pairs there is nothing to say, nor is there where nothing was judged
     plain = sc.bias.audit(*frames, pairwise=foreign, cases=cases.assign(contrast_of=None))
-    tied = sc.bias.audit(*frames, pairwise=foreign.assign(winner="tie"), cases=cases)
+    tied = sc.bias.audit(*frames, pairwise=foreign.assign(winner=None), cases=cases)
     for other in (plain, tied):
         assert told not in other.set_index("bias").loc["position", "note"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.bias.feature_effects import in_points
-from skillcomp.errors import FrameError, require_known, suggest
+from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import CASE
@@ -24,13 +25,15 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
+from skillcomp.frames.words import NO_VALUE
 from skillcomp.reliability.drift import paired_change
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.results import Interval, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined
 
 WHAT = "bias.position"
-TIES = ("tie", "tied", "draw", "equal", "both", "neither", "none", "c",
+TIES = ("tie", "tied", "draw", "equal", "both", "neither", "c",
         "tie (bothbad)", "tie (inconsistent)")  # fmt: skip
+_TIE = 0.5  # result of the answer shown first in a tie; 1 is a win and 0 a loss
 _PAIR_COLUMNS = ("pair", "pair_id", "comparison", "case_id", "question_id", "id")
 # names that other tools use for the column of the grader
 _GRADER_COLUMNS = (
@@ -40,10 +43,21 @@ _GRADER_COLUMNS = (
 _ORDERS = {"ab": 1, "ba": 2, "1": 1, "2": 2}
 _WINNERS = {"a": "A", "b": "B", "1": "A", "2": "B", "model_a": "A", "model_b": "B",
             "answer_a": "A", "answer_b": "B"}  # fmt: skip
-_WINNER_WORDS = "A and B, 1 and 2, model_a and model_b, answer_a and answer_b"
-_MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points")
-_COUNTS = ("n_consistent", "n_first_twice", "n_second_twice", "n_dropped")
-_CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items")
+_PLACES = {"first": 1.0, "second": 0.0}
+_WINNER_WORDS = "A and B, 1 and 2, model_a and model_b, answer_a and answer_b, first and second"
+_MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
+             "position_reversals", "position_tie_differences")  # fmt: skip
+_COUNTS = ("n_consistent", "n_first_twice", "n_second_twice", "n_tie_differs", "n_ties",
+           "n_dropped")  # fmt: skip
+_CHANGES = {"consistent": "position_consistency_change", "reversed": "position_reversals_change",
+            "tie_differs": "position_tie_differences_change"}  # fmt: skip
+_CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "reference_n_ties",
+                 "n_dropped", "p_items")  # fmt: skip
+_DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
+_SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is comparable
+# A note on the meaning of winners needs this many pairs with two winners. One answer "nearly always
+# wins" from this share of them on; reversals go both ways if neither way has a larger share.
+_ENOUGH_PAIRS, _NEARLY_ALL, _MOSTLY = 10, 0.9, 0.8
 
 
 def position(
@@ -56,7 +70,7 @@ def position(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate how often a pair of answers has the same winner in both orders.
+    """Estimate how often a pair of answers has the same verdict in both orders.
 
     Parameters
     ----------
@@ -77,8 +91,8 @@ def position(
         has A twice. ``"position"``: A is the answer shown first, whichever it is. The same grader
         then has A and B.
     ties : sequence of str, default ("tie", "draw", "equal", "both", "neither", "c", ...)
-        Words in ``winner`` that name neither answer, in any letter case. Rows with such a word or a
-        missing value have no winner. Any other word is an error.
+        Words in ``winner`` for a tie, in any letter case. A tie is a verdict. A missing value or a
+        word for it ("na", "none", "error") is no verdict. Any other word is an error.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster. Needs case_id in
         ``pairwise``.
@@ -88,14 +102,17 @@ def position(
     Returns
     -------
     pandas.DataFrame
-        Three rows per ``by``, with the estimates columns. ``position_consistency`` is the share of
-        the pairs with the same winner in both orders. ``first_wins_if_inconsistent`` is the share
-        of the other pairs in which the answer shown first won both times; its ``p_value`` tests a
-        share of 1/2. ``position_points`` is how many percentage points more often an answer wins if
-        it is shown first than if it is shown second, with equal weight of cases. ``n_consistent``
-        counts the pairs with the same winner, ``n_first_twice`` and ``n_second_twice`` the pairs in
-        which the answer shown first or second won both times. ``n_dropped`` counts the pairs that
-        lack a winner in an order.
+        Five rows per ``by``, with the estimates columns. ``position_consistency`` is the share of
+        the pairs with the same winner, or a tie, in both orders; ``position_reversals`` the share
+        with one winner in the first order and the other in the second;
+        ``position_tie_differences`` the share with a tie in one order only. These three sum to 1.
+        ``first_wins_if_inconsistent`` is the share of the reversals in which the answer shown first
+        won both times; its ``p_value`` tests a share of 1/2. ``position_points`` is how many
+        percentage points more often an answer wins if it is shown first than if it is shown second,
+        with equal weight of cases; a tie is half a win. ``n_consistent``, ``n_tie_differs``,
+        ``n_first_twice`` and ``n_second_twice`` count the pairs; the last two are the reversals in
+        which the answer shown first or second won both times. ``n_ties`` counts the verdicts of
+        these pairs that are ties. ``n_dropped`` counts the pairs without a verdict in an order.
 
     Raises
     ------
@@ -107,7 +124,10 @@ def position(
     -----
     A pair is identified by its case (skill and case_id, if present) and its two answers, or by the
     pair column. Intervals are those of :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a
-    case, or of a contrast pair of cases, are one cluster.
+    case, or of a contrast pair of cases, are one cluster. A grader with more ties has other chances
+    of consistency and reversal, so rows with tie rates more than 5 points apart carry a note. In
+    another layout, a note also says if the data fit the other value of ``winner_names`` better, or
+    equally well because one answer or one place nearly always wins.
 
     References
     ----------
@@ -126,40 +146,107 @@ def position(
     pairs = first_wins(
         pairwise, by=names, pair=pair, winner_names=winner_names, ties=ties, cases=cases
     )
+    parts = [(values, *position_intervals(part, ci_level)) for values, part in groups(pairs, names)]
+    note = _tie_rates_note([_tie_rate(counts["n_ties"], i) for _, i, counts in parts])
     rows = []
-    for values, part in groups(pairs, names):
-        intervals, counts = position_intervals(part, ci_level)
-        rows += [row(name, interval, **counts) | values for name, interval in intervals.items()]
+    for values, intervals, counts in parts:
+        for name, interval in intervals.items():
+            noted = _with_note(interval, note if name in _DEPENDS_ON_TIES else "")
+            rows.append(row(name, noted, **counts) | values)
     return estimates(rows, by=names, extra=list(_COUNTS))
+
+
+def _tie_rate(n_ties: int, intervals: dict[str, Interval]) -> float:
+    """Return the share of ties among the verdicts on the pairs of one group."""
+    n = intervals["position_consistency"].n
+    return n_ties / (2 * n) if n else float("nan")
+
+
+def _tie_rates_note(rates: Sequence[float]) -> str:
+    """Return a note if consistency is compared between groups with different tie rates."""
+    rates = [rate for rate in rates if not math.isnan(rate)]
+    if not rates or max(rates) - min(rates) <= _SIMILAR_TIES:
+        return ""
+    ranging = f"{min(rates):.0%} to {max(rates):.0%}"
+    return f"ties are {ranging} of the verdicts: compare consistency only at similar tie rates"
+
+
+def _with_note(interval: Interval, note: str) -> Interval:
+    return replace(interval, note=join_notes(interval.note, note))
 
 
 def position_intervals(
     pairs: pd.DataFrame, ci_level: float
 ) -> tuple[dict[str, Interval], dict[str, int]]:
-    """Estimate the three measures of one group of pairs, with the counts of pairs."""
+    """Estimate the measures of one group of pairs, with the counts of pairs and ties."""
     decided = pairs[pairs["first_1"].notna() & pairs["first_2"].notna()]
+    outcomes = _pair_outcomes(decided)
     wins = decided["first_1"] + decided["first_2"]
-    twice, never = int(wins.eq(2).sum()), int(wins.eq(0).sum())
-    n = len(decided)
-    counts = dict(zip(_COUNTS, (n - twice - never, twice, never, len(pairs) - n), strict=True))
+    is_reversed, n, n_dropped = outcomes["reversed"], len(decided), len(pairs) - len(decided)
+    n_ties = int(decided[["first_1", "first_2"]].eq(_TIE).sum(axis=None))
+    counts = dict(zip(_COUNTS, (
+        int(outcomes["consistent"].sum()), int(wins.eq(2).sum()), int(wins.eq(0).sum()),
+        int(outcomes["tie_differs"].sum()), n_ties, n_dropped,
+    ), strict=True))  # fmt: skip
     if n == 0:
-        nothing = undefined("", "no pair has a winner in both orders", ci_level=ci_level, n=0.0)
+        nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
         return dict.fromkeys(_MEASURES, nothing), counts
-    cluster, inconsistent = decided["cluster"].to_numpy(), ~wins.eq(1)
-    consistency = bounded_mean(~inconsistent.to_numpy(), cluster, quantity=RATES, ci_level=ci_level)
-    first_twice = wins[inconsistent].eq(2).to_numpy()
+    cluster = decided["cluster"].to_numpy()
+    shares = {
+        name: bounded_mean(values.to_numpy(), cluster, quantity=RATES, ci_level=ci_level)
+        for name, values in outcomes.items()
+    }
+    first_twice = wins[is_reversed].eq(2).to_numpy()
     first_share = bounded_mean(
-        first_twice, cluster[inconsistent], quantity=RATES, null=0.5, ci_level=ci_level
+        first_twice, cluster[is_reversed], quantity=RATES, null=0.5, ci_level=ci_level
     )
-    if not inconsistent.any():
-        first_share = replace(first_share, note="every pair is consistent")
+    if not is_reversed.any():
+        first_share = replace(first_share, note="no pair is reversed")
     # wins - 1 = first_1 - (1 - first_2): the outcome of an answer when it is shown first (1 for a
     # win, 0 for a loss) minus its outcome when it is shown second
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    intervals = (consistency, first_share, in_points(points))
-    return dict(zip(_MEASURES, intervals, strict=True)), counts
+    intervals = (shares["consistent"], first_share, in_points(points))
+    intervals = (*intervals, shares["reversed"], shares["tie_differs"])
+    dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
+    note = join_notes(dropped if n_dropped else "", _other_reading(decided, ci_level))
+    return {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}, counts
+
+
+def _pair_outcomes(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each pair is consistent, reversed, or has a tie in one order only."""
+    wins = pairs["first_1"] + pairs["first_2"]
+    named = {"consistent": wins.eq(1), "reversed": wins.isin([0, 2])}
+    return pd.DataFrame(named | {"tie_differs": wins.isin([_TIE, 1 + _TIE])})
+
+
+def _other_reading(decided: pd.DataFrame, ci_level: float) -> str:
+    """Return a note if the other value of ``winner_names`` fits the data better or equally well."""
+    reading = decided["winner_names"].iloc[0] if len(decided) else None
+    clear = decided[decided[["first_1", "first_2"]].ne(_TIE).all(axis=1)]
+    if pd.isna(reading) or len(clear) < _ENOUGH_PAIRS:
+        return ""
+    other = {"answer": "position", "position": "answer"}[reading]
+    unclear = (
+        "one answer or one place nearly always wins: the data cannot tell whether winners name "
+        f"answers or places; check winner_names={reading!r}"
+    )
+    if clear.value_counts(["first_1", "first_2"]).max() >= _NEARLY_ALL * len(clear):
+        return unclear
+    wins = clear["first_1"] + clear["first_2"]
+    same = bounded_mean(
+        wins.eq(1).to_numpy(), clear["cluster"].to_numpy(), quantity=RATES, ci_level=ci_level
+    )
+    if not same.high < 0.5:
+        return ""
+    share = float(wins[wins.ne(1)].eq(2).mean())
+    if max(share, 1 - share) > _MOSTLY:
+        return unclear.replace("nearly always", "mostly")
+    return (
+        f"consistency is below chance and reversals go both ways: winners probably name the {other}"
+        f", not the {reading}; then winner_names={other!r}"
+    )
 
 
 def position_change(
@@ -176,8 +263,8 @@ def position_change(
 ) -> pd.DataFrame:
     """Estimate whether another pairwise grader depends less on the order of the answers.
 
-    Each grader is compared with the reference on the pairs that both decided in both orders. For
-    the consistency of one grader use :func:`position`.
+    Each grader is compared with the reference on the pairs with a verdict of both in both orders.
+    For the consistency of one grader use :func:`position`.
 
     Parameters
     ----------
@@ -196,15 +283,17 @@ def position_change(
     Returns
     -------
     pandas.DataFrame
-        One row per ``by`` and grader other than the reference, with the estimates columns. The
-        measure ``position_consistency_change`` is the share of pairs with the same winner in both
-        orders, minus that of the reference. It is from -1 to 1, above 0 if the grader is more
-        consistent, and NaN with a note if there is no common pair. ``n`` counts pairs.
-        ``reference`` names the reference. ``rate`` and ``reference_rate`` are the two shares.
-        ``n_gained`` counts the pairs that only this grader decides consistently, ``n_lost`` those
-        that only the reference does. ``n_dropped`` counts the pairs for which a grader has no
-        winner in an order. ``p_items`` is the p-value of the mid-p McNemar test that takes pairs as
-        independent.
+        Three rows per ``by`` and grader other than the reference, with the estimates columns:
+        ``position_consistency_change``, ``position_reversals_change`` and
+        ``position_tie_differences_change``, each the share of pairs of :func:`position` minus that
+        of the reference. They are from -1 to 1, and NaN with a note if there is no common pair.
+        ``n`` counts pairs. ``reference`` names the reference. ``rate`` and ``reference_rate`` are
+        the two shares. ``n_gained`` counts the pairs that are consistent (reversed, with a tie in
+        one order) by this grader only, ``n_lost`` by the reference only. ``n_ties`` and
+        ``reference_n_ties`` count the ties among the verdicts; a note says if they are too
+        different to compare consistency. ``n_dropped`` counts the pairs for which a grader has no
+        verdict in an order. ``p_items`` is the p-value of the mid-p McNemar test that takes pairs
+        as independent.
 
     Raises
     ------
@@ -250,33 +339,43 @@ def position_change(
         close = "" if reference in graders else suggest(reference, graders)
         raise FrameError(f"{message}there: {', '.join(graders)}.{close}")
     decided = pairs[["first_1", "first_2"]].notna().all(axis=1)
-    consistent = pairs["first_1"].add(pairs["first_2"]).eq(1).astype("float64").where(decided)
-    pairs = pairs.assign(consistent=consistent)
+    n_ties = pairs[["first_1", "first_2"]].eq(_TIE).sum(axis=1)
+    measured = _pair_outcomes(pairs).assign(n_ties=n_ties).astype("float64").where(decided)
+    pairs = pd.concat([pairs, measured], axis=1)
     keys = ["case", "pair", "cluster"]
     rows = []
     for values, part in groups(pairs, names):
-        old = part.loc[part[grader].eq(reference), [*keys, "consistent"]]
+        old = part.loc[part[grader].eq(reference), [*keys, *measured.columns]]
         for name, rows_of_grader in part[part[grader].ne(reference)].groupby(grader, sort=False):
-            new = rows_of_grader[[*keys, "consistent"]]
+            new = rows_of_grader[[*keys, *measured.columns]]
             both = new.merge(old, on=keys, how="outer", suffixes=("", "_old"))
             columns = {**values, grader: name, "reference": reference}
-            rows.append(columns | _change_row(both, ci_level))
+            pairs_of_both = part[decided[part.index] & part[grader].isin([name, reference])]
+            note = _other_reading(pairs_of_both, ci_level)
+            rows += [columns | change for change in _change_rows(both, note, ci_level)]
     return estimates(rows, by=[*names, grader], extra=["reference", *_CHANGE_EXTRA])
 
 
-def _change_row(both: pd.DataFrame, ci_level: float) -> dict[str, Any]:
-    """Estimate the difference in consistency between a grader and the reference grader."""
-    measure = "position_consistency_change"
+def _change_rows(both: pd.DataFrame, note: str, ci_level: float) -> Iterator[dict[str, Any]]:
+    """Estimate the differences between a grader and the reference grader, one row per measure."""
     common = both.dropna(subset=["consistent", "consistent_old"])
-    n_dropped = len(both) - len(common)
-    if common.empty:
-        why = "no pair has a winner in both orders by both judges"
-        nothing = undefined("", why, ci_level=ci_level, n=0.0)
-        return row(measure, nothing, n_dropped=n_dropped, n_gained=0, n_lost=0)
-    new, old = common["consistent"].to_numpy(), common["consistent_old"].to_numpy()
-    change, columns = paired_change(new, old, common["cluster"], ci_level)
-    counts = {"n_gained": int((new > old).sum()), "n_lost": int((new < old).sum())}
-    return row(measure, change, **columns, **counts, n_dropped=n_dropped)
+    counts = {"n_dropped": len(both) - len(common), "n_ties": int(common["n_ties"].sum())}
+    counts["reference_n_ties"] = int(common["n_ties_old"].sum())
+    if len(common):
+        rates = [common[name].mean() / 2 for name in ("n_ties", "n_ties_old")]
+        n_lost = f"{counts['n_dropped']} of {plural(len(both), 'pair')}"
+        lacking = f"{n_lost} without a verdict of both in an order left out"
+        note = join_notes(lacking if counts["n_dropped"] else "", _tie_rates_note(rates), note)
+    for name, measure in _CHANGES.items():
+        if common.empty:
+            why = "no pair has a verdict in both orders by both judges"
+            nothing = undefined("", why, ci_level=ci_level, n=0.0)
+            yield row(measure, nothing, n_gained=0, n_lost=0, **counts)
+            continue
+        new, old = common[name].to_numpy(), common[f"{name}_old"].to_numpy()
+        change, columns = paired_change(new, old, common["cluster"], ci_level)
+        changed = {"n_gained": int((new > old).sum()), "n_lost": int((new < old).sum())}
+        yield row(measure, _with_note(change, note), **columns, **changed, **counts)
 
 
 def first_wins(
@@ -290,8 +389,9 @@ def first_wins(
 ) -> pd.DataFrame:
     """Reshape judgements to one row per pair, with the result in each order.
 
-    The columns are ``by``, case, pair, cluster, first_1 and first_2. The last two are the results
-    in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, NaN without a winner.
+    The columns are ``by``, case, pair, cluster, winner_names, first_1 and first_2. The last two are
+    the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a tie, NaN
+    without a verdict. ``winner_names`` is missing where no other reading is possible.
     """
     require_frame(pairwise, "pairwise")
     words = [_normalised_word(word) for word in ([ties] if isinstance(ties, str) else ties)]
@@ -310,11 +410,13 @@ def first_wins(
             "two orders. Is a column missing in by=?"
         )
     long = long.assign(_cluster=_clusters_of_judgements(long, cases))
+    reading = long["_reading"].iloc[0] if len(long) else None
     wide = long.set_index([*keys, "_order"])["_first"].unstack("_order").reindex(columns=[1, 2])
     wide = wide.rename(columns={1: "first_1", 2: "first_2"}).reset_index()
     clusters = long.drop_duplicates(keys)[[*keys, "_cluster"]]
     names = {"_case": "case", "_pair": "pair", "_cluster": "cluster"}
-    return wide.merge(clusters, on=keys, how="left").rename(columns=names)
+    wide = wide.merge(clusters, on=keys, how="left").rename(columns=names)
+    return wide.assign(winner_names=reading)
 
 
 def _require_one_grader(long: pd.DataFrame, by: Sequence[str]) -> None:
@@ -356,25 +458,27 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
     names = pairwise[["first", "second"]].to_numpy(dtype=object)
     sorted_names = np.sort(names, axis=1)
     is_first, is_second = (pairwise["winner"].eq(pairwise[side]) for side in ("first", "second"))
-    by_id = is_first.astype("float64").where(is_first | is_second)
+    words = pairwise["winner"].map(_normalised_word)
+    by_name = is_first.astype("float64").where(is_first | is_second, words.map(_PLACES))
+    by_name = by_name.mask(words.isin(ties) & by_name.isna(), _TIE)
     placed = pairwise["winner_position"].notna()
     by_place = pairwise["winner_position"].eq(1).astype("float64").where(placed)
-    names_winner = ~pairwise["winner"].map(_normalised_word).isin(["", *ties])
-    unknown = names_winner & by_id.isna() & ~placed
-    _refuse_winners(pairwise, unknown, "the first or the second", ties)
-    contradicts = by_id.notna() & placed & by_id.ne(by_place)
+    unknown = ~words.isin(NO_VALUE) & by_name.isna() & ~placed
+    _refuse_winners(pairwise, unknown, "the id of the first or the second answer", ties)
+    contradicts = by_name.notna() & placed & by_name.ne(by_place)
     if contradicts.any():
         odd = pairwise[contradicts].iloc[0]
         raise FrameError(
             f"{WHAT}: winner '{odd['winner']}' and winner_position {odd['winner_position']} "
-            f"of case '{odd['case_id']}' name two different answers."
+            f"of case '{odd['case_id']}' contradict each other."
         )
     return pairwise.assign(
         _pair=[" against ".join(answers) for answers in sorted_names],
         # In order 1, the answer that is first in the alphabet is shown first.
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
         _case=pairwise.groupby(CASE, dropna=False).ngroup(),
-        _first=by_id.fillna(by_place),
+        _first=by_name.fillna(by_place),
+        _reading=None,
     )
 
 
@@ -398,8 +502,10 @@ def _from_other_layout(
         odd = pairwise.loc[order.isna(), "order"].iloc[0]
         raise FrameError(f"{WHAT}: order '{odd}'; allowed: AB and BA, or 1 and 2.")
     word = pairwise["winner"].map(_normalised_word)
-    winner = word.where(~word.isin(ties)).map(_WINNERS)
-    _refuse_winners(pairwise, winner.isna() & ~word.isin(["", *ties]), _WINNER_WORDS, ties)
+    tied = word.isin(ties)
+    winner, by_place = (word.where(~tied).map(names) for names in (_WINNERS, _PLACES))
+    unknown = winner.isna() & by_place.isna() & ~tied & ~word.isin(NO_VALUE)
+    _refuse_winners(pairwise, unknown, _WINNER_WORDS, ties)
     case = [name for name in CASE if name in columns]
     case = case if "case_id" in case else [*case, column]
     names_place = pd.Series(winner_names == "position", index=order.index)
@@ -408,7 +514,8 @@ def _from_other_layout(
         _pair=pairwise[column],
         _order=order.astype(int),
         _case=pairwise.groupby(case, sort=False, dropna=False).ngroup(),
-        _first=winner.eq(first).astype("float64").where(winner.notna()),
+        _first=winner.eq(first).astype("float64").where(winner.notna(), by_place).mask(tied, _TIE),
+        _reading=winner_names if winner.notna().any() else None,
     )
 
 
@@ -430,6 +537,6 @@ def _refuse_winners(
     quoted = ", ".join(f"'{name}'" for name in names[:5]) + (", ..." if len(names) > 5 else "")
     raise FrameError(
         f"{WHAT}: {int(unknown.sum())} of {len(frame)} rows name a winner that is not known: "
-        f"{quoted}; allowed: {allowed}; for no winner a missing one or a word of ties= "
-        f"({', '.join(ties)})."
+        f"{quoted}; allowed: {allowed}; for a tie a word of ties= ({', '.join(ties)}); for no "
+        "verdict a missing value."
     )

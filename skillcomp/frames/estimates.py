@@ -52,6 +52,7 @@ _MEASURES_OF_UNIT = {
         delta_exact delta_recall delta_sensitivity delta_specificity near_delta far_delta gap
         hedged_gap
         pass_rate_change sensitivity_change specificity_change position_consistency_change
+        position_reversals_change position_tie_differences_change
         minimum_detectable_delta minimum_detectable_gap""",
     "percentage points": "effect_points position_points perturbation_points",
     "rate": """
@@ -60,7 +61,8 @@ _MEASURES_OF_UNIT = {
         both_rate first_only_rate second_only_rate neither_rate
         raw_agreement ceiling_raw_agreement sensitivity specificity precision recall f1 exact auc
         pass_at_k pass_hat_k both_right one_right none_right only_original_right
-        position_consistency first_wins_if_inconsistent""",
+        position_consistency position_reversals position_tie_differences
+        first_wins_if_inconsistent""",
     "coefficient": """
         gwet_ac1 cohen_kappa krippendorff_alpha ceiling_gwet_ac1 ceiling_cohen_kappa
         ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared

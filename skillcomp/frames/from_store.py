@@ -388,8 +388,8 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     -------
     pandas.DataFrame
         skill, case_id, grader, grader_family, grader_version, order, first and second (attempt ids
-        in the order shown), winner (attempt id), winner_position (1 or 2), rationale. winner is NA
-        for a tie; a comparison that failed has no row.
+        in the order shown), winner (attempt id or "tie"), winner_position (1 or 2; NA for a tie),
+        rationale. A comparison that failed has no row.
 
     Raises
     ------
@@ -408,7 +408,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
             f"{plural(len(rows), 'row')}; the first: {first.dropna().astype(str).to_dict()}; "
             "expected 1 if the first attempt wins, 2 if the second does, missing for a tie."
         )
-    return pairs
+    return pairs.assign(winner=winner.fillna("tie"))
 
 
 def invocations(

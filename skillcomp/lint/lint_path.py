@@ -476,6 +476,6 @@ def _pairwise_problems(tables: dict[str, pd.DataFrame]) -> Iterator[str]:
         lost = pairwise[~pairwise[name].isin(attempts["attempt_id"])]
         yield from _problem_if_any(lost, what, "case_id", name)
     winner = pairwise["winner"]
-    neither = winner.notna() & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
+    neither = winner.ne("tie") & winner.ne(pairwise["first"]) & winner.ne(pairwise["second"])
     what = "pairwise: rows that name a winner that is neither of the two compared"
     yield from _problem_if_any(pairwise[neither], what, "case_id", "winner")
