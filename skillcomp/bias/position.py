@@ -183,7 +183,7 @@ def position_intervals(
     outcomes = _pair_outcomes(decided)
     wins = decided["first_1"] + decided["first_2"]
     is_reversed, n, n_dropped = outcomes["reversed"], len(decided), len(pairs) - len(decided)
-    n_ties = int(decided[["first_1", "first_2"]].eq(_TIE).sum(axis=None))
+    n_ties = sum(int(decided[name].eq(_TIE).sum()) for name in ("first_1", "first_2"))
     counts = dict(zip(_COUNTS, (
         int(outcomes["consistent"].sum()), int(wins.eq(2).sum()), int(wins.eq(0).sum()),
         int(outcomes["tie_differs"].sum()), n_ties, n_dropped,
@@ -207,8 +207,8 @@ def position_intervals(
     by_case = decided.assign(points=wins - 1).groupby("case", sort=False)
     values, clusters = by_case["points"].mean(), by_case["cluster"].first()
     points = bounded_mean(values, clusters, quantity=DELTAS, null=0.0, ci_level=ci_level)
-    intervals = (shares["consistent"], first_share, in_points(points))
-    intervals = (*intervals, shares["reversed"], shares["tie_differs"])
+    others = (shares["reversed"], shares["tie_differs"])
+    intervals = (shares["consistent"], first_share, in_points(points), *others)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = join_notes(dropped if n_dropped else "", _other_reading(decided, ci_level))
     return {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}, counts
@@ -508,13 +508,13 @@ def _from_other_layout(
     _refuse_winners(pairwise, unknown, _WINNER_WORDS, ties)
     case = [name for name in CASE if name in columns]
     case = case if "case_id" in case else [*case, column]
-    names_place = pd.Series(winner_names == "position", index=order.index)
-    first = pd.Series("B", index=order.index).mask(order.eq(1) | names_place, "A")
+    shows_a_first = order.eq(1) | (winner_names == "position")
+    by_name = winner.eq("A").eq(shows_a_first).astype("float64").where(winner.notna())
     return pairwise.assign(
         _pair=pairwise[column],
         _order=order.astype(int),
         _case=pairwise.groupby(case, sort=False, dropna=False).ngroup(),
-        _first=winner.eq(first).astype("float64").where(winner.notna(), by_place).mask(tied, _TIE),
+        _first=by_name.fillna(by_place.astype("float64")).mask(tied, _TIE),
         _reading=winner_names if winner.notna().any() else None,
     )
 
