@@ -188,6 +188,13 @@ def test_a_winner_that_names_no_answer_is_refused_and_not_taken_for_a_tie() -> N
         sc.bias.position(ours.assign(winner="x", winner_position=[2, 2]))
 
 
+@pytest.mark.parametrize("name", ["pair", "case", "cluster", "first_1", "winner_names", "n_ties"])
+def test_columns_of_the_result_are_no_groups(name: str) -> None:
+    frame = judged(["AA", "AB"]).rename(columns={"pair": "id"}).assign(**{name: "x"})
+    with pytest.raises(FrameError, match=f"by= names '{name}', a column of the result"):
+        sc.bias.position(frame, by=[name])
+
+
 @pytest.mark.parametrize("column", ["judge", "model", "grader", "grader_version"])
 def test_one_order_by_one_judge_and_the_other_by_another_is_no_consistency(column: str) -> None:
     frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"],

@@ -17,6 +17,7 @@ from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
+    RESERVED,
     By,
     check_settings,
     estimates,
@@ -49,6 +50,7 @@ _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_poi
              "position_reversals", "position_tie_differences")  # fmt: skip
 _COUNTS = ("n_consistent", "n_first_twice", "n_second_twice", "n_tie_differs", "n_ties",
            "n_dropped")  # fmt: skip
+_OWN_COLUMNS = ("pair", "first_1", "first_2", "winner_names", *_COUNTS)
 _CHANGES = {"consistent": "position_consistency_change", "reversed": "position_reversals_change",
             "tie_differs": "position_tie_differences_change"}  # fmt: skip
 _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "reference_n_ties",
@@ -400,6 +402,8 @@ def first_wins(
     else:
         long = _from_other_layout(pairwise, pair, winner_names, words)
     require_columns(long, by, WHAT)
+    if taken := sorted({*RESERVED, *_OWN_COLUMNS} & set(by)):
+        raise FrameError(f"{WHAT}: by= names '{taken[0]}', a column of the result. Rename yours.")
     _require_one_grader(long, by)
     keys = list(dict.fromkeys([*by, "_case", "_pair"]))
     doubled = long.duplicated([*keys, "_order"], keep=False)
