@@ -348,7 +348,7 @@ def test_gold_of_other_attempts_is_counted_in_the_note(made: simulate.Study) -> 
 
 
 def test_adjudicating_only_what_is_disputed_keeps_the_agreed_labels() -> None:
-    study = planted_study(2, n_cases=6, graders=(FAIR,))
+    study = planted_study(2, n_cases=6, graders=(FAIR,), agent_families=("family-a",))
     one = study.gold.assign(labeller="a")
     other = one.assign(labeller="b", passed=one["passed"].where(one.index > 9, ~one["passed"]))
     settled = one.head(6).assign(labeller="adjudicated")
@@ -396,7 +396,7 @@ def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(
 
 
 def test_verdicts_that_name_their_perturbation_give_the_same_rows() -> None:
-    study = planted_study(2, n_cases=6, graders=(FAIR,))
+    study = planted_study(2, n_cases=6, graders=(FAIR,), agent_families=("family-a",))
     verdicts, attempts = with_copies(study, FAIR)
     names = verdicts["attempt_id"].map(attempts.set_index("attempt_id")["perturbation"])
     verdicts = verdicts.assign(perturbation=names)
@@ -435,7 +435,8 @@ def test_pairs_by_hand() -> None:
 
 
 def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:
-    study = planted_study(2, n_cases=8, contrast_pairs=2, graders=(FAIR,))
+    plan = {"n_cases": 8, "contrast_pairs": 2, "graders": (FAIR,)}
+    study = planted_study(2, **plan, agent_families=("family-a",))
     verdicts, attempts = with_copies(study, FAIR)
     for cases, clusters in ((None, 32), (study.cases, 24)):
         found = sc.bias.audit(verdicts, attempts, study.gold, cases=cases)
