@@ -121,8 +121,10 @@ def variance_components(
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
                 lost = _missing_attempts(part, value, (condition, reference))
-                for measure, interval in components(pairs, ci_level).items():
-                    noted = replace(interval, note=join_notes(interval.note, lost))
+                intervals = components(pairs, ci_level)
+                for measure in MEASURES:
+                    note = join_notes(intervals[measure].note, lost)
+                    noted = replace(intervals[measure], note=note)
                     rows.append(row(measure, noted, **about) | sizes | {"n": float(n)})
     how: dict[str, Any] = {"outcomes": prepared, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **how)
