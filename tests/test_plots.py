@@ -266,6 +266,14 @@ def test_different_rows_have_different_labels(names):
     assert len({text.get_text() for text in long.get_texts()}) == len(names)
 
 
+def test_long_names_that_differ_in_the_middle_show_where():
+    ends = "enterprise-data-warehouse-{}-guide-for-database-administrators"
+    names = [ends.format(word) for word in ("planning", "rollback")]
+    rows = pd.DataFrame({"skill": names, "estimate": 0.5, "ci_low": 0.1, "ci_high": 0.9})
+    labels = [tick.get_text() for tick in plots.estimates(rows, y="skill").get_yticklabels()]
+    assert "planning" in labels[0] and "rollback" in labels[1]
+
+
 def test_the_height_of_a_forest_follows_its_number_of_rows():
     rows = pd.DataFrame({"skill": [f"s{i}" for i in range(90)], "estimate": 0.5, "unit": "rate"})
     rows = rows.assign(ci_low=0.1, ci_high=0.9)

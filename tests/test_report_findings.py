@@ -264,7 +264,7 @@ def test_an_effect_over_skills_is_corrected_next_to_what_the_grader_says() -> No
     made = dict(zip(names, whole, strict=True))
     outcomes = sc.frames.outcomes(made["verdicts"], made["cases"])
     overall = sentences_on(answer(sc.frames.Frames(outcomes=outcomes, **made)).findings, "summary")
-    assert "; corrected for its errors, " in overall
+    assert "; corrected for the grader's errors, " in overall
 
 
 @pytest.mark.parametrize(

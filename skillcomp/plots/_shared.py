@@ -157,9 +157,32 @@ def level_name(level: object, *, width: int = 36) -> str:
 
 
 def level_names(levels: Iterable[Any], *, width: int = 36) -> dict[Any, str]:
-    """Format levels so that different levels have different names; equal ones get a number."""
+    """Format levels so that different levels have different names.
+
+    Levels that are alike when shortened show the part in which they differ; if they are still
+    alike, they get a number.
+    """
     unique = list(dict.fromkeys(levels))
-    return dict(zip(unique, numbered([level_name(n, width=width) for n in unique]), strict=True))
+    names = {level: level_name(level, width=width) for level in unique}
+    for alike in [name for name, n in Counter(names.values()).items() if n > 1]:
+        group = [level for level in unique if names[level] == alike]
+        names |= dict(zip(group, _differing_parts([plain(n) for n in group], width), strict=True))
+    return dict(zip(unique, numbered([names[level] for level in unique]), strict=True))
+
+
+def _differing_parts(texts: Sequence[str], width: int) -> list[str]:
+    """Cut the beginning that all texts share, up to a few characters, where they are too long."""
+    if max(map(len, texts)) <= width:
+        return [called(text) for text in texts]
+    columns = zip(*texts, strict=False)
+    n_shared = sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
+    start = max(n_shared - width // 4, 0)
+    return [called(f"…{_with_end_cut(text[start:], width - 1)}") for text in texts]
+
+
+def _with_end_cut(text: str, width: int) -> str:
+    """Return at most ``width`` characters of a text, with an ellipsis if it is cut."""
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def numbered(texts: Sequence[str]) -> list[str]:

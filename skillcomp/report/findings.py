@@ -296,7 +296,7 @@ def _corrected_change(corrected: pd.DataFrame | None, row: Row) -> str:
     recommended = own[own["recommended"].fillna(False).astype(bool)].dropna(subset=_LIMITS)
     if recommended.empty:
         return "; not corrected"
-    return f"; corrected for its errors, {say.change(recommended.iloc[0])}"
+    return f"; corrected for the grader's errors, {say.change(recommended.iloc[0])}"
 
 
 def _unit_of_rows(main: pd.DataFrame) -> str:
@@ -336,8 +336,9 @@ def _skill_sentence(
         text += f" A gain within the margin of {margin} points is not excluded."
     elif word == "undetermined":
         text += _what_is_ruled_out(row, margin)
-    text += _comparison(verdict, against_placebo, "its placebo")
-    text += _comparison("", against_previous, "the previous version")
+    alone = ", by the grader alone" if row.get("estimator") not in (None, "", "naive") else ""
+    text += _comparison(verdict, against_placebo, f"its placebo{alone}")
+    text += _comparison("", against_previous, f"the previous version{alone}")
     return Sentence(text, row["skill"], verdict)
 
 
