@@ -28,6 +28,7 @@ from skillcomp.frames.case_table import (
     claimed,
     cluster_readings,
     compared_outcomes,
+    covering_means,
     delta_rows,
     first_names,
     level_of,
@@ -39,7 +40,6 @@ from skillcomp.frames.contracts import AMOUNTS, CASE, CONTRACTS, Amount
 from skillcomp.frames.estimates import (
     By,
     covering,
-    covering_means,
     estimates,
     grouped,
     groups,

@@ -331,7 +331,8 @@ def test_deltas_name_what_they_do_not_know(run, small, words, message):
 
 def test_an_assumption_on_missing_attempts_keeps_a_verdict_and_is_printed(run, tmp_path):
     # Of 30 cases 20 died with the skill; 10 of these pass without it. The others gain.
-    made = sc.simulate.study(n_skills=1, n_cases=30, n_repeats=1, value="passed", seed=1)
+    plan = {"n_skills": 1, "n_cases": 30, "n_repeats": 1, "gold_fraction": 0.0, "seed": 1}
+    made = sc.simulate.study(**plan, value="passed")
     skill = made.verdicts["condition"].eq("skill")
     lost = skill & made.verdicts["case_id"].isin(made.cases["case_id"][:20])
     passed = skill | made.verdicts["case_id"].isin(made.cases["case_id"][:10])

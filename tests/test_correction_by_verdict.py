@@ -340,3 +340,20 @@ def test_coverage_of_gold_drawn_by_verdict(n_cases: int, n_repeats: int, graders
     # a standard error of 1.1 points
     assert share["delta"] >= 0.93 and share["rate"] >= 0.94
     assert abs(share["bias of delta"]) < 0.01
+
+
+def test_gold_cases_without_a_verdict_are_not_left_to_ppi() -> None:
+    """The skill changes nothing; the grader gives no verdict on most of its wrong answers."""
+    rng = np.random.default_rng(0)
+    sides = []
+    for condition in ("baseline", "skill"):
+        right = rng.random(100) < 0.5
+        side = answers((100, 100, 0, True), condition=condition)
+        lost = ~right & (rng.random(100) < 0.6) & (condition == "skill")
+        passed = pd.array(np.where(lost, None, right), dtype="boolean")
+        label = np.where(np.arange(100) < 50, right.astype(float), np.nan)
+        sides.append(side.assign(passed=passed, label=label, status=np.where(lost, "error", "ok")))
+    found = sc.correction.delta(*split(pd.concat(sides, ignore_index=True)), value="passed")
+    row = recommended(found)
+    assert row["estimator"] == "gold_only" and row["ci_low"] < 0 < row["ci_high"]
+    assert "cases with gold have no verdict, and ppi leaves them out" in row["reason"]

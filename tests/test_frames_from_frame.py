@@ -816,6 +816,15 @@ def test_gold_that_contradicts_itself_or_names_no_repeat_is_refused() -> None:
         sc.from_frame(own, repeat="repeat", grader="grader", gold="human")
 
 
+def test_regrades_are_rounds_of_an_answer_and_no_new_answers() -> None:
+    cells = [(case, condition) for case in "abc" for condition in ("baseline", "skill")]
+    rows = [(*cell, n, n == 1) for n in (1, 2, 3) for cell in cells]
+    own = pd.DataFrame(rows, columns=["case", "condition", "round", "passed"])
+    made = quiet(own, skill=None, round="round")
+    assert made.verdicts["attempt_id"].nunique() == 6
+    assert set(made.verdicts["round"]) == {1, 2, 3}
+
+
 # Properties
 
 

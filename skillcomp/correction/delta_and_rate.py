@@ -58,6 +58,8 @@ Estimator = Literal[
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
 # was tested.
 FEWEST_GOLD = 10
+# If more than this share of the cases with gold has no verdict, ppi is not recommended.
+LOST_GOLD = 0.05
 # The note of an estimate has this text if its variance allows for imagined errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
@@ -437,6 +439,12 @@ def _by_a_draw(
         return "", intervals["ppi"].note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
     name, why = "ppi", ""
+    n_lost, n_with_gold = _gold_cases_without_verdict(sides)
+    if n_lost > LOST_GOLD * n_with_gold:
+        lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
+        return (
+            ("", lost) if lacking["gold_only"] or not equal else ("gold_only", f"{drawn}; {lost}")
+        )
     if not equal:
         why = "cases drawn with unequal chances, which gold alone does not weigh"
     elif lacking["ppi"]:
@@ -445,6 +453,12 @@ def _by_a_draw(
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
     unseen = f"by their chances {UNSEEN}" if UNSEEN in intervals["ppi"].note else ""
     return name, join_notes(drawn, rests, why, unseen)
+
+
+def _gold_cases_without_verdict(sides: Mapping[str, Condition]) -> tuple[int, int]:
+    """Count the cases with gold whose attempts have no verdict, and all cases with gold."""
+    gold = [side.cases[side.cases["gold"].notna()] for side in sides.values()]
+    return sum(int(rows["verdict"].isna().sum()) for rows in gold), sum(map(len, gold))
 
 
 def _partial_gold_note(sides: Mapping[str, Condition]) -> str:

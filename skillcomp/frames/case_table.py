@@ -20,7 +20,7 @@ from skillcomp.frames.contracts import AMOUNTS, CASE
 from skillcomp.frames.estimates import (
     By,
     average_note,
-    covering_means,
+    covering,
     group_codes,
     grouped,
     listed,
@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS
+from skillcomp.stats.bounded import DELTAS, Sample, bounded_means
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 
@@ -508,6 +508,26 @@ def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)
     return [first] if len(pd.unique(by_name)) == len(pd.unique(first)) else [first, by_name]
+
+
+def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
+    """Return the interval of each sample; it is valid whether or not equal names are one task.
+
+    If several skills have cases of the same name, these may be one task, and then one cluster, or
+    different tasks. Both intervals are computed and combined by :func:`covering`. ``by_name`` has
+    the clusters of each sample if equal names are one task. ``how`` are arguments of
+    :func:`skillcomp.stats.bounded.bounded_means`.
+    """
+    intervals = bounded_means(samples, **how)
+    twice = [
+        at
+        for at, ((_, clusters, _), shared) in enumerate(zip(samples, by_name, strict=True))
+        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(clusters)))
+    ]
+    others = [(samples[at][0], by_name[at], samples[at][2]) for at in twice]
+    for at, other in zip(twice, bounded_means(others, **how), strict=True):
+        intervals[at] = covering(intervals[at], other)
+    return intervals
 
 
 def delta_rows(

@@ -314,6 +314,8 @@ def _correction_in_words(row: pd.Series) -> str:
         return f"not corrected: {row['correction_reason']}"
     low, high = (_points(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
     gold = plural(int(row["n_gold"]), "labelled case")
+    if pd.isna(row["ci_low_uncorrected"]):
+        return f"corrected by {row['estimator']} with {gold} (the grader alone gives no interval)"
     return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}])"
 
 

@@ -14,7 +14,6 @@ from skillcomp.errors import FrameError, instead, plural
 from skillcomp.frames.check import as_list, check, require_frame
 from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster
 from skillcomp.records import CONDITIONS
-from skillcomp.stats.bounded import Sample, bounded_means
 from skillcomp.stats.results import Interval, check_level, join_notes
 
 Ints = NDArray[np.int64]
@@ -522,26 +521,6 @@ def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
     if len(average) > 1:
         several = f"{n_values} combinations of {' and '.join(average)}"
     return f"averaged over {several} within each case{short}"
-
-
-def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any) -> list[Interval]:
-    """Return the interval of each sample; it is valid whether or not equal names are one task.
-
-    If several skills have cases of the same name, these may be one task, and then one cluster, or
-    different tasks. Both intervals are computed and combined by :func:`covering`. ``by_name`` has
-    the clusters of each sample if equal names are one task. ``how`` are arguments of
-    :func:`skillcomp.stats.bounded.bounded_means`.
-    """
-    intervals = bounded_means(samples, **how)
-    twice = [
-        at
-        for at, ((_, clusters, _), shared) in enumerate(zip(samples, by_name, strict=True))
-        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(clusters)))
-    ]
-    others = [(samples[at][0], by_name[at], samples[at][2]) for at in twice]
-    for at, other in zip(twice, bounded_means(others, **how), strict=True):
-        intervals[at] = covering(intervals[at], other)
-    return intervals
 
 
 def covering(first: Interval, second: Interval) -> Interval:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError, plural, require_known, suggest
-from skillcomp.frames.case_table import both_clusters, with_case_facts
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -157,6 +156,9 @@ def clustered_verdicts(
             raise FrameError(f"{what}: average= names '{name}', but {why[0]}. Leave it out.")
     # graders that would be pooled get no advice to average them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
+    # loaded here, because scipy takes half of the time of `skillcomp check`
+    from skillcomp.frames.case_table import both_clusters, with_case_facts
+
     checked = with_case_facts(checked, cases, [])
     how: dict[str, Any] = {"graders": False, "copies": False, "agents": agents}
     refuse_pooling(checked, names, what, **how, average=together)

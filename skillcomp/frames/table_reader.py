@@ -421,7 +421,10 @@ class TableReader:
             return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
         if "check" in columns:
             return pd.Series(1, index=rows.index, dtype="Int64")
-        numbers = rows.groupby([*CELL, "grader", "grader_version"], dropna=False).cumcount() + 1
+        keys = [*CELL, "grader", "grader_version"]
+        if "round" in columns:  # a regrade is no new answer
+            keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
+        numbers = rows.groupby(keys, dropna=False).cumcount() + 1
         if numbers.gt(1).any():
             self.numbered = True
             done = f"numbered as repeats in their order up to {int(numbers.max())}"

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.frames.case_table import CasePairs, Floats, claim, delta_rows
-from skillcomp.frames.estimates import covering_means
+from skillcomp.frames.case_table import CasePairs, Floats, claim, covering_means, delta_rows
 from skillcomp.stats.bounded import RATES
 from skillcomp.stats.results import join_notes
 

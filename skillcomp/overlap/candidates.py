@@ -281,6 +281,9 @@ class Chooser:
         for steps in self.steps:
             going = np.arange(len(documents))
             for candidates in steps:
+                column = self.column[candidates[0]]
+                if not all(texts[:, column].any() for _, texts in self.tables[1:]):
+                    continue  # every text of a null is too short for this n
                 keeps = self._keep_alone(documents[going], cases[going], candidates[0])
                 going = going[keeps]
                 if not len(going):

@@ -214,6 +214,10 @@ def answer(
     overall = len(gold) and "overall" in estimates.frames and not agents
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
+    if len(gold) and agents and "overall" in estimates.frames:
+        # a correction does not average agents: the page then says that this line is not corrected
+        columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
+        estimates.frames["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in estimates.frames:
         rows = estimates.frames["overall_corrected"]
         estimates.frames["overall_corrected"] = rows[rows["grader"].eq(chosen)]

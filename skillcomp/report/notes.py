@@ -43,7 +43,7 @@ def notes_of(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         for (subject, note), part in noted.groupby([about, "note"], sort=False, dropna=False):
             labels = [_label_of_rows(part, key, frame) for key in keys if key != about]
             versus = f"against {name}" if name in ("placebo", "previous") else ""
-            labels = ["" if pd.isna(subject) else called(subject), versus, *labels]
+            labels = [called(subject) if isinstance(subject, str) else "", versus, *labels]
             text = f"{', '.join(filter(None, labels))}: {note}"
             rows.append((_TOPICS.get(name, "grader"), str(subject), text))
     return pd.DataFrame(rows, columns=["topic", "about", "text"])

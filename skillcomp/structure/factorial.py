@@ -17,13 +17,13 @@ from skillcomp.frames.case_table import (
     case_table,
     claim,
     claimed,
+    covering_means,
     level_of,
 )
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
-    covering_means,
     estimates,
     groups,
     listed,
