@@ -540,3 +540,25 @@ def test_short_passages_are_left_out_of_a_curve_unless_they_copy() -> None:
     scored = scored[~scored["passage_id"].isin(["fresh/1", "fresh/2"])]
     with pytest.raises(FrameError, match="has fewer than 4 tokens"):
         sc.overlap.roc(scored, positive="verbatim", negative="fresh")
+
+
+def test_lengths_for_which_every_null_is_too_short_do_not_end_the_search() -> None:
+    words = [f"s{i}" for i in range(300)]
+    fresh = [" ".join(f"w{9 * i + k}" for k in range(9)) for i in range(90)]
+    copies = [" ".join(words[15 * i : 15 * i + 11]) for i in range(20)]
+    passages = pd.DataFrame({"text": fresh + copies, "level": ["fresh"] * 90 + ["verbatim"] * 20})
+    ids = [f"p{i}" for i in range(len(passages))]
+    passages = passages.assign(passage_id=ids, document=ids, skill="s")
+    skills = {"s": " ".join(words)}
+    shared = sc.overlap.score(passages, skills=skills, ngram=range(3, 13))
+    none = {"attempt_id": "a", "case_id": "c", "condition": "skill", "answer": "x", "status": "ok"}
+    cut = sc.overlap.calibrate(
+        shared,
+        passages.iloc[:0].assign(**none),
+        passages=passages,
+        skills=skills,
+        positive="verbatim",
+        nulls=["fresh"],
+        n_resamples=20,
+    )
+    assert cut.loc[cut["chosen"], "n"].tolist() == [9]

@@ -452,7 +452,7 @@ def _nested_validation(
     sample: Sample, settings: Settings, chooser: Chooser, chosen: int
 ) -> list[dict[str, Any]]:
     """Evaluate the choice of a rule by repeated cross-validation over documents and cases."""
-    few = min(sample.n_documents, *([sample.n_cases] if sample.n_cases else []))
+    few = min([sample.n_documents, *([sample.n_cases] if sample.n_cases else [])])
     names = ["sensitivity", *(f"false_flags_{group.name}" for group in sample.nulls)]
     method = f"nested cross-validation, {N_SPLITS} folds of documents and of cases, "
     method += f"{N_REPEATS} repeats, seed {settings.seed}"
