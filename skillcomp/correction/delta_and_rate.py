@@ -336,7 +336,7 @@ def delta(
             "reference": reference,
             "gold_drawn": draw.words,
             "n_gold": n_gold,
-            "lost": _lost_attempts(group.sides[name] for name in two),
+            "lost": lost_attempts(group.sides[name] for name in two),
         }
         rows += rows_of(f"delta_{value}", intervals, requested, chosen, key | about)
     error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
@@ -346,10 +346,12 @@ def delta(
     return with_method(result, cluster, weight)
 
 
-def _lost_attempts(sides: Iterable[Condition]) -> str:
+def lost_attempts(sides: Iterable[Condition]) -> str:
     """Return a note on the attempts without a verdict of a condition and its reference."""
     both = [side.cases[["size", "n"]].sum() for side in sides]
-    return join_notes(*missing_note([n for s in both for n in (s["size"] - s["n"], s["size"])]))
+    names = ("the condition", "the reference")[: len(both)]
+    counts = [n for s in both for n in (s["size"] - s["n"], s["size"])]
+    return join_notes(*missing_note(counts, names))
 
 
 def estimators_of(estimator: str) -> tuple[str, ...]:

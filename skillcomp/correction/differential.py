@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.correction.delta_and_rate import labelled_groups
+from skillcomp.correction.delta_and_rate import labelled_groups, lost_attempts
 from skillcomp.correction.estimators import Errors, differential_tests, tables
 from skillcomp.frames.case_table import Value
 from skillcomp.frames.check_sets import Checks
@@ -101,10 +101,13 @@ def differential(
         for condition, own in errors.items():
             key = {**values, "condition": condition}
             rates = {"sensitivity": own.sensitivity, "specificity": own.specificity}
-            rows += [row(m, i, **key) for m, i in (rates | {"youden": own.youden}).items()]
+            made_rows = [row(m, i) for m, i in (rates | {"youden": own.youden}).items()]
             if condition != reference and reference in errors:
                 tests = differential_tests(units[condition], units[reference])
-                rows += [change | key for change in _difference_rows(own, errors[reference], tests)]
+                made_rows += _difference_rows(own, errors[reference], tests)
+            names_of_sides = [condition] if condition == reference else [condition, reference]
+            lost = lost_attempts(group.sides[n] for n in names_of_sides if n in group.sides)
+            rows += [r | key | {"note": join_notes(r["note"], lost)} for r in made_rows]
     return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
 
 
