@@ -336,7 +336,7 @@ def _skill_sentence(
         text += f" A gain within the margin of {margin} points is not excluded."
     elif word == "undetermined":
         text += _what_is_ruled_out(row, margin)
-    alone = ", by the grader alone" if row.get("estimator") not in (None, "", "naive") else ""
+    alone = " (grader alone)" if row.get("estimator") not in (None, "", "naive") else ""
     text += _comparison(verdict, against_placebo, f"its placebo{alone}")
     text += _comparison("", against_previous, f"the previous version{alone}")
     return Sentence(text, row["skill"], verdict)
