@@ -10,6 +10,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.frames.reference_labels import labelled_shares, unequal_shares
 from skillcomp.stats import weighted_rate
 
 Counts = tuple[int, int, int, bool]  # answers, those with gold, those right by gold, verdict
@@ -102,8 +103,8 @@ def test_strata_are_those_of_each_condition() -> None:
 
 def test_a_stratum_without_gold_gives_no_estimate_and_names_the_way_out() -> None:
     # g drew the gold; the pattern with h has a stratum without any
-    first = answers((10, 10, 2, False), (30, 0, 0, True), (30, 15, 14, True))
-    second = first.assign(grader="h", passed=[True] * 10 + [False] * 30 + [True] * 30)
+    first = answers((10, 10, 2, False), (3, 0, 0, True), (57, 15, 14, True))
+    second = first.assign(grader="h", passed=[True] * 10 + [False] * 3 + [True] * 57)
     verdicts, gold = split(pd.concat([first, second], ignore_index=True))
     found = sc.correction.rate(verdicts, gold, by=["grader"], **DRAWN)
     assert not found["recommended"].any()
@@ -357,3 +358,63 @@ def test_gold_cases_without_a_verdict_are_not_left_to_ppi() -> None:
     row = recommended(found)
     assert row["estimator"] == "gold_only" and row["ci_low"] < 0 < row["ci_high"]
     assert "cases with gold have no verdict, and ppi leaves them out" in row["reason"]
+
+
+def test_six_labelled_fails_of_six_are_no_random_draw() -> None:
+    # under a random draw of 18 from 60 the chance of this is 4 in 10,000
+    verdicts, gold = split(answers((6, 6, 5, False), (54, 12, 9, True)))
+    found = sc.correction.rate(verdicts, gold)
+    assert not found["recommended"].any()
+    assert found["reason"].str.startswith("gold on 22% of the passes and 100% of the fails").all()
+    table = sc.reliability.agreement(verdicts, gold).set_index("measure")
+    assert "such shares are no random draw" in table.loc["sensitivity", "note"]
+
+
+def test_random_draws_are_seldom_taken_for_others() -> None:
+    rng, n_doubted = np.random.default_rng(1), 0
+    for _ in range(300):
+        rows = pd.DataFrame({"verdict": (rng.random(200) < 0.9).astype(float), "gold": np.nan})
+        rows.loc[rng.choice(200, 40, replace=False), "gold"] = 1.0
+        shares = labelled_shares(rows.assign(cluster=range(200), condition="skill"), ["condition"])
+        n_doubted += unequal_shares({"skill": shares.assign(by="").iloc[0]}) != ""
+    assert n_doubted <= 2
+
+
+def drawn_by_g1() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return verdicts of two graders, right in 80 %, and gold on nine in ten of g1's fails."""
+    rng = np.random.default_rng(3)
+    right = rng.random(300) < 0.5
+    by = {name: np.where(rng.random(300) < 0.8, right, ~right) for name in ("g1", "g2")}
+    has = rng.random(300) < np.where(by["g1"], 0.1, 0.9)
+    label = np.where(has, right.astype(float), np.nan)
+    plain = answers((300, 300, 0, True)).assign(label=label)
+    rows = [plain.assign(grader=name, passed=passed) for name, passed in by.items()]
+    return split(pd.concat(rows, ignore_index=True))
+
+
+def test_gold_has_one_draw_for_all_graders() -> None:
+    verdicts, gold = drawn_by_g1()
+    found = sc.correction.rate(verdicts, gold, by=["grader"])
+    assert not found["recommended"].any()
+    assert found["reason"].str.contains("of the fails of g1").all()
+
+
+def test_a_draw_that_the_shares_refute_is_not_believed() -> None:
+    verdicts, gold = drawn_by_g1()
+    how = {"by": ["grader"], **DRAWN}
+    right = sc.correction.rate(verdicts, gold, **how, drawn_by="g1")
+    both = sc.correction.rate(verdicts, gold, **how)
+    for table in (right, both):
+        rows = table[table["recommended"]]
+        assert len(rows) == 2 and rows["ci_low"].lt(0.5).all() and rows["ci_high"].gt(0.5).all()
+    wrong = sc.correction.rate(verdicts, gold, **how, drawn_by="g2")
+    assert not wrong["recommended"].any()
+    assert wrong["reason"].str.contains("drawn_by='g2' does not hold").all()
+    table = sc.reliability.agreement(verdicts, gold, **how, drawn_by="g2")
+    assert table["note"].str.contains("drawn_by='g2' does not hold").any()
+    silent = verdicts.assign(
+        passed=verdicts["passed"].astype("boolean").mask(verdicts["grader"].eq("g2")),
+        status=np.where(verdicts["grader"].eq("g2"), "error", "ok"),
+    )
+    with pytest.raises(FrameError, match="'g2' has no usable verdict"):
+        sc.correction.rate(silent, gold, **how, drawn_by="g2")

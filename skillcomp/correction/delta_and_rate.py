@@ -67,10 +67,11 @@ LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold")
 
 
 class Draw(NamedTuple):
-    """How gold was drawn, as a word and in words."""
+    """How gold was drawn, as a word and in words, and what the data say against it."""
 
     gold_drawn: str
     words: str
+    problem: str
 
 
 def rate(
@@ -137,7 +138,8 @@ def rate(
     ]
     compared = [(group, condition) for _, group, condition in sides]
     rates = in_both_readings(rate_estimates, compared, ci_level)
-    rows, draw = [], Draw(gold_drawn, draw_words(gold_drawn, drawn_by))
+    rows: list[dict[str, Any]] = []
+    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
     for (values, group, condition), intervals in zip(sides, rates, strict=True):
         key = {**values, "condition": condition}
         error, side = group.errors[condition], group.sides[condition]
@@ -322,7 +324,8 @@ def delta(
     ]
     pairs = [(group, condition, reference) for _, group, condition in comparisons]
     deltas = in_both_readings(delta_estimates, pairs, ci_level)
-    rows, draw = [], Draw(gold_drawn, draw_words(gold_drawn, drawn_by))
+    rows: list[dict[str, Any]] = []
+    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
     for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
         own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
         n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
@@ -409,6 +412,8 @@ def _without_a_draw(
     if complete(list(sides.values())) and not math.isnan(intervals["gold_only"].low):
         return "gold_only", "every attempt carries gold: the grader is not needed"
     few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
+    if draw.problem:
+        return "", draw.problem
     if draw.gold_drawn == "verdict":
         if math.isnan(intervals["gold_only"].low):
             return "", intervals["gold_only"].note

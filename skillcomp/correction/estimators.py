@@ -44,7 +44,9 @@ from skillcomp.frames.reference_labels import (
     known_verdict,
     labelled_shares,
     labellers_said,
+    one_draw,
     reference_labels,
+    refuted_draw,
     share_of_checks,
     strays_of,
 )
@@ -133,10 +135,16 @@ class Tables:
         small = rows[list(dict.fromkeys(names))]
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
 
+    def draw_problem(self, drawn_by: str | None) -> str:
+        """Return a note if gold drawn by verdict depends on other verdicts; else an empty text."""
+        if "stratum" not in self.units:
+            return ""
+        return refuted_draw(self.units, [*self.by, "condition"], drawn_by)
+
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
         """Return, by group and condition, how passes and fails are labelled."""
         keys = list(dict.fromkeys([*self.by, "condition"]))
-        table = labelled_shares(self.units, keys)
+        table = one_draw(labelled_shares(self.units, keys), keys)
         return {key_of({n: row[n] for n in keys}, keys): row for _, row in table.iterrows()}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check
@@ -20,7 +22,8 @@ from skillcomp.frames.estimates import (
     prepared,
     refuse_pooling,
 )
-from skillcomp.stats.results import quantile
+
+Floats = NDArray[np.float64]
 
 ITEM = ["attempt_id", "check_id"]
 # values of `labeller` if the reference label of an item comes from several people
@@ -291,6 +294,11 @@ def drawn_strata(
     by_attempt = bool(all_gold[any_gold].all())
     unit = ["attempt_id"] if by_attempt or of_attempts else ITEM
     drawing = rows if drawn_by is None else rows[rows["grader"].eq(drawn_by)]
+    if drawn_by is not None and drawing["verdict"].isna().all():
+        raise FrameError(
+            f"drawn_by: the grader '{drawn_by}' has no usable verdict, so gold cannot have been "
+            "drawn by its verdicts. Name the grader that drew."
+        )
     number, place = group_codes(drawing, GRADER)
     names = _grader_names(drawing[list(GRADER)].take(place))
     of_unit = grouped(drawing.assign(_grader=number), [*unit, "_grader"])
@@ -330,26 +338,82 @@ def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Compare the shares of passes and of fails that have gold, in each group of ``keys``.
 
     ``rows`` has verdict and gold (1, 0 or NaN) and cluster. Columns: ``keys``, passes and fails
-    (shares with gold), and z: a score test of equal shares, clustered by case, which is about
-    standard normal if gold was drawn at random.
+    (shares with gold), and p_value: that of equal shares, if gold was drawn at random. It is
+    Fisher's exact test if each cluster has one verdict, otherwise a score test with the
+    correlations of verdicts and of labels within clusters.
     """
     rows = rows[rows["verdict"].notna()]
     code, first = group_codes(rows, keys)
     verdict, has = rows["verdict"].to_numpy(float), rows["gold"].notna().to_numpy(float)
-    n = np.bincount(code)
-    (mean_verdict, mean_has) = (np.bincount(code, values) / n for values in (verdict, has))
-    score = (verdict - mean_verdict[code]) * (has - mean_has[code])
+    sizes = {"n": np.ones(len(rows)), "passes": verdict, "labelled": has, "both": has * verdict}
+    counts = pd.DataFrame({name: np.bincount(code, values) for name, values in sizes.items()})
+    fails = (counts["labelled"] - counts["both"]) / (counts["n"] - counts["passes"])
     cluster = pd.factorize(rows["cluster"])[0]
-    pair, place = np.unique(code * (cluster.max(initial=0) + 1) + cluster, return_inverse=True)
-    group = pair // (cluster.max(initial=0) + 1)
-    sums = np.bincount(place, score)
-    total, spread = np.bincount(group, sums), np.sqrt(np.bincount(group, sums**2))
-    with np.errstate(invalid="ignore"):
-        z = np.where(spread > 1e-12, total / spread, 0.0)
-        passes = np.bincount(code, has * verdict) / np.bincount(code, verdict)
-        fails = np.bincount(code, has * (1 - verdict)) / np.bincount(code, 1 - verdict)
+    p_values = [
+        _p_of_equal_shares(verdict[of_group], has[of_group], cluster[of_group])
+        for of_group in (code == number for number in range(len(counts)))
+    ]
     about = rows[list(keys)].take(first).reset_index(drop=True)
-    return about.assign(passes=passes, fails=fails, z=z)
+    return about.assign(passes=counts["both"] / counts["passes"], fails=fails, p_value=p_values)
+
+
+def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) -> float:
+    """Return the p-value of the hypothesis that labels do not depend on the verdict."""
+    # loaded here, because scipy takes half of the time of `skillcomp check`
+    from scipy.stats import fisher_exact, norm
+
+    size = np.bincount(pd.factorize(cluster)[0])
+    if size.max(initial=0) <= 1:
+        table = [[int(np.sum((verdict == v) & (has == h))) for h in (0, 1)] for v in (0, 1)]
+        return float(fisher_exact(table).pvalue)
+    centred = [values - values.mean() for values in (verdict, has)]
+    sums = [np.bincount(pd.factorize(cluster)[0], values) for values in centred]
+    squares = [float(values @ values) for values in centred]
+    n_pairs = float(size @ (size - 1))
+    within = [(float(total @ total) - square) for total, square in zip(sums, squares, strict=True)]
+    variance = squares[0] * squares[1] / len(verdict) + within[0] * within[1] / n_pairs
+    if not variance > 1e-12:
+        return 1.0
+    return float(2.0 * norm.sf(abs(float(centred[0] @ centred[1])) / math.sqrt(variance)))
+
+
+def one_draw(shares: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return shares that are the same for all graders: gold has one draw, whoever is corrected.
+
+    ``shares`` has the rows of :func:`labelled_shares` for ``keys``. The grader whose verdicts
+    deviate most counts, with its p-value multiplied by the number of graders; ``by`` names it.
+    """
+    graders = [name for name in GRADER if name in keys]
+    others = [name for name in keys if name not in graders]
+    if not graders or shares.empty:
+        return shares.assign(by="")
+    of_all = grouped(shares, others)["p_value"]
+    n_graders, least = of_all.transform("size"), of_all.transform("idxmin")
+    facts = shares.loc[least, ["passes", "fails", "p_value"]].set_axis(shares.index)
+    facts["p_value"] = (facts["p_value"] * n_graders).clip(upper=1.0)
+    names = shares.loc[least, graders[0]].astype("str").set_axis(shares.index)
+    return shares.assign(**facts, by=names.where(n_graders > 1, ""))
+
+
+def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) -> str:
+    """Return a note if gold depends on other verdicts than those by which it was drawn.
+
+    ``rows`` has verdict, gold, cluster and stratum. Within a stratum, gold must be a random draw
+    for every grader.
+    """
+    if drawn_by is None or rows.empty:
+        return ""
+    shares = labelled_shares(rows[rows["stratum"].notna()], [*keys, "stratum"])
+    refuted = shares[shares["p_value"] <= DOUBTED / max(len(shares), 1)]
+    if refuted.empty:
+        return ""
+    row = refuted.iloc[0]
+    of = f" of '{row['grader']}'" if "grader" in refuted.columns else ""
+    return (
+        f"drawn_by='{drawn_by}' does not hold: among the answers with '{row['stratum']}', gold is "
+        f"on {row['passes']:.0%} of the passes and {row['fails']:.0%} of the fails{of}. Name the "
+        "grader that drew, or leave out drawn_by= for the verdicts of all"
+    )
 
 
 def unequal_shares(shares: Mapping[str, Any]) -> str:
@@ -358,11 +422,11 @@ def unequal_shares(shares: Mapping[str, Any]) -> str:
     ``shares`` has the row of :func:`labelled_shares` of each condition. Over all conditions
     together, one random draw in a thousand gets a note.
     """
-    reach = quantile(1.0 - DOUBTED / max(len(shares), 1))
     unequal = [
-        f"{row['passes']:.0%} of the passes and {row['fails']:.0%} of the fails ('{name}')"
+        f"{row['passes']:.0%} of the passes and {row['fails']:.0%} of the fails"
+        f"{' of ' + row['by'] if row['by'] else ''} ('{name}')"
         for name, row in shares.items()
-        if abs(row["z"]) > reach
+        if row["p_value"] <= DOUBTED / len(shares)
     ]
     if not unequal:
         return ""

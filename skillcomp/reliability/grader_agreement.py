@@ -22,6 +22,7 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     row,
+    rows_of_group,
 )
 from skillcomp.frames.reference_labels import (
     ADJUDICATED,
@@ -37,7 +38,9 @@ from skillcomp.frames.reference_labels import (
     labelled_shares,
     labellers_said,
     missing_reasons,
+    one_draw,
     reference_labels,
+    refuted_draw,
     unequal_shares,
 )
 from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
@@ -179,6 +182,11 @@ def agreement(
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
+    keys = list(dict.fromkeys([*names, "condition"]))
+    shares = one_draw(labelled_shares(decided, keys), keys)
+    refuted = ""
+    if gold_drawn == "verdict":
+        refuted = refuted_draw(decided, keys, drawn_by)
     rows: list[dict[str, Any]] = []
     settings = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     for values, part in groups(decided, names):
@@ -186,8 +194,9 @@ def agreement(
         about_labels = _label_notes(items, labels, names)
         if gold_drawn == "verdict":
             items = items.assign(**_gold_weights(part))
+            about_labels.append(refuted)
         else:
-            about_labels.append(_note_on_draw(part, items))
+            about_labels.append(_note_on_draw(rows_of_group(shares, values), items))
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
         why, weights = _why_no_ceiling(gold, raters), items.get("weight")
         readings = [
@@ -292,11 +301,10 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
     }
 
 
-def _note_on_draw(part: pd.DataFrame, items: pd.DataFrame) -> str:
+def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
     """Return a note on labels that were not drawn at random; empty if they may have been."""
     if items["inclusion_probability"].nunique() > 1:
         return _UNEQUAL_DRAW
-    shares = labelled_shares(part, ["condition"])
     return unequal_shares({row["condition"]: row for _, row in shares.iterrows()})
 
 
