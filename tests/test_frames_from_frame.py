@@ -816,6 +816,12 @@ def test_gold_that_contradicts_itself_or_names_no_repeat_is_refused() -> None:
         sc.from_frame(own, repeat="repeat", grader="grader", gold="human")
 
 
+def test_missing_lists_single_values() -> None:
+    own = pd.DataFrame({"case": ["a"], "condition": ["skill"], "passed": [-1]})
+    with pytest.raises(FrameError, match=r"missing: found \[-1\]; allowed: single values"):
+        sc.from_frame(own, skill=None, missing=[[-1], 99])
+
+
 def test_regrades_are_rounds_of_an_answer_and_no_new_answers() -> None:
     cells = [(case, condition) for case in "abc" for condition in ("baseline", "skill")]
     rows = [(*cell, n, n == 1) for n in (1, 2, 3) for cell in cells]

@@ -295,6 +295,11 @@ def from_frame(
     names |= cluster_names
     del arguments["frame"], arguments["name"]
     arguments["missing"] = as_list(missing)
+    for entry in arguments["missing"]:
+        if not pd.api.types.is_scalar(entry):
+            raise FrameError(
+                f"missing: found {entry!r}; allowed: single values, such as missing=[-1, 'n/a']."
+            )
     how: dict[str, Any] = {"arguments": arguments, "missing": arguments["missing"]}
     reader = TableReader(names, conditions or {}, place=place, **how)
     columns = reader.columns(frame, required=("case",) if score is not None else ("case", "passed"))
