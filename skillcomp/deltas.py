@@ -117,9 +117,9 @@ def paired(
         own. Coverage falls to 84-91 % if clusters differ much in size and only the large ones
         change.
     average : str or sequence of str, optional
-        Columns whose values are averaged within each case, such as ``["agent"]``: each value is
-        paired with the same value under the reference. Copies of all rows under another agent,
-        grader, round or run then change nothing. Columns in ``by`` cannot be averaged.
+        Columns to average over within each case, such as ``["agent"]``: each value is paired with
+        the same value under the reference. Copies of all rows under another agent, grader, round or
+        run then change nothing. Columns in ``by`` cannot be averaged.
     weight : str, optional
         A column of the outcomes with the weight of each case, such as its criticality. A weight is
         a number above 0 and the same in all rows of a case. Choose the weights before you see the

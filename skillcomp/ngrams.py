@@ -564,8 +564,8 @@ class Matches:
         Number of tokens in the longest shared run; 0 if no token is shared. It may exceed every
         length in ``n``.
     longest_text : list of str
-        The longest shared run as written in the text; empty if there is none. Of several runs with
-        the same length, the first.
+        The longest shared run as written in the text; empty if no token is shared. Of several
+        runs with the same length, the first.
     """
 
     n: Ints

@@ -80,9 +80,9 @@ _CALLED = {
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
-# figures with a single axes whose height nobody chose
+# figures with a single axes and the default height
 _GROWING: WeakSet[Figure] = WeakSet()
-_WARNED: set[tuple[str, ...]] = set()  # choices of fonts whose missing characters were reported
+_WARNED: set[tuple[str, ...]] = set()  # choices of fonts with missing characters that were reported
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _METHOD = 90  # a caption shows at most this many characters of a method
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")

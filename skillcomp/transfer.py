@@ -245,8 +245,8 @@ def rates(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.
 def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.DataFrame:
     """Estimate how often both cases of a contrast pair are passed, to detect pattern matching.
 
-    A contrast pair consists of two cases whose prompts differ in one decisive detail. An agent that
-    matches surface patterns passes one of them and fails the other.
+    A contrast pair consists of two cases with prompts that differ in one decisive detail. An agent
+    that matches surface patterns passes one of them and fails the other.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ def hedging(
 ) -> pd.DataFrame:
     """Compare how often right and wrong answers contain a hedge, such as "perhaps".
 
-    An agent whose words are calibrated hedges more often when it is wrong.
+    If the words of an agent are calibrated, it hedges more often when it is wrong.
 
     Parameters
     ----------

@@ -85,10 +85,10 @@ def audit(
     attempts : pandas.DataFrame
         The attempts of the verdicts, including copies.
     gold : pandas.DataFrame
-        A gold frame. If a verdict has several labels, the adjudicated label is used or, if there is
-        none, the label on which all labellers agree. The note of an estimate states how many labels
-        of its group are of each kind. If gold is empty, only the rows of copies and of position
-        have estimates.
+        A gold frame. If a verdict has several labels, the adjudicated label is used. Without an
+        adjudicated label, the label on which all labellers agree is used. The note of an estimate
+        states how many labels of its group are of each kind. If gold is empty, only the rows of
+        copies and of position have estimates.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
     pairwise : pandas.DataFrame, optional

@@ -306,8 +306,8 @@ def verdicts(
     label : bool, default False
         Give labels instead of reading verdicts.
     store : RunStore, optional
-        The store whose table ``gold`` receives the labels; required with ``label``. A separate
-        store leaves the recorded study and its fingerprint unchanged.
+        The store that receives the labels in its table ``gold``; required with ``label``. A
+        separate store leaves the recorded study and its fingerprint unchanged.
     labeller : str, optional
         Name of the labeller; required with ``label``.
 

@@ -285,7 +285,7 @@ def _refuse_stopping(cells: _Cells, absences: _Absences, what: str) -> None:
     """Raise FrameError if the grader stops at the first fail and conditions have different checks.
 
     This concerns checks that belong to a single case. If such a check has no row under a condition
-    whose attempts failed, there are two possible reasons: the check was never graded under this
+    with failed attempts, there are two possible reasons: the check was never graded under this
     condition, or the grader stopped before it.
     """
     stops = absences.stops[cells.pair_group] & absences.designed

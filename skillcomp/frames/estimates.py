@@ -29,7 +29,7 @@ RESERVED = frozenset(
 )
 GRADER = ("grader", "grader_version", "round")
 SOME_STOPPED = 0.05  # largest share of stopped attempts for a comparison of shares of checks
-# the start of the note of an outcome whose conditions have different checks
+# the start of the note of an outcome if its conditions have different checks
 DIFFERENT_CHECKS = "conditions were asked different checks"
 _SHARED_REMEDY = (
     "Compare only the checks that every condition was asked: checks='shared' in "

@@ -176,14 +176,14 @@ def from_frame(
         (at least 0; one value in all rows of a check). Without ``check`` a row is the verdict on a
         whole answer.
     grader, grader_version, grader_model, grader_family : hashable, optional
-        Columns with the grader, its version, its model and the family of that model. The default
-        grader is "unnamed grader".
+        Columns with the grader, its version, its model and the model's family. The default grader
+        is "unnamed grader".
     round : hashable, optional
         Column that numbers the gradings, from 1; 2 and up are repeated gradings.
     score : hashable, optional
         Column with the score that the grader gave, on the grader's own scale.
     agent, agent_model, agent_family : hashable, optional
-        Columns with the agent that answered, its model and the family of that model.
+        Columns with the agent that answered, its model and the model's family.
     attempt : hashable, optional
         Column with the ids of the answers. Default: ids made of skill, case,
         condition, agent and repeat.
@@ -220,14 +220,15 @@ def from_frame(
         report says so if a model labelled, or the family that answered or graded.
     gold_drawn, drawn_by : optional
         How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it.
-        ``"random"``, ``"chosen"`` or ``"verdict"`` and, for the last, the grader by whose verdicts.
+        ``"random"``, ``"chosen"`` or ``"verdict"``. For ``"verdict"``, ``drawn_by`` is the grader
+        of the verdicts that decided the draw.
     conditions : mapping, optional
         Meaning of the table's words for conditions, such as ``{"v2": "skill"}``. It takes
         precedence over the built-in words and gives no warning.
     missing : sequence, optional
         Literal values of passed, gold and score that mean no value, such as ``[-1]``: a code of a
         judge that failed. They are removed before words are read, and counted in ``problems``. A
-        number also stands for its text. Without it, such a code in ``passed`` or ``gold`` is
+        number also matches its text. Without `missing`, such a code in ``passed`` or ``gold`` is
         refused.
     keep : {"last"}, optional
         With "last", only the last of several rows with the same keys counts, as after a retry. By

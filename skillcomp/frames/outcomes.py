@@ -57,7 +57,7 @@ def outcomes(
         checks with a verdict; it is NA if fewer than half of the checks have a verdict. If verdicts
         have a column ``check_weight``, checks count by it; if weights differ, ``share_low`` and
         ``share_high`` are the shares if all missing verdicts were fails or passes. ``score`` is the
-        mean of the scores given, on the grader's own scale, or NaN if there is none.
+        mean of the scores given, on the grader's own scale, or NaN without scores.
         ``n_checks``, ``n_passed`` and ``n_missing`` count checks.
         ``checks_differ`` is True if the grader was asked about different checks under different
         conditions of the case. ``note`` counts the attempts that have a check without a row. An

@@ -97,7 +97,7 @@ class Trace:
     input_tokens, cached_tokens, cache_write_tokens, output_tokens : int or None
         Token counts over all models and turns; input tokens include the cached ones.
     cost_usd : float or None
-        The program's own estimate; ``cost_note`` gives the reason if there is none.
+        The program's own estimate. If it is None, ``cost_note`` gives the reason.
     n_commands : int or None
         Number of shell commands run, without those that were denied; None for text.
     n_retries : int

@@ -48,7 +48,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
     bool: pa.bool_(),
     datetime: pa.timestamp("us", tz="UTC"),
 }
-# for each column type: the Python type of a value in JSON, and the name of that type in messages
+# for each column type: the Python type of a value in JSON, and the name of the type in messages
 _JSON: Mapping[pa.DataType, tuple[Any, str]] = {
     _TEXTS: (list, "a list of texts"),
     pa.string(): (str, "text"),

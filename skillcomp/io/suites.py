@@ -422,7 +422,7 @@ def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = Fa
     suite : Suite
         The suite; every ``case_id`` must begin with the suite's slug.
     path : str or path
-        The file, named ``<slug>.json``, or an existing folder for a file of that name.
+        The file, named ``<slug>.json``, or an existing folder for a file with this name.
     overwrite : bool, default False
         Whether to replace an existing file.
 

@@ -55,7 +55,7 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     path : path
         A SKILL.md or its folder, a suite file, a study's folder, or a study.yaml. If a study.yaml
         names skills or suites, these are checked. If it names none, its store is checked.
-        A suite is checked together with its skill: the skill of that name in the study, else
+        A suite is checked together with its skill: the skill with its name in the study, else
         ``../skills/<skill>/SKILL.md`` relative to the suite's folder.
     evals : bool, default False
         Whether `path` is a folder in which all skills and their trigger prompts

@@ -47,8 +47,8 @@ FAR_N = 4
 # A shared run of this many content tokens counts as a leak. In the 84 prompts of the pilot, 4 gives
 # no false alarm; 3 would flag mere names.
 LEAK_N = 4
-# dimensions whose pass criteria mention the primitives of the mental model (comprehension report,
-# 5.3 and 5.8)
+# dimensions with pass criteria that mention the primitives of the mental model (comprehension
+# report, 5.3 and 5.8)
 WITH_PRIMITIVES = ("C2", "C7")
 
 _FIELD_OF = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False))
@@ -112,8 +112,8 @@ def lint_suite(
 
     Errors spoil what is measured: a case with no or several dimensions; a case without behaviours;
     duplicate behaviour ids; no negative behaviour or no anti-quote behaviour in the whole suite;
-    truth sources that do not resolve; a contrast case whose other case does not exist or does not
-    differ from it.
+    truth sources that do not resolve; a contrast case that refers to a missing case or to one
+    that does not differ from it.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
     a dimension of C1 to C9 without a case; no far case for one of C1 to C7; missing fields of the

@@ -57,7 +57,7 @@ class Candidate:
     skill : Skill or Path
         The skill, or the path of its SKILL.md or folder.
     original : Skill or None
-        The skill before the change; None if there is none to compare with.
+        The skill before the change; None if there is no skill to compare with.
     fields : dict
         Fields that are copied to the artefact, such as candidate_id, candidate_score and target.
     score : float or None

@@ -71,7 +71,7 @@ class PlannedCell(Record):
 
 
 class PlannedAgent(Record):
-    """An agent as it was when the study began, stored as a row of the table ``agents``.
+    """The state of an agent at the start of the study, stored as a row of the table ``agents``.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Tried:
     settled: bool = False
 
     def is_done(self, again: Collection[str] = ()) -> bool:
-        """Return whether the cell is done; it is open if its last paid status is in `again`."""
+        """Return whether the cell is done; a last paid status in `again` means that it is not."""
         if "ok" in self.paid or self.settled:
             return True
         return bool(self.paid) and self.paid[-1] not in again
@@ -391,7 +391,7 @@ class ConditionText(Record):
     text : str or None
         The text itself; None if it is a skill in the store, or for a baseline.
     note : str or None
-        A caveat about the length of a placebo; None if there is none.
+        A caveat about the length of a placebo; None if there is no caveat.
     """
 
     skill: str

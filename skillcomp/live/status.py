@@ -338,7 +338,7 @@ def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
 
 
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
-    """Return the most frequent error of a stage as the end of a sentence; "" if there is none."""
+    """Return the most frequent error of a stage as the end of a sentence; "" without errors."""
     table = errors(store)
     mine = table[table["stage"].eq(stage) & (True if name is None else table["name"].eq(name))]
     if mine.empty:

@@ -529,7 +529,7 @@ def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
 
 
 def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
-    """Return an example that could replace a value of the wrong type; None if there is none."""
+    """Return an example that could replace a value of the wrong type, or None."""
     in_list = kind == "list_type" and len(loc) == 1
     if not (in_list or kind in ("model_type", "model_attributes_type")):
         return None

@@ -158,8 +158,8 @@ def gold_needed(
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame, optional
-        Frames of the pilot. If a check has several gold labels, the adjudicated label is used; if
-        there is none, all labellers must agree.
+        Frames of the pilot. If a check has several gold labels, the adjudicated label is used.
+        Without an adjudicated label, all labellers must agree.
     width : float or sequence of float, default 0.2
         Target length of the interval of the delta, in rate units.
     n_cases : int, optional
@@ -315,7 +315,7 @@ def _count_rows(
 
 
 def _planning_problem(pilot: Differences, scale: float, n_cases: int) -> str:
-    """Return the reason why nothing can be planned; empty if there is none."""
+    """Return the reason why nothing can be planned; empty if a study can be planned."""
     if pilot.n_gold < _FEWEST_PILOT:
         return f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     if n_cases < FEWEST:
@@ -354,7 +354,7 @@ def _scaled_count(interval: Interval, factor: float) -> Interval:
 def _first_sufficient(length: Floats, width: float) -> NDArray[np.intp]:
     """Return the first index on the last axis at which `length` is at most `width`.
 
-    If there is none, return the size of the axis.
+    If no index qualifies, return the size of the axis.
     """
     enough = length <= width * (1 + 1e-12)
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))

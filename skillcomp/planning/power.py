@@ -470,7 +470,7 @@ def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
 
 
 def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
-    """Return the smallest n from 1 to MOST_CASES with ``enough(n)``; None if there is none."""
+    """Return the smallest n from 1 to MOST_CASES with ``enough(n)``; None if no n is enough."""
     low, high = 0, min(max(guess, 1), MOST_CASES)
     while not enough(high):
         if high == MOST_CASES:

@@ -59,8 +59,8 @@ def overlap(
         Column of scores: ``share`` (a proportion, shown in percent), ``longest_run`` (in tokens) or
         another column of numbers.
     y : str, default "condition"
-        Column whose levels are the rows of the plot, such as ``condition``, ``level`` (of copying)
-        or ``skill``.
+        Column with the levels that are the rows of the plot, such as ``condition``, ``level`` (of
+        copying) or ``skill``.
     hue : str, optional
         Column shown by colour and marker, at most six levels. If `y` is ``condition``, it is also
         the default of `hue`.

@@ -57,7 +57,7 @@ class Answer:
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
-        The grader whose verdicts give the results of the skills; empty if the study reports only
+        The grader that the results of the skills are based on; empty if the study reports only
         triggers.
     facts : dict of str to int
         Numbers of skills, cases, attempts, verdicts, gold labels and graders.
@@ -130,7 +130,7 @@ def answer(
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
         A recorded study, or the frames of your own table.
     grader : str, optional
-        The grader whose verdicts give the results of the skills. By default the grader that agrees
+        The grader that the results of the skills are based on. By default the grader that agrees
         best with gold or, without gold, the first by name.
     groups : mapping of str to str, optional
         The group of each skill; skills of a group are shown together. By default the groups are

@@ -25,7 +25,7 @@ def decided_skills(
     correct: Mapping[str, Any],
     decide: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, str]:
-    """Decide on skills with the correction of their deltas; return also why there is none.
+    """Decide on skills with corrected deltas; also return the reason if there is no correction.
 
     ``outcomes`` is of one grader; ``verdicts`` is of this grader or, if gold was drawn by the
     verdicts of all graders, of all. ``correct`` and ``decide`` hold further arguments of

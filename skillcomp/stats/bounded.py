@@ -516,7 +516,7 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
 
 
 def _compact_sample(value: Floats, weight: Floats) -> _Samples:
-    """Count the clusters whose value and weight are equal apart from rounding errors."""
+    """Count the clusters with equal value and weight, apart from rounding errors."""
     pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))

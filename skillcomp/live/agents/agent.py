@@ -103,7 +103,7 @@ class Reply(Record):
     Attributes
     ----------
     answer : str or None
-        The text of the answer; None if there is none. A refused or truncated reply keeps its text.
+        The text of the answer; None without an answer. A refused or truncated reply keeps its text.
         A text of more than a million characters is cut, and its status is ``truncated``. An empty
         answer after a normal stop has the status ``ok`` and is graded.
     status : str
@@ -277,7 +277,7 @@ class BaseAgent(ABC):
     prices : sequence of Price
         Prices to use instead of the list prices.
     batches : BatchService or None
-        The service to which the prompts can be sent in batches; None if there is none.
+        The service to which the prompts can be sent in batches; None without such a service.
     is_recording : bool
         Whether the agent replays replies that were paid for earlier; no budget counts them.
     takes_files : bool

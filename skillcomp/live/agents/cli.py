@@ -102,7 +102,7 @@ class CliAgent(BaseAgent):
     skills_folder : str, default ".claude/skills"
         Folder in the home in which the program looks for skills.
     output : str, default "auto"
-        How the output is read. ``"claude"`` or ``"codex"``: as the event stream of that program.
+        How the output is read. ``"claude"`` or ``"codex"``: as that program's event stream.
         ``"text"``: as the answer. ``"auto"``: as the options ``--output-format`` or ``exec --json``
         in the command require. If the command has neither, the output itself decides: it is read as
         a stream if it begins with the opening event of a stream, and as output of claude if it is

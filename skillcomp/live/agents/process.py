@@ -275,7 +275,7 @@ def write_file(folder: Path, name: str, data: bytes) -> None:
 
 
 def remove_entry(folder: Path, name: str) -> None:
-    """Remove the file or folder with a name; do nothing if there is none."""
+    """Remove the file or folder with a name; do nothing if it does not exist."""
     if (folder / name).is_dir():
         shutil.rmtree(folder / name)
     (folder / name).unlink(missing_ok=True)

@@ -153,8 +153,8 @@ class CacheGate:
 
     The service caches the prefix of a prompt. The cache entry can be read only after the response
     to the call that writes it has begun. If sixty calls were sent at once, all of them would write
-    the entry and none would read it. The gate is open for a prefix if calls with this prefix need
-    not wait. After a failed call it is open for 30 seconds, so that calls do not fail one after the
+    the entry and none would read it. Calls with a prefix do not wait while its gate stays
+    open. A failed call opens the gate for 30 seconds, so that calls do not fail one after the
     other. For a prefix that is too short for the cache, it stays open after the first call.
     """
 
@@ -179,7 +179,7 @@ class CacheGate:
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:
-        """Wait until the gate is open for the prefix; the first call passes and opens it."""
+        """Wait while the gate of the prefix is closed; the first call passes and opens it."""
         if not self.is_open(prefix):
             async with self._locks[prefix]:
                 if not self.is_open(prefix):

@@ -193,7 +193,7 @@ class Pytest(_TaskGrader):
         return Judgement(reason=f"{reason}; {why}", status="error")
 
     async def _reference_passes(self, case: Case, check: Check) -> bool | None:
-        """Return whether the reference answer of the suite passes a case; None if there is none."""
+        """Return whether the reference answer passes a case; None without a reference answer."""
         if case.case_id not in self._reference:
             answer = reference_of(self._suite_folder(case), case)
             if answer is None:
