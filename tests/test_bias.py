@@ -96,6 +96,9 @@ def test_every_bias_has_a_row_for_every_grader(found: pd.DataFrame) -> None:
     names = ["verbosity", "hedging", "model family", "order in the batch", "polish: lists"]
     names += ["polish: sentences", "condition leniency", "position"]
     assert rows["fair"] == rows["biased"] == names
+    pooled = found["note"].str.contains("pools the answers of 2 agents")
+    assert pooled[found["bias"].eq("verbosity")].all()
+    assert not pooled[found["bias"].eq("model family")].any()
 
 
 def test_planted_biases_lie_in_their_intervals(made: simulate.Study, found: pd.DataFrame) -> None:

@@ -184,9 +184,14 @@ def audit(
         effects = _feature_rows(frame, ci_level) + _leniency_rows(frame, part, reference, ci_level)
         settled = items.iloc[part.index].dropna(subset="settled_by")
         note = labellers_said(settled["settled_by"], settled["gold"])
+        agents = every.loc[every["attempt_id"].isin(part["attempt_id"]), "agent"].nunique()
+        pooled = f"pools the answers of {agents} agents; by=['agent'] shows each"
+        pooled = pooled if agents > 1 and "agent" not in names else ""
         for effect in _with_adjusted_p_values(effects):
             settlement = "" if math.isnan(effect["estimate"]) else note
-            rows.append(_with_notes(effect, settlement, "" if len(frame) else strays) | values)
+            notes = [settlement, "" if len(frame) else strays]
+            notes.append("" if effect["bias"] == "model family" else pooled)
+            rows.append(_with_notes(effect, *notes) | values)
         pairs = copies.iloc[copies_of.get(number, [])]
         rows += [change | values for change in _copy_rows(pairs, ci_level)]
         rows.append(judgements.position_row(values) | values)
