@@ -188,9 +188,9 @@ def audit(
         pooled = f"pools the answers of {agents} agents; by=['agent'] shows each"
         pooled = pooled if agents > 1 and "agent" not in names else ""
         for effect in _with_adjusted_p_values(effects):
-            settlement = "" if math.isnan(effect["estimate"]) else note
-            notes = [settlement, "" if len(frame) else strays]
-            notes.append("" if effect["bias"] == "model family" else pooled)
+            notes = ["" if len(frame) else strays]
+            if not math.isnan(effect["estimate"]):
+                notes += [note, "" if effect["bias"] == "model family" else pooled]
             rows.append(_with_notes(effect, *notes) | values)
         pairs = copies.iloc[copies_of.get(number, [])]
         rows += [change | values for change in _copy_rows(pairs, ci_level)]
