@@ -339,17 +339,21 @@ def test_repeats_that_were_selected_by_the_outcome_recommend_nothing() -> None:
         assert ("no random draw" in found["reason"].iloc[0]) == (not recommended)
 
 
-@pytest.mark.parametrize(("n", "n_gold", "rate"), [(30, 10, 0.95), (200, 12, 0.9), (60, 30, 0.5)])
+@pytest.mark.parametrize("size", [1, 3])  # verdicts of a case; a case is labelled as a whole
+@pytest.mark.parametrize(
+    ("n", "n_gold", "rate"), [(30, 10, 0.95), (200, 12, 0.9), (200, 40, 0.9), (60, 30, 0.5)]
+)
 def test_gold_drawn_by_chance_seldom_looks_like_a_selection(
-    n: int, n_gold: int, rate: float
+    n: int, n_gold: int, rate: float, size: int
 ) -> None:
     rng = np.random.default_rng(1)
-    rows = pd.DataFrame({"study": np.repeat(range(300), n)}).assign(cluster=range(300 * n))
-    rows["verdict"] = (rng.random(len(rows)) < rate).astype(float)
+    case = np.repeat(np.arange(300 * n), size)
+    rows = pd.DataFrame({"study": case // n, "cluster": case})
+    of_case = rng.beta(4 * rate, 4 * (1 - rate), 300 * n)
+    rows["verdict"] = (rng.random(len(rows)) < of_case[case]).astype(float)
     drawn = np.concatenate([rng.permutation(n) < n_gold for _ in range(300)])
-    rows["gold"] = np.where(drawn, 1.0, np.nan)
-    # one draw in a thousand is beyond 3.3
-    assert (labelled_shares(rows, ["study"])["z"].abs() > 3.3).mean() <= 1 / 300
+    rows["gold"] = np.where(drawn[case], 1.0, np.nan)
+    assert (labelled_shares(rows, ["study"])["p_value"] <= 0.001).mean() <= 2 / 300
 
 
 def test_a_note_speaks_only_of_the_condition_that_lacks_gold() -> None:

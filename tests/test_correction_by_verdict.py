@@ -10,7 +10,6 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.frames.reference_labels import labelled_shares, unequal_shares
 from skillcomp.stats import weighted_rate
 
 Counts = tuple[int, int, int, bool]  # answers, those with gold, those right by gold, verdict
@@ -368,16 +367,6 @@ def test_six_labelled_fails_of_six_are_no_random_draw() -> None:
     assert found["reason"].str.startswith("gold on 22% of the passes and 100% of the fails").all()
     table = sc.reliability.agreement(verdicts, gold).set_index("measure")
     assert "such shares are no random draw" in table.loc["sensitivity", "note"]
-
-
-def test_random_draws_are_seldom_taken_for_others() -> None:
-    rng, n_doubted = np.random.default_rng(1), 0
-    for _ in range(300):
-        rows = pd.DataFrame({"verdict": (rng.random(200) < 0.9).astype(float), "gold": np.nan})
-        rows.loc[rng.choice(200, 40, replace=False), "gold"] = 1.0
-        shares = labelled_shares(rows.assign(cluster=range(200), condition="skill"), ["condition"])
-        n_doubted += unequal_shares({"skill": shares.assign(by="").iloc[0]}) != ""
-    assert n_doubted <= 2
 
 
 def drawn_by_g1() -> tuple[pd.DataFrame, pd.DataFrame]:

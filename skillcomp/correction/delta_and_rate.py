@@ -71,7 +71,7 @@ class Draw(NamedTuple):
 
     gold_drawn: str
     words: str
-    problem: str
+    problem: str = ""
 
 
 def rate(

@@ -364,7 +364,7 @@ def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) 
 
     size = np.bincount(pd.factorize(cluster)[0])
     if size.max(initial=0) <= 1:
-        table = [[int(np.sum((verdict == v) & (has == h))) for h in (0, 1)] for v in (0, 1)]
+        table = np.bincount((2 * verdict + has).astype(np.intp), minlength=4).reshape(2, 2)
         return float(fisher_exact(table).pvalue)
     centred = [values - values.mean() for values in (verdict, has)]
     sums = [np.bincount(pd.factorize(cluster)[0], values) for values in centred]
