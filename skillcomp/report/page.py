@@ -24,6 +24,7 @@ from skillcomp import frames, style
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
+from skillcomp.frames.corrected_deltas import NAIVE
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
@@ -31,7 +32,7 @@ from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 from skillcomp.report.notes import notes_of
-from skillcomp.report.phrases import treatment
+from skillcomp.report.phrases import listing, treatment
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
@@ -286,6 +287,7 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     reference = rows["reference"].iloc[0] if len(rows) else "baseline"
     against = "no skill" if reference == "baseline" else treatment(reference)
     lead = f"Change in the share of answers that pass, against {against}, on the same cases."
+    lead += _source_of_estimates(rows)
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
@@ -298,6 +300,16 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
         plt.close(fig)
         figures.append(figure_of(paths[1].read_bytes(), stem, out))
     return figures
+
+
+def _source_of_estimates(rows: pd.DataFrame) -> str:
+    """Name the conditions that are corrected by gold, and those by the grader alone."""
+    if "estimator" not in rows.columns or rows["estimator"].eq(NAIVE).all():
+        return ""
+    alone = rows["estimator"].eq(NAIVE).groupby(rows["condition"], sort=False)
+    kinds = {"Corrected by gold": ~alone.any(), "By the grader alone": alone.all()}
+    parts = [f"{word}: {listing(kind.index[kind])}." for word, kind in kinds.items() if kind.any()]
+    return f" {' '.join(parts)}" if parts else ""
 
 
 def _write_archive(out: Path, names: Iterable[str]) -> str:
