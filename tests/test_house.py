@@ -32,6 +32,7 @@ UNANNOUNCED = {
     "reliability.flipped",
     "report.build",
     "report.execute",
+    "skillverdicts.together",
 }
 # agents and graders both have recorded answers to replay
 REPLAYS = {"live/agents/replay.py", "live/graders/replay.py"}

@@ -1,0 +1,276 @@
+"""Verdicts on the dimensions of a skill, compared in pairs and combined into one verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
+
+import pandas as pd
+
+from skillcomp.deltas import rates
+from skillcomp.errors import FrameError, require_known, suggest
+from skillcomp.frames.check import check, settle
+from skillcomp.frames.contracts import CASE, CONTRACTS
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    grouped,
+    groups,
+    listed,
+    refuse_pooling,
+    require_columns,
+    row,
+)
+from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
+from skillcomp.stats.bounded import RATES, bounded_mean
+
+Policy = Literal["strict", "weighted", "pass_count"]
+
+
+def dimensions(
+    outcomes: pd.DataFrame, *, by: By = ("skill",), ci_level: float = 0.95
+) -> pd.DataFrame:
+    """Decide which dimensions each skill passes under each condition.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or name ``grader`` in ``by``).
+    by : str or sequence of str, default ("skill",)
+        Columns that group the rows; one verdict per group, condition and dimension.
+    ci_level : float, default 0.95
+        Level of the interval of the rate.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, condition and comprehension_dimension. The estimates columns hold the
+        rate of attempts passed, with an interval by case. ``n_cases`` and ``n_cases_passed`` count
+        the cases; a case is passed if more than half of its repeats pass. ``passed`` is True if
+        every case is passed, False if a case fails, and NA if no case fails but one has no outcome.
+        ``score`` is a mark from 1 to 5, with the limits ``score_low`` and ``score_high``.
+
+    Notes
+    -----
+    The score is derived from the binary checks (report 9.4). An answer that passes 5 of 5 checks
+    scores 5, one that passes 4 of 5 scores 4, and no answer scores less than 1. Scores are averaged
+    over repeats, then over cases. The interval is that of a bounded mean, on the scale of the
+    score. Use ``passed`` as the verdict, because a score hides which check failed.
+    """
+    names = [name for name in listed(by) if name not in ("comprehension_dimension", "condition")]
+    keys = [*names, "comprehension_dimension"]
+    checked = check(outcomes, "outcomes")
+    refuse_pooling(checked, names, "skillverdicts.dimensions")
+    checked = checked[checked["comprehension_dimension"].notna()]
+    level = rates(checked, by=keys, ci_level=ci_level)
+    marks = ((5 * checked["share_passed"] - 1) / 4).clip(lower=0.0)
+    given_marks = checked.assign(share_passed=marks)
+    marked = rates(given_marks, by=keys, value="share_passed", ci_level=ci_level)
+    marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
+    marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
+    scored = checked.assign(passed=checked["passed"].astype("float64"))
+    per_case = grouped(scored, [*keys, "condition", *CASE])["passed"].mean()
+    rows = []
+    for values, part in groups(per_case.reset_index(), [*keys, "condition"]):
+        share = part["passed"]
+        failed, open_ = bool((share <= 0.5).any()), bool(share.isna().any())
+        passed = False if failed else (pd.NA if open_ else True)
+        rows.append([*values.values(), len(share), int((share > 0.5).sum()), passed])
+    columns = [*keys, "condition", "n_cases", "n_cases_passed", "passed"]
+    verdict = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
+    verdict = verdict.merge(marked.reset_index(), on=[*keys, "condition"], how="left")
+    return level.merge(verdict, on=[*keys, "condition"], how="left")
+
+
+def together(
+    judged: pd.DataFrame,
+    *,
+    first: str = "C4",
+    second: str = "C7",
+    by: By = (),
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate how often skills pass one of two dimensions without the other.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        The result of :func:`dimensions`, with ``skill`` in its ``by``.
+    first, second : str, default "C4" and "C7"
+        The two dimensions. The comprehension report (9.2) considers merging C4 (boundary) and C7
+        (misconception), the defaults.
+    by : str or sequence of str
+        Columns that group the rows, in addition to ``condition``.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Four rows per ``by`` and condition, with the estimates columns, ``first`` and ``second``.
+        The measures are ``both_rate``, ``first_only_rate``, ``second_only_rate`` and
+        ``neither_rate``. Each is a share of the skills that have a verdict on both dimensions, with
+        the interval of a bounded mean over skills. If both dimensions measure the same thing, the
+        two ``only`` rates are near 0. NaN with a note if no skill has both verdicts.
+
+    Raises
+    ------
+    FrameError
+        For an unknown dimension, or the same dimension twice.
+    """
+    if first == second:
+        raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
+    names = [name for name in listed(by) if name != "condition"]
+    keys = list(dict.fromkeys([*names, "condition", "skill"]))
+    what = "skillverdicts.together"
+    require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
+    family = dimension_family(judged["comprehension_dimension"])
+    _require_dimensions(family, first=[first], second=[second])
+    judged = _checked_verdicts(judged, keys, what, "name in by= what tells them apart")
+    chosen = judged[judged["comprehension_dimension"].isin([first, second])]
+    passed = chosen.set_index([*keys, "comprehension_dimension"])["passed"].astype("float64")
+    table = passed.unstack("comprehension_dimension")
+    wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
+    measures = ("both_rate", "first_only_rate", "second_only_rate", "neither_rate")
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(wide, [*names, "condition"]):
+        complete = part.dropna(subset=[first, second])
+        for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):
+            share = complete[first].eq(left) & complete[second].eq(right)
+            interval = bounded_mean(share.astype(float), quantity=RATES, ci_level=ci_level)
+            if complete.empty:
+                interval = replace(interval, note="no skill has a verdict on both dimensions")
+            rows.append(row(name, interval, **values, first=first, second=second))
+    return estimates(rows, by=[*names, "condition"], extra=["first", "second"])
+
+
+def aggregate(
+    judged: pd.DataFrame,
+    *,
+    by: By = ("skill",),
+    policy: Policy = "strict",
+    exceptions: Sequence[str] = (),
+    weights: Mapping[str, float] | None = None,
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """Combine the verdicts on dimensions into one verdict on the skill, by one of three policies.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        The result of :func:`dimensions`.
+    by : str or sequence of str, default ("skill",)
+        The ``by`` of :func:`dimensions`.
+    policy : {"strict", "weighted", "pass_count"}, default "strict"
+        ``strict``: every dimension must be passed, except those in ``exceptions``. ``weighted``:
+        the weighted share of passed dimensions must be at least ``threshold`` (default 0.8).
+        ``pass_count``: the number of passed dimensions must be at least ``threshold`` (default two
+        thirds of all, so 6 of 9).
+    exceptions : sequence of str
+        Dimensions with documented deficiencies; only for ``strict``.
+    weights : mapping of str to float, optional
+        Weight of each dimension. By default C1 to C6 have the weights of the source schema and C7
+        to C9 have weight 0; a study's own dimensions have equal weights.
+    threshold : float, optional
+        The least share or number of passed dimensions; see ``policy``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition. ``policy`` is the argument. ``passed`` is NA if it depends
+        on dimensions without a verdict. ``verdict`` uses the words of the source's audits.
+        ``PASS``: passed, and no dimension failed. ``PASS WITH FIXES``: passed, but a dimension
+        failed. ``PARTIAL``: not passed, but a dimension passed. ``FAIL``: not passed, and no
+        dimension passed. It is NA if ``passed`` is. ``score`` is the share of dimensions passed, or
+        their number for ``pass_count``. ``n_passed``, ``n_failed`` and ``n_missing`` count
+        dimensions. ``failed`` names the failed ones, ``excepted`` those of them that are in
+        ``exceptions``. ``note`` names the dimensions without a verdict.
+
+    Raises
+    ------
+    FrameError
+        For an unknown policy or exception.
+    """
+    require_known("policy: found", policy, ["strict", "weighted", "pass_count"])
+    keys = [*(name for name in listed(by) if name != "condition"), "condition"]
+    require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
+    family = dimension_family(judged["comprehension_dimension"])
+    default = SCHEMA_WEIGHTS if "C1" in family else dict.fromkeys(family, 1.0)
+    weigh = dict(default if weights is None else weights)
+    _require_dimensions(family, exceptions=exceptions, weights=weigh)
+    if policy == "weighted" and not sum(weigh.values()) > 0:
+        raise FrameError("weights: they add up to nothing; give at least one above 0.")
+    advice = "give by= as in skillverdicts.dimensions"
+    judged = _checked_verdicts(judged, keys, "skillverdicts.aggregate", advice)
+    rows = []
+    for values, part in groups(judged, keys):
+        passed = part.set_index("comprehension_dimension")["passed"].reindex(list(family))
+        combined = _combined_verdict(passed, policy, exceptions, weigh, threshold)
+        rows.append({**values, "policy": policy, **combined})
+    shape = [*keys, "policy", "passed", "verdict", "score", "n_passed", "n_failed", "n_missing"]
+    frame = pd.DataFrame(rows, columns=[*shape, "failed", "excepted", "note"])
+    return frame.astype({"passed": "boolean", "verdict": "str"})
+
+
+def _checked_verdicts(
+    judged: pd.DataFrame, keys: list[str], what: str, advice: str
+) -> pd.DataFrame:
+    """Return the verdicts in their dtypes; raise FrameError if a dimension has several."""
+    judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
+    if judged.duplicated([*keys, "comprehension_dimension"]).any():
+        raise FrameError(
+            f"{what}: a dimension has several verdicts for one {' and '.join(keys)}; {advice}."
+        )
+    return judged
+
+
+def _require_dimensions(family: tuple[str, ...], **arguments: Iterable[str]) -> None:
+    allowed = "C1 to C9" if "C1" in family else ", ".join(family)
+    for argument, names in arguments.items():
+        for name in names:
+            if name not in family:
+                raise FrameError(
+                    f"{argument}: found '{name}'; allowed: {allowed}." + suggest(str(name), family)
+                )
+
+
+def _combined_verdict(
+    passed: pd.Series,
+    policy: Policy,
+    exceptions: Sequence[str],
+    weights: Mapping[str, float],
+    threshold: float | None,
+) -> dict[str, object]:
+    missing = list(passed.index[passed.isna()])
+    failed = list(passed.index[passed.eq(False).fillna(False)])
+    won = list(passed.index[passed.eq(True).fillna(False)])
+    excepted = [name for name in failed if name in exceptions]
+    if policy == "strict":
+        open_ = [name for name in missing if name not in exceptions]
+        verdict: object = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
+        score = len(won) / len(passed)
+    else:
+        each = {
+            name: weights.get(name, 0.0) if policy == "weighted" else 1.0 for name in passed.index
+        }
+        scale = sum(each.values()) if policy == "weighted" else 1.0
+        enough = math.ceil(2 * len(passed) / 3)
+        bound = threshold if threshold is not None else (0.8 if policy == "weighted" else enough)
+        score = sum(each[name] for name in won) / scale
+        best = score + sum(each[name] for name in missing) / scale
+        verdict = True if score >= bound else (False if best < bound else pd.NA)
+    words = ("PASS WITH FIXES", "PARTIAL") if failed and won else ("PASS", "FAIL")
+    return {
+        "passed": verdict,
+        "verdict": pd.NA if verdict is pd.NA else words[0 if verdict else 1],
+        "score": score,
+        "n_passed": len(won),
+        "n_failed": len(failed),
+        "n_missing": len(missing),
+        "failed": ", ".join(failed),
+        "excepted": ", ".join(excepted),
+        "note": f"no verdict for {', '.join(missing)}" if missing else "",
+    }

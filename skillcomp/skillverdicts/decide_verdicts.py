@@ -1,0 +1,282 @@
+"""Verdicts on skills: teaching, redundant, ineffective, harmful or undetermined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.deltas import paired, paired_cases, rates
+from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.check import check
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.corrected_deltas import (
+    MOVED,
+    NAIVE,
+    reasons_of_verdict,
+    with_corrections,
+)
+from skillcomp.frames.estimates import By, grouped, listed
+from skillcomp.frames.worst_case import with_missing_attempts
+from skillcomp.stats.results import is_number, join_notes
+
+PLACEBO = "placebo"
+
+
+def decide(
+    outcomes: pd.DataFrame,
+    *,
+    corrected: pd.DataFrame | None = None,
+    by: By = ("skill",),
+    margin: float = 0.1,
+    reference: str = "baseline",
+    value: Literal["passed", "share_passed"] = "passed",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    ci_level: float = 0.95,
+    assume_missing: Literal["at random"] | None = None,
+) -> pd.DataFrame:
+    """Decide for each skill whether it teaches, from the interval of its delta.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or name ``grader`` in ``by``).
+    corrected : pandas.DataFrame, optional
+        The rows of :func:`skillcomp.correction.delta` for the same verdicts, ``by``, ``value``,
+        weights, clusters, checks and level, or only the recommended ones. For the verdict
+        ``redundant`` add the rows of :func:`skillcomp.correction.rate` with ``pandas.concat``.
+    by : str or sequence of str, default ("skill",)
+        Columns that group the rows; one verdict per group and condition.
+    margin : float, default 0.1
+        The largest change that counts as no change, in rate units (0.1 is ten points). Choose it
+        before you see the data.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+    value : {"passed", "share_passed"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    cluster, average, weight
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the intervals that decide.
+    assume_missing : {"at random"}, optional
+        Assume that missing attempts are like the others. Default: no assumption, so that missing
+        attempts can make a verdict ``undetermined``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`skillcomp.deltas.paired` with further columns. ``margin`` is the
+        argument. ``reference_low`` is the lower limit of the rate under the reference, over all
+        cases with an outcome under it. ``over_placebo`` is the delta between the condition and the
+        placebo, over the cases that have both; ``over_placebo_low`` and ``over_placebo_high`` are
+        its limits. All three are NaN without a placebo. A note states if the delta and
+        ``over_placebo`` have different cases. ``overturned`` is True if missing attempts could
+        change the verdict (see Notes), and ``assume_missing`` is then the assumption that keeps it,
+        otherwise empty. ``verdict`` is the first of these that applies:
+
+        ``redundant``
+            The reference already passes (its lower limit is at least ``1 - margin``) and the
+            interval of the delta excludes a loss beyond the margin.
+        ``ineffective``
+            No change: the whole interval is inside ``(-margin, margin)``, whether or not it
+            excludes zero.
+        ``teaching``, ``harmful``
+            The whole interval is above ``margin`` (teaching) or below ``-margin`` (harmful).
+        ``undetermined``
+            Anything else: the data do not decide. A note states if the interval excludes zero but
+            reaches into the margin.
+
+        With a placebo, a note states if the verdict is ``teaching`` but the interval of
+        ``over_placebo`` is not above zero. Any other text of the same length might then have the
+        same effect.
+
+        ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` is the one behind
+        ``verdict`` and the estimates columns: ``naive`` for the grader as it is, otherwise the one
+        that the correction recommends. ``estimate_uncorrected``, ``ci_low_uncorrected`` and
+        ``ci_high_uncorrected`` are by the grader alone, as are ``rate``, ``reference_rate`` and
+        ``over_placebo``. ``n_gold`` counts the cases with gold. If a verdict by the grader alone is
+        not confirmed, ``labels_needed`` is about the number of further labelled cases that would
+        decide: infinite if labels on all cases would not, NaN if it is unknown. ``why`` gives the
+        reasons for the verdict: interval, missing attempts and correction.
+
+    Raises
+    ------
+    FrameError
+        As :func:`skillcomp.deltas.paired`, if ``margin`` is not between 0 and 1, or if
+        ``corrected`` does not match the outcomes and the other arguments.
+
+    See Also
+    --------
+    cases : The single cases that change when the skill is loaded.
+
+    Notes
+    -----
+    :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
+    its attempts, all missing attempts are set against the verdict. If the estimate is then beyond
+    the margin on which the verdict rests, or the interval includes 0 although a gain or loss is
+    claimed, the verdict becomes ``undetermined``, unless ``assume_missing`` keeps it. Otherwise the
+    note gives the tipping point: the smallest number of missing attempts that change the verdict if
+    they are set against it. They are ordered once by their influence on the estimate, ties by row.
+
+    With ``corrected``, the verdict follows from the recommended interval. ``redundant`` then needs
+    the corrected rate of the reference. If no correction is recommended for a row, because labels
+    are too few or not a random draw, the verdict is ``undetermined``: fewer labels never give a
+    stronger verdict. Missing attempts are assumed to be corrected as the others are. Without
+    ``corrected``, all verdicts are by the grader alone.
+
+    A verdict is wrong with a probability of at most ``(1 - ci_level) / 2``, or slightly more
+    because outcomes are discrete. At the default level the probability is at most 5 % if the true
+    delta equals the margin. This was found by computing all possible outcomes of cases with one
+    attempt (:mod:`skillcomp.stats.bounded`).
+    """
+    if not is_number(margin) or not 0.0 < margin < 1.0:
+        raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
+    if assume_missing is not None:
+        require_known("assume_missing: found", assume_missing, ["at random"])
+    names, outcomes = listed(by), check(outcomes, "outcomes")
+    how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
+    how |= {"cluster": cluster, "average": listed(average)}
+    _, sets, references = paired_cases(outcomes, **how, reference=reference)
+    how["ci_level"] = ci_level
+    deltas = paired(outcomes, reference=reference, **how)
+    levels = rates(outcomes, **how)
+    base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
+    base = base.rename(columns={"ci_low": "reference_low"})
+    deltas["margin"] = margin
+    deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
+    deltas = _over_placebo(deltas, outcomes, names, reference, how)
+    judge = partial(
+        _with_verdicts,
+        sets,
+        references,
+        value=value,
+        cluster=cluster,
+        assume_missing=assume_missing,
+    )
+    judged = judge(deltas)
+    ends = ["estimate", "ci_low", "ci_high"]
+    alone = deltas[ends].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
+    judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
+    if corrected is not None:
+        matched = {name: how[name] for name in ("value", "cluster", "weight")}
+        judged = judge(with_corrections(deltas, corrected, names, **matched)).assign(**alone)
+        judged = _without_unconfirmed(judged)
+    judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
+    return judged.drop(columns=[*MOVED, "correction_reason"], errors="ignore")
+
+
+def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
+    """Make the verdicts undetermined for which no correction is recommended."""
+    claimed = judged["verdict_uncorrected"].ne("undetermined")
+    verdict = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
+    overturned = judged["overturned"] & judged["assume_missing"].eq("")
+    unconfirmed = verdict.eq("undetermined") & claimed & ~overturned
+    return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
+
+
+def _with_verdicts(
+    sets: Any,
+    references: Any,
+    deltas: pd.DataFrame,
+    *,
+    value: str,
+    cluster: str,
+    assume_missing: str | None,
+) -> pd.DataFrame:
+    """Add the verdict, and whether missing attempts overturn it."""
+    low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
+    verdicts = {
+        "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
+        "ineffective": (low > -margin) & (high < margin),
+        "teaching": low > margin,
+        "harmful": high < -margin,
+    }
+    deltas = deltas.assign(verdict=_first_that_holds(verdicts, "undetermined"))
+    how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
+    judged = with_missing_attempts(deltas, sets, references, **how)
+    return _with_reasons(judged)
+
+
+def _first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
+    return np.select(list(words.values()), list(words), default=otherwise)
+
+
+def _with_notes(deltas: pd.DataFrame, remarks: Iterable[str]) -> pd.DataFrame:
+    return deltas.assign(note=list(map(join_notes, deltas["note"], remarks)))
+
+
+def _over_placebo(
+    deltas: pd.DataFrame,
+    outcomes: pd.DataFrame,
+    names: list[str],
+    reference: str,
+    how: dict[str, Any],
+) -> pd.DataFrame:
+    """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
+    renamed = {"estimate": "over_placebo"}
+    renamed |= {f"ci_{end}": f"over_placebo_{end}" for end in ("low", "high")}
+    if not deltas["condition"].eq(PLACEBO).any():
+        return deltas.assign(**dict.fromkeys(renamed.values(), np.nan))
+    over = paired(outcomes, reference=PLACEBO, **how)
+    over = over[[*names, "condition", *renamed]].rename(columns=renamed)
+    deltas = deltas.merge(over, on=[*names, "condition"], how="left")
+    other = _other_cases(outcomes, names, how["value"], reference)
+    matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
+    remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
+    return _with_notes(_with_notes(deltas, remarks), _lacking_repeats(deltas, outcomes, names))
+
+
+def _lacking_repeats(deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str]) -> list[str]:
+    """Remark, per row, how many repeats of the condition have no counterpart under the placebo."""
+    keys = list(dict.fromkeys([*names, *CASE, "repeat"]))
+    attempts = outcomes[[*keys, "condition"]].drop_duplicates()
+    placebo = attempts.loc[attempts["condition"].eq(PLACEBO), keys]
+    of_cases = attempts.merge(placebo[keys[:-1]].drop_duplicates(), on=keys[:-1])
+    both = of_cases.merge(placebo, on=keys, how="left", indicator="there")
+    both = both.assign(lacks=both["there"].ne("both"))
+    counts = grouped(both, [*names, "condition"])["lacks"].agg(["sum", "size"]).reset_index()
+    matched = deltas[[*names, "condition"]].merge(counts, on=[*names, "condition"], how="left")
+    return [
+        f"the placebo lacks {int(n)} of the {plural(int(of_n), 'repeat')} of '{condition}'"
+        if n > 0
+        else ""
+        for condition, n, of_n in matched[["condition", "sum", "size"]].itertuples(index=False)
+    ]
+
+
+def _other_cases(
+    outcomes: pd.DataFrame, names: list[str], value: str, reference: str
+) -> pd.DataFrame:
+    """Remark, per condition, if its deltas to placebo and to reference are over different cases."""
+    keys = list(dict.fromkeys([*names, *CASE]))
+    run = outcomes.loc[outcomes[value].notna(), [*keys, "condition"]].drop_duplicates()
+    sides = run[[*names, "condition"]]
+    for side, other in (("delta", reference), ("over", PLACEBO)):
+        there = run.loc[run["condition"].eq(other), keys]
+        both = run.merge(there, on=keys, how="left", indicator="there")
+        sides = sides.assign(**{side: both["there"].eq("both").to_numpy()})
+    sides = sides.assign(differs=sides["delta"] != sides["over"])
+    counts: pd.DataFrame = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
+    remarks = [
+        f"over_placebo rests on other cases than the delta: {over} and {delta}" if differs else ""
+        for delta, over, differs in counts.itertuples(index=False)
+    ]
+    return counts.assign(remark=remarks)["remark"].reset_index()
+
+
+def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
+    """Add to the note why a verdict is undetermined, or that a placebo is not clearly beaten."""
+    verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
+    unsure = verdict.eq("undetermined") & deltas["overturned"].eq(deltas["assume_missing"].ne(""))
+    beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
+    words = {
+        "helps, but perhaps by no more than the margin": unsure & (low > 0),
+        "harms, but perhaps by no more than the margin": unsure & (high < 0),
+        "does not clearly beat its placebo": verdict.eq("teaching") & beaten,
+    }
+    return _with_notes(deltas, _first_that_holds(words, ""))
