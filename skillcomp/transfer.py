@@ -25,6 +25,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
+    condition_groups,
     covering,
     estimates,
     grouped,
@@ -303,7 +304,7 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
         & ~pairs["passed_of"].eq(False).fillna(False).astype(bool),
     )
     rows = []
-    for values, part in deltas.condition_groups(pairs, names):
+    for values, part in condition_groups(pairs, names):
         for measure in ("both_right", "one_right", "none_right"):
             rows.append(_contrast_row(part, measure, ci_level) | values)
         with_original = part[~part["mutual"]]
@@ -428,7 +429,7 @@ def hedging(
     shares = grouped(complete, keys)["hedged"].mean().reset_index()
     measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
     rows = []
-    for values, part in deltas.condition_groups(shares, names):
+    for values, part in condition_groups(shares, names):
         mine = part[part.groupby("skill")["wrong"].transform("nunique").eq(2)]
         why = "no skill has both right and wrong answers"
         three = [undefined("", why, ci_level=ci_level, n=0)] * 3

@@ -190,7 +190,7 @@ def reached(question: Callable[[], object]) -> set[str]:
 
 def test_a_paired_delta_comes_about_in_at_most_8_files(forced: pd.DataFrame) -> None:
     files = reached(lambda: sc.deltas.paired(forced, by=["skill"]))
-    assert "deltas.py" in files and len(files) <= 8, sorted(files)
+    assert "deltas/paired_deltas.py" in files and len(files) <= 8, sorted(files)
 
 
 def test_a_corrected_delta_comes_about_in_at_most_12_files(pilot: sc.RunStore) -> None:

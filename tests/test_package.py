@@ -127,7 +127,7 @@ def test_tab_on_the_package_shows_the_api_and_nothing_else() -> None:
 def test_every_name_of_a_lazy_package_resolves_in_any_order() -> None:
     code = """pass
 import importlib, inspect
-packages = "bias frames io lint live overlap reliability report simulate skillverdicts stats"
+packages = "bias deltas frames io lint live overlap reliability report simulate skillverdicts stats"
 for name in packages.split():
     names = getattr(sc, name).__all__
     for order in (names, names[::-1]):

@@ -40,7 +40,8 @@ FRAMES = (
     *(
         f"skillcomp/{name}.py"
         for name in (
-            "bias/feature_effects", "correction/delta_and_rate", "correction/estimators", "deltas",
+            "bias/feature_effects", "correction/delta_and_rate", "correction/estimators",
+            "deltas/condition_rates", "deltas/paired_deltas",
             "reliability/grader_agreement", "transfer",
         )
     ),

@@ -351,6 +351,14 @@ def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.Dat
         yield dict(zip(names, key, strict=True)), rows
 
 
+def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield a pair for each group and condition: the values that identify it, and its rows."""
+    for values, group in groups(frame, by):
+        for condition in ordered(group["condition"]):
+            part = group[group["condition"].eq(condition)]
+            yield values | {"condition": condition}, part
+
+
 def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:
     """Group rows by columns, in order of appearance; a missing value is a value of its own."""
     return frame.groupby(list(dict.fromkeys(names)), sort=False, dropna=False, observed=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from skillcomp.deltas import rates
+from skillcomp.deltas.condition_rates import rates
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS

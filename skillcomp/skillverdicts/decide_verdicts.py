@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.deltas import paired, paired_cases, rates
+from skillcomp.deltas.condition_rates import rates
+from skillcomp.deltas.paired_deltas import paired, paired_cases
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE

@@ -1,0 +1,177 @@
+"""The pass rate under each condition, and passes in the agent's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.frames.case_table import (
+    WEIGHT,
+    Value,
+    case_table,
+    claim,
+    claimed,
+    compared_outcomes,
+    covering_means,
+    level_of,
+    missing_note,
+    with_weights,
+)
+from skillcomp.frames.check import check_cluster
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import (
+    By,
+    condition_groups,
+    estimates,
+    listed,
+    means_of_cases,
+    require_columns,
+    row,
+    with_method,
+)
+from skillcomp.stats.bounded import RATES, SHARES
+from skillcomp.stats.results import join_notes
+
+OwnWords = Literal["passed_own_words"]
+MISSING_OF_RATE = ["n_missing", "n_attempts", "worst_low", "worst_high"]
+
+
+def rates(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    value: Value | OwnWords = "passed",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate the pass rate under each condition, with an interval clustered by case or skill.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame.
+    by : str or sequence of str
+        Columns that group the rows, in addition to ``condition``.
+    value : {"passed", "share_passed", "passed_own_words"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    cluster, average, weight
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``
+        or ``rate_share_passed``; the estimate, from 0 to 1, is NaN with a note if no attempt has an
+        outcome. ``n_missing`` of ``n_attempts`` are missing, as in
+        :func:`skillcomp.deltas.paired`; ``worst_low`` and ``worst_high`` are the rates if all of
+        these had failed or passed.
+
+    Notes
+    -----
+    Cases have equal weights, unless ``weight`` is used. The interval is that of
+    :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. It is within 0 and 1
+    and never has zero width.
+    """
+    names, levels = [name for name in listed(by) if name != "condition"], listed(average)
+    if value == "passed_own_words":
+        how: dict[str, Any] = {"by": names, "cluster": cluster, "average": levels}
+        estimate = partial(rates, **how, weight=weight, ci_level=ci_level)
+        return in_own_words(estimate, outcomes, "deltas.rates", None)
+    checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
+    table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
+    table = with_weights(table, checked, weight)
+    parts, samples, by_name = [], [], []
+    for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
+        n = part["n" if value == "passed" else "n_shares"]
+        lost, warning = missing_of_rate(part["size"], n, _worst_rates(part, value))
+        part, means = means_of_cases(part[part["rate"].notna()], ["rate"], levels)
+        label, note = claim(part["skill"], part["cluster"], cluster)
+        samples.append((part["rate"], label, part.get(WEIGHT)))
+        by_name.append(claim(part["skill"], part["cluster_by_name"], cluster)[0])
+        parts.append((about | lost, note, join_notes(means, warning)))
+    quantity = RATES if value == "passed" else SHARES
+    intervals = covering_means(samples, by_name, quantity=quantity, ci_level=ci_level)
+    nothing = "no attempt has an outcome"
+    rows = [
+        row(f"rate_{value}", claimed(interval, note, nothing, warning), **about)
+        for (about, note, warning), interval in zip(parts, intervals, strict=True)
+    ]
+    result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
+    return with_method(result, cluster, None)
+
+
+def in_own_words(
+    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    outcomes: pd.DataFrame,
+    what: str,
+    reference: str | None,
+) -> pd.DataFrame:
+    """Estimate a rate or delta of ``passed_own_words``.
+
+    A pass without a value there is too short to tell whether it copies, or was not scored. The
+    estimate is that of the other attempts, within its bounds. The interval reaches from the lower
+    limit if all such passes copy to the upper limit if none does; for a delta, the passes of the
+    reference are read the other way round.
+    """
+    require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
+    passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
+    unknown = passed.fillna(False) & own.isna()
+    turned = outcomes["condition"].eq(reference) if reference is not None else unknown & False
+    judged, low, high = (
+        estimate(outcomes.assign(passed=own.mask(unknown, reading)))
+        for reading in (pd.NA, turned.astype("boolean"), ~turned.astype("boolean"))
+    )
+    result = high.assign(measure=high["measure"] + "_own_words")
+    counts = [name for name in ("n_missing", "n_missing_reference") if name in high.columns]
+    n_unknown = (judged[counts] - high[counts]).sum(axis=1).astype(int)
+    open_ = n_unknown > 0
+    result["estimate"] = judged["estimate"].clip(low["estimate"], high["estimate"])
+    result["estimate"] = result["estimate"].where(open_, high["estimate"])
+    result["ci_low"] = low["ci_low"].where(open_, high["ci_low"])
+    result["worst_low"] = low["worst_low"].where(open_, high["worst_low"])
+    result["p_value"] = high["p_value"].where(~open_, np.fmax(low["p_value"], high["p_value"]))
+    result[["se", "df"]] = result[["se", "df"]].mask(open_)
+    sides = zip(n_unknown, low["estimate"], high["estimate"], result["note"], strict=True)
+    result["note"] = [
+        join_notes(_own_words_note(int(n), a, b), note) if n else note for n, a, b, note in sides
+    ]
+    return result
+
+
+def _own_words_note(n_unknown: int, low: float, high: float) -> str:
+    return (
+        f"passes too short to tell whether they copy, or not scored: {n_unknown}; the estimate is "
+        f"between {low:.2f} and {high:.2f}, whatever they do, and the interval covers both"
+    )
+
+
+def _worst_rates(part: pd.DataFrame, value: str) -> list[float]:
+    """Return the rate of a condition if all missing attempts had failed, and if all had passed."""
+    met, name = part["n_passed"], "passed"
+    if value != "passed":
+        met, name = part["share"].fillna(0.0) * part["n_shares"], "share"
+    # a case has its weight once, however many rows it has
+    weights = part.get(WEIGHT, 1.0) / part.groupby(CASE)["size"].transform("size")
+    return [
+        float(np.average((met + part[f"{name}_{end}"]) / part["size"], weights=weights))
+        for end in ("low", "high")
+    ]
+
+
+def missing_of_rate(
+    size: pd.Series, n: pd.Series, worst: list[float]
+) -> tuple[dict[str, Any], str]:
+    """Return the columns about the missing attempts of a condition, and a note on them."""
+    counts = [int((size - n).sum()), int(size.sum())]
+    note, _ = missing_note(counts, [""])
+    if note:
+        note += f"; in the worst case the rate is {worst[0]:.2f} or {worst[1]:.2f}"
+    return dict(zip(MISSING_OF_RATE, (*counts, *worst), strict=True)), note

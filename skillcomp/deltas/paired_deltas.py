@@ -1,0 +1,214 @@
+"""The change from the reference to a condition on the same cases."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.deltas.condition_rates import OwnWords, in_own_words
+from skillcomp.errors import FrameError
+from skillcomp.frames.amounts import amount_rows
+from skillcomp.frames.case_table import (
+    MISSING,
+    CasePairs,
+    Pairing,
+    Value,
+    case_table,
+    compared_outcomes,
+    delta_rows,
+    with_weights,
+)
+from skillcomp.frames.check import check_cluster
+from skillcomp.frames.contracts import AMOUNTS, Amount
+from skillcomp.frames.estimates import By, estimates, listed, ordered, with_method
+
+_EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
+
+
+def paired(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    value: Value | OwnWords | Amount = "passed",
+    reference: str = "baseline",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    limit: float | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate the paired change in pass rate (or cost) between a condition and the reference.
+
+    Conditions are paired on the case. Repeats are averaged within a case, so their number may
+    differ, and each case has the same weight. For the rates themselves use :func:`rates`.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
+        attempts frame if ``value`` is one of its amounts.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
+    value : {"passed", "share_passed"} or an amount, default "passed"
+        ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
+        checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
+        :func:`skillcomp.overlap.flag`; the interval then covers both readings of passes that are
+        too short to tell whether they copy. An amount is a column of an attempts frame
+        (``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or
+        ``n_commands``), or ``score`` of an outcomes frame, on the scale of the grader.
+    reference : str, default "baseline"
+        The condition that all others are compared with.
+    cluster : {"case", "skill"} or str, default "case"
+        ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
+        is about skills in general. This needs at least five skills: with two to four the interval
+        is about cases, and with one it is NaN. With five to seven skills hardly any interval can
+        exclude 0. ``note`` states each of these limits. Any other column with one value in all
+        rows of a case (a video, a repository, a user): cases with the same value are one cluster,
+        together with the other case of a contrast pair; a case without a value is a cluster of its
+        own. Coverage falls to 84-91 % if clusters differ much in size and only the large ones
+        change.
+    average : str or sequence of str, optional
+        Columns to average over within each case, such as ``["agent"]``: each value is paired with
+        the same value under the reference. Copies of all rows under another agent, grader, round or
+        run then change nothing. Columns in ``by`` cannot be averaged.
+    weight : str, optional
+        A column of the outcomes with the weight of each case, such as its criticality. A weight is
+        a number above 0 and the same in all rows of a case. Choose the weights before you see the
+        data. Default: equal weights. Amounts cannot be weighted. Coverage falls to 84-91 % if
+        weights are very unequal and only heavy cases change; ``note`` warns if one case or cluster
+        has more than a fifth of the weight.
+    limit : float, optional
+        The largest amount that an attempt can have, in the unit of the amount, such as the time
+        limit of the agent in seconds. Only for amounts. ``delta_<amount>`` then has the interval of
+        a bounded mean, which is valid even if few attempts hold most of the amount.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition other than the reference. The estimates columns hold the
+        delta. ``measure`` is ``delta_passed`` or ``delta_share_passed``. ``estimate`` is in rate
+        units, from -1 to 1. ``n`` counts the cases with an outcome under both conditions.
+        ``p_value`` inverts the interval. Further columns: ``reference`` is the reference condition.
+        ``rate`` and ``reference_rate`` are the rates of the two conditions over these cases.
+        ``n_dropped`` counts the cases with an outcome under only one of the two. ``n_missing`` and
+        ``n_missing_reference`` count the missing attempts at cases asked under both conditions, of
+        ``n_attempts`` and ``n_attempts_reference``. ``worst_low`` and ``worst_high`` bound the
+        delta whatever these attempts would have shown (see Notes).
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, several graders would be pooled, the reference is not
+        among the conditions, or ``by`` names ``condition``.
+
+    See Also
+    --------
+    by_dimension : The same estimates by rubric dimension, adjusted for multiplicity.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the differences of the
+    cases, both for attempts passed and for shares. The method does not depend on the data, and
+    copying every attempt changes no result. The two cases of a contrast pair have nearly the same
+    prompt and form one cluster. Attempts without an outcome (a failed grader) are left out of the
+    mean of their case; a case without any outcome under a condition is dropped and counted. ``se``
+    and ``df`` (CR2) serve to combine results. They are NaN if there is no spread; results are then
+    combined by their limits.
+
+    An attempt is missing if its row has no outcome, or if it has no row although other cases of the
+    skill have that repeat under the condition. A case with rows under only one of baseline and
+    skill lacks all attempts under the other; under any other condition, a case without rows was not
+    asked. Averages over the remaining attempts are unbiased only if the missing attempts
+    are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume this. ``worst_low``
+    is the delta if every missing attempt of the condition had failed and every missing attempt of
+    the reference had passed; ``worst_high`` is the reverse. Both are computed over all cases asked
+    under both conditions. They bound the delta without missing attempts and do not include sampling
+    error. The note counts the missing attempts, and warns if their shares under the two conditions
+    differ by five points or more.
+
+    Amounts without a ``limit`` have no bound and therefore another interval. They have two
+    rows. ``delta_<amount>`` is the mean difference of the case means, with a t interval
+    (:func:`skillcomp.stats.clusters.cr2_mean`). A t interval covers the truth too seldom if a
+    few cases hold most of the amount. In a simulation in which the agent loops in 5 % of the
+    cases, at 20 times the cost, it covered 51 % with 14 cases and 85 % with 84. A sample
+    without such a case cannot reveal them. ``note`` warns if a tenth of the cases or fewer hold
+    a third of the amount. ``ratio_<amount>`` is the geometric mean of the case ratios
+    (:func:`skillcomp.stats.clusters.log_ratio`). It leaves out cases with an amount of 0. A
+    ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
+    the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
+    and ``worst_high``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({
+    ...     "skill": "s", "case_id": [f"s/{i}" for i in range(12)] * 2,
+    ...     "condition": ["baseline"] * 12 + ["skill"] * 12,
+    ...     "passed": [True] * 3 + [False] * 9 + [True] * 11 + [False]})
+    >>> row = paired(frame, by=["skill"]).iloc[0]
+    >>> row["condition"], round(float(row["estimate"]), 3), int(row["n"])
+    ('skill', 0.667, 12)
+    """
+    names, levels = listed(by), listed(average)
+    how: dict[str, Any] = {"value": value, "reference": reference, "cluster": cluster}
+    if value == "passed_own_words":
+        if limit is not None:
+            raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
+        how |= {"by": names, "average": levels, "weight": weight, "ci_level": ci_level}
+        estimate = partial(paired, **how | {"value": "passed"})
+        return in_own_words(estimate, outcomes, "deltas.paired", reference)
+    how["average"] = levels
+    if value in AMOUNTS:
+        if weight is not None:
+            raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
+        rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
+        result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
+    elif limit is not None:
+        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
+    else:
+        about, sets, _ = paired_cases(outcomes, by=names, **how, weight=weight)
+        sides = [(place["condition"], place["reference"]) for place in about]
+        estimated = delta_rows(sets, value, cluster, ci_level, levels, sides)
+        rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
+        noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+        result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)
+    return with_method(result, cluster, weight)
+
+
+def paired_cases(
+    outcomes: pd.DataFrame,
+    *,
+    by: list[str],
+    value: str,
+    reference: str,
+    weight: str | None,
+    cluster: str,
+    average: list[str],
+) -> tuple[list[dict[str, Any]], list[CasePairs], list[CasePairs]]:
+    """Return for each group and condition what identifies it, and its pairs of cases.
+
+    The last list holds the pairs of the reference with itself, in the same order.
+    """
+    if not isinstance(reference, str):
+        raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
+    how: dict[str, Any] = {"value": value, "reference": reference, "average": average}
+    checked = compared_outcomes(outcomes, by, "deltas.paired", **how)
+    table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
+    table = with_weights(table, checked, weight)
+    cases = Pairing(table, by, reference, value, average)
+    compared = [
+        (number, condition)
+        for number in range(len(cases.groups))
+        for condition in ordered(cases.conditions(number), reference)
+    ]
+    about = [
+        cases.groups[number] | {"condition": condition, "reference": reference}
+        for number, condition in compared
+    ]
+    sets = [cases.pairs(number, condition) for number, condition in compared]
+    return about, sets, [cases.pairs(number, reference) for number, _ in compared]
