@@ -10,15 +10,17 @@ seconds or tokens, see :func:`skillcomp.stats.clusters.cr2_mean` and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri
+from scipy.special import ndtri, stdtr
 from scipy.stats import beta as beta_distribution
 
+from skillcomp.errors import require_known
 from skillcomp.stats.clusters import (
     ZERO_VARIANCE,
     Clusters,
@@ -26,10 +28,31 @@ from skillcomp.stats.clusters import (
     heavy_note,
     satterthwaite,
 )
-from skillcomp.stats.results import Interval, check_level, join_notes, undefined
+from skillcomp.stats.pseudo_cases import Arm, Positions, adaptive_positions, mixed_outcomes
+from skillcomp.stats.random_weights import chance_below
+from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
 Floats = NDArray[np.float64]
-Sample = tuple[ArrayLike, Any, ArrayLike | None]  # values, clusters and weights
+IntervalRule = Literal["adaptive", "bounded", "t"]
+
+
+class Sample(NamedTuple):
+    """Cases of one mean.
+
+    ``values``, ``clusters`` and ``weights`` are as in :func:`bounded_mean`. ``arms`` are the rates
+    behind the values; without them, the adaptive rule places the pseudo-case at the bound.
+    """
+
+    values: ArrayLike
+    clusters: Any = None
+    weights: ArrayLike | None = None
+    arms: Sequence[Arm] = ()
+
+    @classmethod
+    def of_arms(cls, *arms: Arm, clusters: Any = None, weights: ArrayLike | None = None) -> Sample:
+        """Return the sample of a contrast: the sum of the rates, multiplied by their signs."""
+        values = sum(arm.sign * np.asarray(arm.rates, float) for arm in arms)
+        return cls(values, clusters, weights, arms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +79,14 @@ class Quantity:
     c: float
     largest: bool = False
 
+    def weight_at(self, error_rate: Any) -> Floats:
+        """Return the weight of the pseudo-case at error rates (1 minus the confidence level).
+
+        It is ``c`` up to 5 % and 1 from 10 % on, because lower levels need more of a case.
+        """
+        rise = np.clip(np.asarray(error_rate, float) / _ALPHA - 1.0, 0.0, 1.0)
+        return self.c + rise * max(1.0 - self.c, 0.0)
+
 
 # c was chosen by a rule that was fixed before the results were seen. It is the smallest of .5, .55,
 # ..., 1 that meets two conditions. First, coverage must be at least 94 % in every design of `make
@@ -63,17 +94,12 @@ class Quantity:
 # worst true value, with at most 5 % error on either side. For example, 0.7 fails: coverage is 93.0
 # % for eight cases that all flip, half of them up, or that pass half the time.
 _C = 0.75
+_ALPHA = 0.05  # c holds at this error rate; at twice the rate or more, the weight is 1.
 RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
-# Settings of the trapezoid rule for the integral along the contour: the step in v (y = sd sinh(v)),
-# the number of nodes per block, and the largest number of blocks. With two or more cases, fewer
-# blocks are enough.
-_STEP, _NODES, _BLOCKS = 0.12, 20, 14
-_BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
-_CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
-_ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
+_SMALL_P = 1e-3  # P-values of the adaptive rule below this are not below those of a t test.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
 _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
@@ -111,150 +137,61 @@ class BoundedMeans:
 class _Samples:
     """Numbers of cases (or clusters) with each value and weight, for each of S studies.
 
-    All arrays have the shape (S, m). Entries with a count of 0 only fill up the shape.
+    ``value``, ``weight`` and ``count`` have the shape (S, m). Entries with a count of 0 only fill
+    up the shape. ``start`` and ``end``, of the shape (S,), are the positions of the pseudo-case for
+    the lower and the upper limit.
     """
 
     value: Floats
     weight: Floats
     count: Floats
+    start: Floats
+    end: Floats
 
     @property
     def top(self) -> Floats:
         return np.asarray(np.where(self.count > 0, self.value, -np.inf).max(1))
 
     def rows(self, keep: Any) -> _Samples:
-        return _Samples(self.value[keep], self.weight[keep], self.count[keep])
+        parts = (self.value, self.weight, self.count, self.start, self.end)
+        return _Samples(*(part[keep] for part in parts))
 
     def mirrored(self) -> _Samples:
-        return _Samples(-self.value, self.weight, self.count)
+        return _Samples(-self.value, self.weight, self.count, -self.end, -self.start)
 
-    def with_pseudo_case(self, bound: float, quantity: Quantity) -> _Samples:
-        """Add a pseudo-case at ``bound`` with count ``c``; `Quantity` describes its weight."""
+    def with_pseudo_case(self, c: Any, largest: bool) -> tuple[Floats, Floats, Floats]:
+        """Return value, weight and count with a pseudo-case of count ``c`` at ``start``."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
-        if quantity.largest:
+        if largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
-        column = np.ones((len(self.value), 1))
-        return _Samples(
-            np.hstack([self.value, bound * column]),
+        return (
+            np.hstack([self.value, self.start[:, None]]),
             np.hstack([self.weight, size[:, None]]),
-            np.hstack([self.count, quantity.c * column]),
+            np.hstack([self.count, np.broadcast_to(c, len(size))[:, None]]),
         )
 
 
-def chance_below(samples: _Samples, at: Floats, *, slope: bool = False) -> tuple[Floats, Floats]:
-    """Compute the probability that the randomly weighted mean is below ``at``, and its density.
-
-    This is the probability of ``sum g w (at - value) > 0``, where g is gamma-distributed with shape
-    ``count``. The sum is a linear combination of chi-square variables. Its distribution function is
-    an inversion integral. The integral is computed along a hyperbola through the saddlepoint, where
-    the integrand neither oscillates nor cancels. The tail that does not contain the mean is
-    computed, so that small probabilities keep their precision. The density is 0 unless ``slope`` is
-    True.
-    """
-    reach = np.where(samples.count > 0, samples.weight * (at[:, None] - samples.value), 0.0)
-    most, least = reach.max(1), reach.min(1)
-    chance, density = (most > 0).astype(float), np.zeros(len(at))
-    open_ = np.flatnonzero((most > 0) & (least < 0))
-    rows = max(1, _CHUNK // (reach.shape[1] * _NODES))
-    for start in range(0, len(open_), rows):
-        k = open_[start : start + rows]
-        over = (samples.count[k] * reach[k]).sum(1) > 0
-        # Where `over` is True, most of the probability is below ``at``. The scale is then negative.
-        # This reverses the sign of the sum, so that the small probability above ``at`` is computed.
-        scale = np.where(over, least[k], most[k])[:, None]
-        lam, change = reach[k] / scale, samples.weight[k] / scale
-        beyond, change = _path_integral(lam, samples.count[k], change, slope)
-        chance[k] = np.where(over, 1.0 - beyond, beyond)
-        density[k] = np.where(over, -change, change)
-    return chance, density
-
-
-def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
-    """Return the s in (0, 1) that minimises ``exp(K(s)) / s``, and ``1 - lam s``.
-
-    K is the cumulant generating function of ``sum lam g``. Newton steps on the logit of s stay
-    inside a bracket. An approximate s is enough.
-    """
-    start = 1.0 / (1.0 + (count * np.maximum(lam, 0.0)).sum(1))
-    low = np.log(start) - np.log1p(-start) - 1e-9
-    high, u = np.full(len(lam), 60.0), low + 0.5
-    for _ in range(100):
-        s, rest = expit(u), expit(-u)
-        ratio = lam / ((1.0 - lam) + lam * rest[:, None])
-        first, second = (count * ratio).sum(1), (count * ratio * ratio).sum(1)
-        value = s * first - 1.0
-        up = value > 0
-        high, low = np.where(up, u, high), np.where(up, low, u)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            new = u - value / ((s * first + s * s * second) * rest)
-        new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
-        moved = np.abs(new - u)
-        u = new
-        if (moved < 1e-3).all():
-            break
-    return expit(u), (1.0 - lam) + lam * expit(-u)[:, None]
-
-
-def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
-    """Return the probability that ``sum lam g > 0``, and its slope along ``shift``.
-
-    The largest ``lam`` must be 1.
-    """
-    s, rest = _saddle_point(lam, count)
-    ratio = lam / rest
-    sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
-    height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
-    # Bend the contour only so far that the integrand does not grow along it. The limit depends on
-    # the number of terms with a positive lam.
-    bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
-    across, along = np.cos(bend), np.sin(bend)
-    total = 0.5 * across
-    steep = shift / rest
-    tilt = total * s * (count * steep).sum(1) if slope else np.zeros(len(s))
-    live = np.arange(len(s))
-    for block in range(_BLOCKS):
-        v = _STEP * (np.arange(_NODES) + 1.0 + block * _NODES)
-        up, right = across[live][:, None], along[live][:, None]
-        speed = up * np.cosh(v) - 1j * right * np.sinh(v)
-        y = sd[live][:, None] * (right * (np.cosh(v) - 1.0) + 1j * up * np.sinh(v))
-        # Store the complex factors 1 - ratio y as two real arrays, because the logarithm of complex
-        # numbers takes five times as long.
-        each, shape = ratio[live][:, :, None], count[live][:, :, None]
-        real, imaginary = 1.0 - each * y.real[:, None, :], -each * y.imag[:, None, :]
-        square = real * real + imaginary * imaginary
-        size = 0.5 * (shape * np.log(square)).sum(1)
-        turn = (shape * np.arctan2(imaginary, real)).sum(1)
-        place = 1.0 + y / s[live][:, None]
-        node = np.exp(-size - 1j * turn) / place * speed
-        total[live] += node.real.sum(1)
-        if slope:
-            weight = shape * steep[live][:, :, None] / square
-            change = (weight * real).sum(1) - 1j * (weight * imaginary).sum(1)
-            tilt[live] += (node * change * place * s[live][:, None]).real.sum(1)
-        live = live[np.abs(node[:, -1]) > _ENOUGH * np.abs(total[live])]
-        if not len(live):
-            break
-    return height * total, height * tilt
-
-
-def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
-    """Return the lower limit of each study: the ``tail`` quantile of the randomly weighted mean.
+def _lower_limits(samples: _Samples, quantity: Quantity, ci_level: float) -> Floats:
+    """Return the lower limit of each study, a quantile of the randomly weighted mean.
 
     The quantile is found by Newton's method inside a bracket, with probabilities on the scale of
     normal quantiles. The first value is a quantile of the beta distribution that has the same mean
     and variance as the randomly weighted mean.
     """
-    whole = samples.with_pseudo_case(quantity.low, quantity)
-    top = samples.top
-    limits = np.full(len(top), float(quantity.low))
-    live = np.flatnonzero(top > quantity.low)
-    whole, low, high = whole.rows(live), limits[live], top[live]
-    at = _beta_start(whole, low, high, tail)
+    tail = 0.5 * (1.0 - ci_level)
+    value, weight, count = samples.with_pseudo_case(
+        quantity.weight_at(1.0 - ci_level), quantity.largest
+    )
+    top = np.maximum(samples.top, samples.start)
+    limits = np.where(count > 0, value, np.inf).min(1)
+    live = np.flatnonzero(top - limits > _XTOL * (quantity.high - quantity.low))
+    value, weight, count, low, high = (a[live] for a in (value, weight, count, limits, top))
+    at = _beta_start(value, weight * count, count, low, high, tail)
     target, span = float(ndtri(tail)), quantity.high - quantity.low
     for _ in range(100):
         if not len(live):
             break
-        chance, density = chance_below(whole, at, slope=True)
+        chance, density = chance_below(value, weight, count, at, slope=True)
         z = ndtri(np.clip(chance, 1e-300, 1.0 - 1e-16))
         above = z > target
         high, low = np.where(above, at, high), np.where(above, low, at)
@@ -264,16 +201,17 @@ def _lower_limits(samples: _Samples, quantity: Quantity, tail: float) -> Floats:
         moved = np.abs(new - at)
         limits[live] = at = new
         going = moved > _XTOL * span
-        live, whole, at = live[going], whole.rows(going), at[going]
-        low, high = low[going], high[going]
+        live, at, low, high = live[going], at[going], low[going], high[going]
+        value, weight, count = value[going], weight[going], count[going]
     return limits
 
 
-def _beta_start(whole: _Samples, low: Floats, top: Floats, tail: float) -> Floats:
-    share = whole.count * whole.weight
-    share /= share.sum(1, keepdims=True)
-    mean = (share * whole.value).sum(1)
-    spread = (share * (whole.value - mean[:, None]) ** 2).sum(1) / (1.0 + whole.count.sum(1))
+def _beta_start(
+    value: Floats, size: Floats, count: Floats, low: Floats, top: Floats, tail: float
+) -> Floats:
+    share = size / size.sum(1, keepdims=True)
+    mean = (share * value).sum(1)
+    spread = (share * (value - mean[:, None]) ** 2).sum(1) / (1.0 + count.sum(1))
     width = top - low
     m = np.clip((mean - low) / width, 1e-9, 1 - 1e-9)
     size = np.maximum(m * (1 - m) / np.maximum(spread / width**2, 1e-14) - 1.0, 1e-3)
@@ -314,39 +252,76 @@ def _solve_limits(
 ) -> Floats:
     """Return lower limits, upper limits and p-values of ``null`` as three rows.
 
-    The limits are NaN if ``limits`` is False. The p-values are NaN if ``null`` is None.
+    If ``limits`` is False, the limits are NaN, and the p-values serve only to be compared with 1
+    minus ``ci_level``. The p-values are NaN if ``null`` is None.
     """
-    tail = 0.5 * (1.0 - ci_level)
-    turned = replace(quantity, low=-quantity.high, high=-quantity.low)
     low = high = np.full(len(samples.value), np.nan)
     if limits:
-        low = _lower_limits(samples, quantity, tail)
-        high = -_lower_limits(samples.mirrored(), turned, tail)
+        low = _lower_limits(samples, quantity, ci_level)
+        high = -_lower_limits(samples.mirrored(), quantity, ci_level)
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
-        # The p-value is twice the smaller of two probabilities: that the mean is below the null and
-        # that it is above. Each is computed with a pseudo-case at its own bound, so they add up to
-        # 1 or more. If the first one computed is at most 1/2, it is the smaller one.
-        size = samples.count * samples.weight
-        above = (size * (samples.value - null)).sum(1) > 0
-        chance = _chance_beyond(samples, quantity, null, above)
-        chance = np.fmin(chance, _chance_beyond(samples.mirrored(), turned, -null, ~above))
-        rest = ~(chance <= 0.5)
-        other = _chance_beyond(samples, quantity, null, rest & ~above)
-        other = np.fmin(other, _chance_beyond(samples.mirrored(), turned, -null, rest & above))
-        p_value = np.minimum(1.0, 2.0 * np.fmin(chance, other))
+        chance = partial(_two_sided, quantity=quantity, null=null)
+        if not limits:
+            return np.stack([low, high, chance(samples, error_rate=1.0 - ci_level)])
+        p_value = chance(samples, error_rate=_ALPHA)
+        larger = np.flatnonzero(p_value > _ALPHA)
+        if len(larger) and quantity.c < 1.0:
+            p_value[larger] = _larger_p_values(samples.rows(larger), p_value[larger], chance)
     return np.stack([low, high, p_value])
 
 
-def _chance_beyond(samples: _Samples, quantity: Quantity, null: float, which: Any) -> Floats:
+def _larger_p_values(samples: _Samples, at_c: Floats, chance: Callable[..., Floats]) -> Floats:
+    """Return p-values above ``_ALPHA``, at which the pseudo-case is heavier than ``c``.
+
+    A p-value is the smallest error rate at which the limits exclude the null. Between ``_ALPHA``
+    and its double, the weight depends on this error rate, and the p-value solves an equation that
+    is almost linear.
+    """
+    p_value = chance(samples, error_rate=2.0 * _ALPHA)
+    between = np.flatnonzero(p_value < 2.0 * _ALPHA)
+    if len(between):
+        rows, first = samples.rows(between), at_c[between]
+        slope = (p_value[between] - first) / _ALPHA
+        guess = (first - slope * _ALPHA) / (1.0 - slope)
+        for _ in range(8):
+            excess = chance(rows, error_rate=guess) - guess
+            guess = np.clip(guess + excess / (1.0 - slope), _ALPHA, 2.0 * _ALPHA)
+        p_value[between] = guess
+    return p_value
+
+
+def _two_sided(samples: _Samples, quantity: Quantity, null: float, error_rate: Any) -> Floats:
+    """Return twice the smaller of two probabilities: that the mean is below or above the null.
+
+    Each is computed with a pseudo-case at its own position, so they add up to 1 or more. If the
+    first one computed is at most 1/2, it is the smaller one. The weight of the pseudo-case is that
+    of ``error_rate``.
+    """
+    size = samples.count * samples.weight
+    above = (size * (samples.value - null)).sum(1) > 0
+    c = np.broadcast_to(quantity.weight_at(error_rate), len(above))
+    beyond = partial(_chance_beyond, c=c, largest=quantity.largest)
+    chance = beyond(samples, null, above)
+    chance = np.fmin(chance, beyond(samples.mirrored(), -null, ~above))
+    rest = ~(chance <= 0.5)
+    other = beyond(samples, null, rest & ~above)
+    other = np.fmin(other, beyond(samples.mirrored(), -null, rest & above))
+    return np.minimum(1.0, 2.0 * np.fmin(chance, other))
+
+
+def _chance_beyond(
+    samples: _Samples, null: float, which: Any, *, c: Floats, largest: bool
+) -> Floats:
     """Return P(mean is below the null) for each study in ``which``; NaN for the others."""
     chance = np.full(len(samples.value), np.nan)
     if which.any():
         side = samples.rows(which)
-        whole = side.with_pseudo_case(quantity.low, quantity)
-        below, _ = chance_below(whole, np.full(len(side.value), null))
-        # if all values are at the bound, the mean is at the bound whatever the weights
-        sure = (side.top <= quantity.low) & (null >= quantity.low)
+        whole = side.with_pseudo_case(c[which], largest)
+        below, _ = chance_below(*whole, np.full(len(side.value), null))
+        # if all values are at the pseudo-case, so is the mean, whatever the weights
+        bottom = np.where(side.count > 0, side.value, np.inf).min(1)
+        sure = (side.top <= side.start) & (bottom >= side.start) & (null >= side.start)
         chance[which] = np.where(sure, 1.0, below)
     return chance
 
@@ -357,8 +332,10 @@ def bounded_mean(
     *,
     quantity: Quantity = RATES,
     weights: ArrayLike | None = None,
+    arms: Sequence[Arm] = (),
     null: float | None = None,
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> Interval:
     """Estimate the mean of a bounded quantity over cases, with an interval valid near the bounds.
 
@@ -374,18 +351,26 @@ def bounded_mean(
         Bounds of the values and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
     weights : array_like of float, shape (n,), optional
         Weight of each case, above 0; equal if omitted.
+    arms : sequence of Arm, optional
+        The rates behind the values: one arm for a rate, two for a difference, four for an
+        interaction. The adaptive rule needs them.
     null : float, optional
         Mean to test, such as 0 for a difference; must be inside the bounds.
     ci_level : float, default 0.95
         Confidence level.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        ``"adaptive"``: if the attempts show mixed outcomes, cases unlike those observed count as
+        implausible; without ``arms``, the same as ``"bounded"``. ``"bounded"``: assumes nothing
+        about unseen cases. ``"t"``: CR2 with Satterthwaite degrees of freedom; without spread its
+        limits are NaN. Coverage of ``"t"`` falls to 62 % if agents always give the same answer.
 
     Returns
     -------
     Interval
-        Weighted mean, with limits that are inside the bounds and never equal. ``p_value`` tests
-        ``null`` by inverting the same interval; NaN if ``null`` is omitted. ``se`` is the CR2
-        standard error and ``df`` its Satterthwaite degrees of freedom; use them to combine several
-        results. Both are NaN if there is only one cluster or if all values are equal; then use the
+        Weighted mean. Its limits are inside the bounds and never equal, except those of ``"t"``.
+        ``p_value`` tests ``null`` by inverting the same interval; NaN if ``null`` is omitted.
+        ``se`` is the CR2 standard error and ``df`` its Satterthwaite degrees of freedom; use them
+        to combine several results. Both are NaN if there is only one cluster or if all values are equal; then use the
         limits to combine results. ``n`` counts cases and ``n_clusters`` clusters. All values are
         NaN if there are no cases.
 
@@ -426,26 +411,37 @@ def bounded_mean(
     >>> ci = bounded_mean([1, 1, 1, 1, 1, 1, 1, 1, 1, 0])
     >>> round(ci.estimate, 3), round(ci.low, 3), round(ci.high, 3)
     (0.9, 0.578, 0.997)
+
+    Ten cases with three attempts each. The outcomes are mixed, so the adaptive interval is shorter:
+
+    >>> rates = [1, 1, 2 / 3, 0, 2 / 3, 1, 1 / 3, 2 / 3, 2 / 3, 2 / 3]
+    >>> for rule in ("adaptive", "bounded"):
+    ...     ci = bounded_mean(rates, arms=[Arm(rates, [3] * 10)], interval=rule)
+    ...     print(rule, round(ci.low, 3), round(ci.high, 3))
+    adaptive 0.429 0.843
+    bounded 0.411 0.843
     """
-    sample = (values, clusters, weights)
-    return bounded_means([sample], quantity=quantity, null=null, ci_level=ci_level)[0]
+    sample = Sample(values, clusters, weights, arms)
+    how: dict[str, Any] = {"quantity": quantity, "null": null, "ci_level": ci_level}
+    return bounded_means([sample], **how, interval=interval)[0]
 
 
 def bounded_means(
-    samples: Sequence[Sample],
+    samples: Iterable[Sample | tuple[Any, ...]],
     *,
     quantity: Quantity = RATES,
     null: float | None = None,
     ci_level: float = 0.95,
     recentred: bool = False,
+    interval: IntervalRule = "adaptive",
 ) -> list[Interval]:
     """Estimate the means of several samples as :func:`bounded_mean` does, in one computation.
 
     Parameters
     ----------
-    samples : sequence of (values, clusters or None, weights or None)
+    samples : iterable of Sample or (values, clusters or None, weights or None)
         One sample per interval.
-    quantity, null, ci_level
+    quantity, null, ci_level, interval
         As in :func:`bounded_mean`.
     recentred : bool, default False
         Whether each value is an estimate plus a residual. Such values may be outside the bounds;
@@ -457,8 +453,12 @@ def bounded_means(
         One interval per sample, in the order of the samples.
     """
     _check_null(null, quantity, ci_level)
-    read = [_read_sample(sample, quantity, recentred, ci_level) for sample in samples]
-    compact = [sample for sample, _ in read]
+    require_known("interval: found", interval, get_args(IntervalRule))
+    how: dict[str, Any] = {"rule": interval, "free": recentred, "ci_level": ci_level}
+    read = [_read_sample(Sample(*sample), quantity, **how) for sample in samples]
+    if interval == "t":
+        return [_t_interval(bare, null) for _, bare, _ in read]
+    compact = [sample for sample, _, _ in read]
     limits = np.full((3, len(read)), np.nan)
     # Samples that are solved together are padded to the same number of distinct values, so each
     # group has samples with a similar number.
@@ -468,31 +468,66 @@ def bounded_means(
         batch = [sample for i in place if (sample := compact[i]) is not None]
         limits[:, place] = _solve_limits(_stack_samples(batch), quantity, null, ci_level)
     intervals = []
-    for (_, bare), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
+    for (_, bare, positions), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
         # widen the limits if rounding has put the estimate just outside them
         ends = min(low, bare.estimate), max(high, bare.estimate)
+        if positions is not None and p_value < _SMALL_P:
+            p_value = max(p_value, _p_of_t(positions, bare.estimate, null))
         intervals.append(replace(bare, low=ends[0], high=ends[1], p_value=p_value))
     return intervals
 
 
+def _p_of_t(positions: Positions, estimate: float, null: float | None) -> float:
+    """Return the p-value of a t test, at most ``_SMALL_P``.
+
+    The adaptive rule has no probability beyond the pseudo-case. Its small p-values are therefore
+    not below those of a t test.
+    """
+    statistic = abs(estimate - (null or 0.0)) / float(positions.se[0])
+    return min(_SMALL_P, 2.0 * float(stdtr(positions.df[0], -statistic)))
+
+
+def _t_interval(bare: Interval, null: float | None) -> Interval:
+    """Return the t interval of an estimate with its CR2 standard error."""
+    if math.isnan(bare.se):
+        note = "no spread between clusters: no t interval" if bare.n else ""
+        return replace(bare, note=join_notes(bare.note, note))
+    reach = quantile(bare.ci_level, bare.df) * bare.se
+    statistic = math.nan if null is None else -abs(bare.estimate - null) / bare.se
+    p_value = 2.0 * float(stdtr(bare.df, statistic))
+    low, high = bare.estimate - reach, bare.estimate + reach
+    return replace(bare, low=low, high=high, p_value=p_value)
+
+
 def _read_sample(
-    sample: Sample, quantity: Quantity, free: bool, ci_level: float
-) -> tuple[_Samples | None, Interval]:
-    """Return a sample in compact form (None without cases) and its interval without limits."""
-    values, clusters, weights = sample
-    label = f"bounded mean, c = {quantity.c:g}"
-    numbers = np.asarray(values, dtype=np.float64)
-    complete, groups, note = complete_values(numbers, clusters)
+    sample: Sample, quantity: Quantity, *, rule: IntervalRule, free: bool, ci_level: float
+) -> tuple[_Samples | None, Interval, Positions | None]:
+    """Return a sample in compact form (None without cases) and its interval without limits.
+
+    The last entry is None unless the adaptive rule has placed the pseudo-case.
+    """
+    adaptive = rule == "adaptive" and bool(sample.arms)
+    label = "CR2 with Satterthwaite t" if rule == "t" else bounded_label(quantity, adaptive)
+    numbers = np.asarray(sample.values, dtype=np.float64)
+    complete, groups, note = complete_values(numbers, sample.clusters)
     if not complete.size:
-        return None, undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
+        bare = undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
+        return None, bare, None
     if not free:
         _clip_to_bounds(complete, quantity)
-    heavy = _relative_weights(weights, numbers)[np.isfinite(numbers)]
+    present = np.isfinite(numbers)
+    heavy = _relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
     se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
-    compact = _compact_sample(means if free else np.clip(means, quantity.low, quantity.high), sizes)
+    values = means if free else np.clip(means, quantity.low, quantity.high)
+    positions, ends = None, (np.array([quantity.low]), np.array([quantity.high]))
+    if adaptive:
+        arms = [arm.rows(present) for arm in sample.arms]
+        positions = cluster_positions(arms, values[None], groups, quantity, heavy)
+        ends = positions.low, positions.high
+    compact = _compact_sample(values, sizes, *ends)
     n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
     if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
         units = "clusters" if count < n else "cases"
@@ -500,8 +535,39 @@ def _read_sample(
     elif count <= _ONE_OR_TWO:
         note = join_notes(note, f"only {count} case{'s' * (count > 1)}: read with care")
     note = join_notes(note, heavy_note(sizes, "cluster" if count < n else "case"))
-    ends, counts = (math.nan, math.nan), (float(n), float(count))
-    return compact, Interval(estimate, *ends, ci_level, label, note, *counts, se, df)
+    limits, counts = (math.nan, math.nan), (float(n), float(count))
+    return compact, Interval(estimate, *limits, ci_level, label, note, *counts, se, df), positions
+
+
+def bounded_label(quantity: Quantity, adaptive: bool) -> str:
+    """Return the name of the method of a bounded mean."""
+    return f"{'adaptive' if adaptive else 'bounded'} mean, c = {quantity.c:g}"
+
+
+def cluster_positions(
+    arms: Sequence[Arm], value: Floats, groups: Clusters, quantity: Quantity, weights: Floats
+) -> Positions:
+    """Return the positions of the pseudo-cases of studies over the same cases.
+
+    ``value`` has the value of each cluster, of the shape (S, G); rates of the arms have the shape
+    (n,) or (S, n), and ``weights`` the shape (n,).
+    """
+    sizes = groups.totals(weights)
+    bounds = quantity.low, quantity.high
+    if groups.single:
+        return adaptive_positions(arms, value, sizes[None], bounds)
+    clustered = [
+        Arm(
+            groups.totals(weights * np.asarray(arm.rates, float)) / sizes,
+            None if arm.attempts is None else groups.totals(np.asarray(arm.attempts, float)),
+            arm.sign,
+            None if arm.checks is None else groups.totals(np.asarray(arm.checks, float)),
+        )
+        for arm in arms
+    ]
+    mixed = [mixed_outcomes(arm, weights / weights.sum()) for arm in arms]
+    how: dict[str, Any] = {"n_cases": groups.sizes, "mixed_cases": mixed}
+    return adaptive_positions(clustered, value, sizes[None], bounds, **how)
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
@@ -515,11 +581,12 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     return math.sqrt(variance), satterthwaite(share)
 
 
-def _compact_sample(value: Floats, weight: Floats) -> _Samples:
+def _compact_sample(value: Floats, weight: Floats, start: Floats, end: Floats) -> _Samples:
     """Count the clusters with equal value and weight, apart from rounding errors."""
     pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
-    return _Samples(distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
+    columns = (distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
+    return _Samples(*columns, start, end)
 
 
 def _stack_samples(samples: Sequence[_Samples]) -> _Samples:
@@ -528,13 +595,15 @@ def _stack_samples(samples: Sequence[_Samples]) -> _Samples:
     for i, sample in enumerate(samples):
         for part, row in zip(parts, (sample.value, sample.weight, sample.count), strict=True):
             part[i, : row.shape[1]] = row[0]
-    return _Samples(*parts)
+    ends = (np.concatenate([getattr(s, name) for s in samples]) for name in ("start", "end"))
+    return _Samples(*parts, *ends)
 
 
 def bounded_mean_many(
     values: ArrayLike,
     clusters: Any = None,
     *,
+    arms: Sequence[Arm] = (),
     quantity: Quantity = RATES,
     null: float | None = None,
     ci_level: float = 0.95,
@@ -548,11 +617,13 @@ def bounded_mean_many(
         One row per study and one column per case; no value may be missing.
     clusters : array_like, shape (n,), optional
         Cluster of each case, the same in every study.
+    arms : sequence of Arm, optional
+        As in :func:`bounded_mean`, with rates of the shape (S, n).
     quantity, null, ci_level
         As in :func:`bounded_mean`.
     limits : bool, default True
         Whether to compute limits. Without limits, which are then NaN, a test of ``null`` is ten
-        times as fast.
+        times as fast. Its p-value then serves only to be compared with ``1 - ci_level``.
 
     Returns
     -------
@@ -578,30 +649,37 @@ def bounded_mean_many(
     groups = Clusters.of(clusters, matrix.shape[1])
     sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
     means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
-    compact, back = compact_samples(means, sizes)
+    start, end = (np.full(len(matrix), bound) for bound in (quantity.low, quantity.high))
+    if arms:
+        positions = cluster_positions(arms, means, groups, quantity, np.ones(groups.n))
+        start, end = positions.low, positions.high
+    compact, back = _compact_samples(_Samples(means, sizes, np.ones(means.shape), start, end))
     solved = _solve_limits(compact, quantity, null, ci_level, limits)[:, back]
     return BoundedMeans.around(matrix.mean(axis=1), solved, ci_level)
 
 
-def compact_samples(value: Floats, weight: Floats) -> tuple[_Samples, NDArray[np.intp]]:
+def _compact_samples(samples: _Samples) -> tuple[_Samples, NDArray[np.intp]]:
     """Convert studies to counts of cases; return one row per distinct study, and each study's row.
 
     A count is the number of cases with the same value and weight. If this would not make the arrays
-    shorter, all studies are returned with a count of 1 per case.
+    shorter, all studies are returned as they are.
     """
     # sorting numbers is many times faster than sorting pairs of numbers
-    values, of_value = np.unique(value.ravel().round(12), return_inverse=True)
-    weights, of_weight = np.unique(weight.ravel().round(12), return_inverse=True)
+    values, of_value = np.unique(samples.value.ravel().round(12), return_inverse=True)
+    weights, of_weight = np.unique(samples.weight.ravel().round(12), return_inverse=True)
     pairs, code = np.unique(of_value * len(weights) + of_weight, return_inverse=True)
     distinct = np.stack([values[pairs // len(weights)], weights[pairs % len(weights)]], axis=1)
-    n_studies, n = value.shape
+    n_studies, n = samples.value.shape
     if len(distinct) >= n:
-        return _Samples(value, weight, np.ones(value.shape)), np.arange(n_studies)
+        return samples, np.arange(n_studies)
     flat = np.repeat(np.arange(n_studies), n) * len(distinct) + code.ravel()
     count = np.bincount(flat, minlength=n_studies * len(distinct)).reshape(n_studies, -1)
-    rows, back = np.unique(count, axis=0, return_inverse=True)
-    value_of, weight_of = (np.tile(column, (len(rows), 1)) for column in distinct.T)
-    return _Samples(value_of, weight_of, rows.astype(np.float64)), back.ravel()
+    ends = np.stack([samples.start, samples.end], axis=1)
+    both = np.hstack([count, ends.round(12)])
+    _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    value_of, weight_of = (np.tile(column, (len(first), 1)) for column in distinct.T)
+    counts = count[first].astype(np.float64)
+    return _Samples(value_of, weight_of, counts, *ends[first].T), back.ravel()
 
 
 def bounded_mean_counts(
@@ -609,6 +687,7 @@ def bounded_mean_counts(
     counts: ArrayLike,
     *,
     weights: ArrayLike | None = None,
+    arms: Sequence[Arm] = (),
     quantity: Quantity = RATES,
     null: float | None = None,
     ci_level: float = 0.95,
@@ -625,6 +704,8 @@ def bounded_mean_counts(
         Number of cases with each value in each study; at least one case per study.
     weights : array_like of float, shape (m,), optional
         Weight of each case that has the value; equal if omitted.
+    arms : sequence of Arm, optional
+        As in :func:`bounded_mean`: the rates behind each value, of the shape (m,) or (S, m).
     quantity, null, ci_level, limits, recentred
         ``recentred`` as in :func:`bounded_means`, the others as in :func:`bounded_mean_many`.
 
@@ -660,6 +741,14 @@ def bounded_mean_counts(
     heavy = _relative_weights(weights, np.zeros(count.shape[1]))
     both = np.hstack([count, value])
     _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    samples = _Samples(value[first], np.tile(heavy, (len(first), 1)), count[first])
+    start, end = (np.full(len(first), bound) for bound in (quantity.low, quantity.high))
+    size = np.tile(heavy, (len(first), 1))
+    if arms:
+        distinct = [arm.rows(first) if np.ndim(arm.rates) > 1 else arm for arm in arms]
+        bounds = quantity.low, quantity.high
+        how: dict[str, Any] = {"count": count[first]}
+        positions = adaptive_positions(distinct, value[first], size, bounds, **how)
+        start, end = positions.low, positions.high
+    samples = _Samples(value[first], size, count[first], start, end)
     solved = _solve_limits(samples, quantity, null, ci_level, limits)[:, back.ravel()]
     return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)
