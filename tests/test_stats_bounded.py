@@ -6,18 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.imhof import chance_below
-from scipy.stats import beta, binomtest
+from scipy.stats import beta, binomtest, ttest_1samp
 
+from skillcomp.errors import FrameError
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
     SHARES,
     Quantity,
+    Sample,
     bounded_mean,
     bounded_mean_counts,
     bounded_mean_many,
     bounded_means,
 )
+from skillcomp.stats.pseudo_cases import Arm
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
 THIRDS = [2 / 3, 1 / 3, 1, 0, 1 / 3, 2 / 3, 0, -1 / 3]
@@ -284,3 +287,132 @@ def test_bad_values_are_refused(values, weights, message) -> None:
         bounded_mean(values, weights=weights)
     with pytest.raises(ValueError, match="studies by cases"):
         bounded_mean_many([1, 0])
+
+
+# --- the adaptive rule -------------------------------------------------------------------------
+
+
+def arms(*passes: str, k: int) -> list[Arm]:
+    """Arms with the signs 1, -1, -1, 1; passes of each case as digits, all with k attempts."""
+    signs = (1.0, -1.0, -1.0, 1.0)
+    return [
+        Arm(np.array(list(map(int, digits))) / k, [k] * len(digits), sign)
+        for digits, sign in zip(passes, signs, strict=False)
+    ]
+
+
+S, B = "3221321203", "1101201201"
+LEVELS = [0.8, 0.6, 1, 0.75, 0.5, 0.8, 2 / 3, 1, 0.4, 0.6]
+CHECKS = [5, 5, 5, 4, 2, 5, 3, 3, 5, 5]
+HALVES = [Arm([0.5] * 6, None, sign, [2] * 6) for sign in (1.0, -1.0)]
+# samples, and the limits of the bounded and of the adaptive rule in section G of the notes
+SECTION_G = [
+    (Sample.of_arms(*arms("2" * 10 + "1100", "0" * 9 + "11122", k=2)), (0.02903, 0.84563), None),
+    (Sample.of_arms(*arms(S, B, k=3)), (-0.05583, 0.57126), (0.09355, 0.56784)),
+    (
+        Sample.of_arms(*arms(S, B, k=3), clusters=list("0011223344")),
+        (-0.30623, 0.66149),
+        (0.02000, 0.63554),
+    ),
+    (Sample.of_arms(*arms("33233313", "0" * 8, k=3)), (0.24720, 0.98441), (0.31724, 0.98441)),
+    (Sample.of_arms(*arms("3321023122", k=3)), (0.38175, 0.82622), (0.39096, 0.82622)),
+    (Sample.of_arms(*arms("1000000000", k=1)), (0.00259, 0.42238), None),
+    (Sample.of_arms(Arm(LEVELS)), (0.49783, 0.84371), (0.56139, 0.84371)),
+    (Sample.of_arms(Arm(LEVELS, checks=CHECKS)), (0.49783, 0.84371), (0.54416, 0.84371)),
+    (Sample.of_arms(*arms("0" * 14, "0" * 14, k=3)), (-0.20236, 0.20236), None),
+    (Sample.of_arms(*arms("1" * 6, "1" * 6, k=2)), (-0.41335, 0.41335), None),
+    (Sample.of_arms(*HALVES), (-0.41335, 0.41335), None),
+]
+
+
+@pytest.mark.parametrize(("sample", "bounded", "adaptive"), SECTION_G)
+def test_limits_are_those_of_section_g(sample: Sample, bounded, adaptive) -> None:
+    quantity = RATES if len(sample.arms) == 1 else DELTAS
+    for rule, limits in (("bounded", bounded), ("adaptive", adaptive or bounded)):
+        found = bounded_means([sample], quantity=quantity, interval=rule)[0]
+        assert (found.low, found.high) == pytest.approx(limits, abs=6e-6)
+
+
+def test_limits_with_unequal_attempts_clusters_and_weights() -> None:
+    # values of a slow exact program of the same rule that shares no code with this one
+    attempts = ([4, 3, 3, 4, 3, 4, 4, 1, 1], [2, 2, 4, 4, 1, 2, 4, 1, 4])
+    passes = np.array([[2, 1, 1, 1, 1, 2, 2, 1, 1], [1, 2, 1, 1, 1, 0, 0, 1, 2]])
+    two = [
+        Arm(np.divide(p, k), k, sign)
+        for p, k, sign in zip(passes, attempts, (1.0, -1.0), strict=True)
+    ]
+    clustered = Sample.of_arms(*two, clusters=[0, 0, 1, 2, 2, 2, 3, 4, 5])
+    k = np.array([1, 4, 1, 1, 1, 4, 3, 4, 1])
+    weighted = Sample.of_arms(
+        Arm(np.array([0, 0, 1, 0, 0, 3, 2, 3, 1]) / k, k), weights=[1, 3, 2, 1, 1, 3, 3, 3, 3]
+    )
+    delta, rate = (
+        bounded_means([sample], quantity=quantity)[0]
+        for sample, quantity in ((clustered, DELTAS), (weighted, RATES))
+    )
+    assert (delta.low, delta.high) == pytest.approx((-0.321155929, 0.4190901), abs=1e-8)
+    assert (rate.low, rate.high) == pytest.approx((0.248989042, 0.812531702), abs=1e-8)
+
+
+def test_many_studies_and_counts_have_the_adaptive_limits_of_each_study() -> None:
+    rng = np.random.default_rng(3)
+    skill, base = rng.binomial(3, 0.7, (40, 8)), rng.binomial(3, 0.4, (40, 8))
+    for clusters in (None, [0, 0, 1, 2, 3, 3, 4, 5]):
+        both = [Arm(skill / 3, [3] * 8), Arm(base / 3, [3] * 8, -1.0)]
+        values = (skill - base) / 3
+        many = bounded_mean_many(values, clusters, arms=both, quantity=DELTAS, null=0.0)
+        each = bounded_means(
+            [
+                Sample.of_arms(
+                    *(Arm(arm.rates[at], arm.attempts, arm.sign) for arm in both),
+                    clusters=clusters,
+                )
+                for at in range(40)
+            ],
+            quantity=DELTAS,
+            null=0.0,
+        )
+        assert many.low == pytest.approx([found.low for found in each], abs=1e-8)
+        assert many.high == pytest.approx([found.high for found in each], abs=1e-8)
+    cells = np.array(list(itertools.product(range(4), range(4))))
+    counts = [np.bincount(4 * s + b, minlength=16) for s, b in zip(skill, base, strict=True)]
+    of_cells = [Arm(cells[:, 0] / 3, [3] * 16), Arm(cells[:, 1] / 3, [3] * 16, -1.0)]
+    how = {"arms": of_cells, "quantity": DELTAS}
+    counted = bounded_mean_counts((cells[:, 0] - cells[:, 1]) / 3, counts, **how)
+    alone = bounded_mean_many(values, arms=both, quantity=DELTAS)
+    assert counted.low == pytest.approx(alone.low, abs=1e-8)
+
+
+def test_p_values_invert_the_adaptive_limits_at_every_level() -> None:
+    how = {"quantity": DELTAS, "arms": arms(S, B, k=3)}
+    values = how["arms"][0].rates - how["arms"][1].rates
+    for level in (0.8, 0.9, 0.93, 0.95, 0.99):
+        low = bounded_mean(values, ci_level=level, **how).low
+        assert bounded_mean(values, null=low, **how).p_value == pytest.approx(1 - level, abs=1e-6)
+
+
+def test_a_small_p_value_of_the_adaptive_rule_is_not_below_that_of_t() -> None:
+    # the null lies beyond the pseudo-case
+    many = arms("6" * 20 + "7" * 20, "3" * 20 + "2" * 20, k=9)
+    p_values = [
+        bounded_means([Sample.of_arms(*many)], quantity=DELTAS, null=0.2, interval=rule)[0].p_value
+        for rule in ("adaptive", "t")
+    ]
+    assert 0 < p_values[0] < 0.05
+    assert p_values[0] >= min(p_values[1], 1e-3)
+
+
+def test_t_is_the_textbook_interval_and_has_no_limits_without_spread() -> None:
+    values = [0.5, 0.0, 1.0, 0.5, -0.5]
+    found = bounded_mean(values, quantity=DELTAS, null=0.0, interval="t")
+    expected = ttest_1samp(values, 0.0)
+    ends = expected.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
+    assert found.p_value == pytest.approx(expected.pvalue)
+    flat = bounded_mean([0.5] * 5, interval="t")
+    assert math.isnan(flat.low) and "no spread" in flat.note
+
+
+def test_an_unknown_interval_is_named() -> None:
+    with pytest.raises(FrameError, match=r"interval: found 'adaptiv'.*Did you mean 'adaptive'"):
+        bounded_mean([0, 1], interval="adaptiv")

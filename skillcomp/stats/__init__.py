@@ -15,6 +15,7 @@ bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
     ``bounded_means``: means of several samples in one computation.
     ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: means of many studies.
+    ``Sample``: the values, clusters, weights and arms of one mean.
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
 
 clusters: cases in clusters
@@ -51,6 +52,9 @@ passk: several attempts per case
 
 ppi: verdicts on all cases, gold on some
     ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
+
+pseudo_cases: the adaptive rule of bounded means
+    ``Arm``: the pass rates and attempts behind the values of a sample.
 
 results: the two result types
     ``Interval``: an estimate with its interval.

@@ -10,6 +10,7 @@ from .bounded import RATES as RATES
 from .bounded import SHARES as SHARES
 from .bounded import BoundedMeans as BoundedMeans
 from .bounded import Quantity as Quantity
+from .bounded import Sample as Sample
 from .bounded import bounded_mean as bounded_mean
 from .bounded import bounded_mean_counts as bounded_mean_counts
 from .bounded import bounded_mean_many as bounded_mean_many
@@ -41,6 +42,7 @@ from .passk import pooled_pass_at_k as pooled_pass_at_k
 from .passk import pooled_pass_hat_k as pooled_pass_hat_k
 from .ppi import ppi_mean as ppi_mean
 from .ppi import ppi_paired as ppi_paired
+from .pseudo_cases import Arm as Arm
 from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
 from .significance import clustered_cochran as clustered_cochran

@@ -370,9 +370,9 @@ def bounded_mean(
         Weighted mean. Its limits are inside the bounds and never equal, except those of ``"t"``.
         ``p_value`` tests ``null`` by inverting the same interval; NaN if ``null`` is omitted.
         ``se`` is the CR2 standard error and ``df`` its Satterthwaite degrees of freedom; use them
-        to combine several results. Both are NaN if there is only one cluster or if all values are equal; then use the
-        limits to combine results. ``n`` counts cases and ``n_clusters`` clusters. All values are
-        NaN if there are no cases.
+        to combine several results. Both are NaN if there is only one cluster or if all values are
+        equal; then use the limits to combine results. ``n`` counts cases and ``n_clusters``
+        clusters. All values are NaN if there are no cases.
 
     Raises
     ------
@@ -392,6 +392,12 @@ def bounded_mean(
     is computed as an integral along a contour through the saddlepoint, precise to 1e-10. The
     interval does not depend on the order of cases, is mirrored if all signs change, and is
     continuous in the data.
+
+    With ``arms``, :func:`skillcomp.stats.pseudo_cases.adaptive_positions` replaces the bounds by
+    positions nearer to the mean, as far as outcomes are mixed within cases. With one attempt per
+    case nothing changes. Coverage was at least 93.7 % in all designs of ``make validate``, except
+    where a few cases are unlike all others: with hopeless cases among middling ones it fell to 91 %
+    (``"bounded"``: 96 %). Below 95 %, the weight c of the pseudo-case rises, to 1 at 90 %.
 
     A cluster with sum S_g and size m_g enters as ``g_g (S_g - L m_g)``. The size of the pseudo-case
     is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``. If only a few larger
@@ -541,7 +547,7 @@ def _read_sample(
 
 def bounded_label(quantity: Quantity, adaptive: bool) -> str:
     """Return the name of the method of a bounded mean."""
-    return f"{'adaptive' if adaptive else 'bounded'} mean, c = {quantity.c:g}"
+    return f"{'adaptive ' if adaptive else ''}bounded mean, c = {quantity.c:g}"
 
 
 def cluster_positions(
