@@ -22,7 +22,7 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
-from skillcomp.stats.bounded import RATES
+from skillcomp.stats.bounded import RATES, Sample
 from skillcomp.stats.clusters import cr2
 from skillcomp.stats.gaps import independent_difference
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
@@ -458,8 +458,8 @@ def _by_condition(labelled: pd.DataFrame, flat: bool, ci_level: float) -> Interv
         # would only show how often gold passes under each condition.
         values = np.zeros(len(labelled))
     cluster, compared = labelled["cluster"].to_numpy(), labelled["compared"].to_numpy(dtype=bool)
-    parts = [(values[at], cluster[at], None) for at in (~compared, compared)]
-    if min(len(np.unique(part[1])) for part in parts) < 2:
+    parts = [Sample(values[at], cluster[at]) for at in (~compared, compared)]
+    if min(len(np.unique(part.clusters)) for part in parts) < 2:
         return not_identified(
             "all labels of a condition are of one case", ci_level, float(len(labelled))
         )

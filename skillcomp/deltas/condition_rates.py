@@ -12,6 +12,7 @@ import pandas as pd
 from skillcomp.frames.case_table import (
     WEIGHT,
     Value,
+    arms_of,
     case_table,
     claim,
     claimed,
@@ -33,7 +34,7 @@ from skillcomp.frames.estimates import (
     row,
     with_method,
 )
-from skillcomp.stats.bounded import RATES, SHARES
+from skillcomp.stats.bounded import RATES, SHARES, IntervalRule, Sample
 from skillcomp.stats.results import join_notes
 
 OwnWords = Literal["passed_own_words"]
@@ -49,6 +50,7 @@ def rates(
     average: By = (),
     weight: str | None = None,
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the pass rate under each condition, with an interval clustered by case or skill.
 
@@ -60,7 +62,7 @@ def rates(
         Columns that group the rows, in addition to ``condition``.
     value : {"passed", "share_passed", "passed_own_words"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
-    cluster, average, weight
+    cluster, average, weight, interval
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
@@ -83,7 +85,7 @@ def rates(
     names, levels = [name for name in listed(by) if name != "condition"], listed(average)
     if value == "passed_own_words":
         how: dict[str, Any] = {"by": names, "cluster": cluster, "average": levels}
-        estimate = partial(rates, **how, weight=weight, ci_level=ci_level)
+        estimate = partial(rates, **how, weight=weight, ci_level=ci_level, interval=interval)
         return in_own_words(estimate, outcomes, "deltas.rates", None)
     checked = compared_outcomes(outcomes, names, "deltas.rates", value=value, average=levels)
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
@@ -94,11 +96,14 @@ def rates(
         lost, warning = missing_of_rate(part["size"], n, _worst_rates(part, value))
         part, means = means_of_cases(part[part["rate"].notna()], ["rate"], levels)
         label, note = claim(part["skill"], part["cluster"], cluster)
-        samples.append((part["rate"], label, part.get(WEIGHT)))
+        sides = [(part["rate"], part["n"], part["n_checks"], 1.0)]
+        arms = arms_of(sides, is_share=value != "passed")
+        samples.append(Sample(part["rate"], label, part.get(WEIGHT), arms))
         by_name.append(claim(part["skill"], part["cluster_by_name"], cluster)[0])
         parts.append((about | lost, note, join_notes(means, warning)))
     quantity = RATES if value == "passed" else SHARES
-    intervals = covering_means(samples, by_name, quantity=quantity, ci_level=ci_level)
+    how = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
+    intervals = covering_means(samples, by_name, **how)
     nothing = "no attempt has an outcome"
     rows = [
         row(f"rate_{value}", claimed(interval, note, nothing, warning), **about)

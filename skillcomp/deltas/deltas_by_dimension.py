@@ -10,6 +10,7 @@ from skillcomp.deltas.paired_deltas import paired
 from skillcomp.frames.case_table import Value, compared_outcomes
 from skillcomp.frames.estimates import By, groups, listed
 from skillcomp.records import dimension_family
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.significance import holm
 
 
@@ -21,6 +22,7 @@ def by_dimension(
     reference: str = "baseline",
     weight: str | None = None,
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the paired change on each dimension, adjusted for the number of dimensions.
 
@@ -28,7 +30,7 @@ def by_dimension(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame with comprehension_dimension; rows without a dimension are left out.
-    by, value, reference, weight, ci_level
+    by, value, reference, weight, ci_level, interval
         As in :func:`skillcomp.deltas.paired`.
 
     Returns
@@ -51,7 +53,7 @@ def by_dimension(
     keys = [*names, "comprehension_dimension"]
     dimensions = list(dimension_family(checked["comprehension_dimension"]))
     how: dict[str, Any] = {"value": value, "reference": reference, "weight": weight}
-    result = paired(checked, by=keys, **how, ci_level=ci_level)
+    result = paired(checked, by=keys, **how, ci_level=ci_level, interval=interval)
     parts = []
     for _, part in groups(result, [*names, "condition"]):
         family = part.set_index("comprehension_dimension")["p_value"].reindex(dimensions)

@@ -23,6 +23,7 @@ from skillcomp.frames.case_table import (
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import AMOUNTS, Amount
 from skillcomp.frames.estimates import By, estimates, listed, ordered, with_method
+from skillcomp.stats.bounded import IntervalRule
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
 
@@ -38,6 +39,7 @@ def paired(
     weight: str | None = None,
     limit: float | None = None,
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the paired change in pass rate (or cost) between a condition and the reference.
 
@@ -85,6 +87,12 @@ def paired(
         a bounded mean, which is valid even if few attempts hold most of the amount.
     ci_level : float, default 0.95
         Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for the interval. ``"adaptive"``: if the attempts show that outcomes are mixed within
+        cases, there are assumed to be no cases unlike those observed. Without repeats it equals
+        ``"bounded"``, which assumes nothing about unseen cases and is wider. ``"t"``: the textbook
+        interval (CR2 with Satterthwaite degrees of freedom). It is NaN without spread, and covers
+        as little as 62 % if agents always give the same answer. Not for amounts.
 
     Returns
     -------
@@ -113,7 +121,8 @@ def paired(
     Notes
     -----
     The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the differences of the
-    cases, both for attempts passed and for shares. The method does not depend on the data, and
+    cases, both for attempts passed and for shares. Shares of an unknown number of checks have the
+    ``"bounded"`` interval; ``method`` names the rule. The method does not depend on the data, and
     copying every attempt changes no result. The two cases of a contrast pair have nearly the same
     prompt and form one cluster. Attempts without an outcome (a failed grader) are left out of the
     mean of their case; a case without any outcome under a condition is dropped and counted. ``se``
@@ -159,13 +168,16 @@ def paired(
     if value == "passed_own_words":
         if limit is not None:
             raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
-        how |= {"by": names, "average": levels, "weight": weight, "ci_level": ci_level}
+        how |= {"by": names, "average": levels, "weight": weight}
+        how |= {"ci_level": ci_level, "interval": interval}
         estimate = partial(paired, **how | {"value": "passed"})
         return in_own_words(estimate, outcomes, "deltas.paired", reference)
     how["average"] = levels
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
+        if interval != "adaptive":
+            raise FrameError(f"interval=: amounts have one interval; found value='{value}'.")
         rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
     elif limit is not None:
@@ -173,7 +185,7 @@ def paired(
     else:
         about, sets, _ = paired_cases(outcomes, by=names, **how, weight=weight)
         sides = [(place["condition"], place["reference"]) for place in about]
-        estimated = delta_rows(sets, value, cluster, ci_level, levels, sides)
+        estimated = delta_rows(sets, value, cluster, ci_level, levels, sides, interval)
         rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
         noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)

@@ -13,6 +13,7 @@ from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_table import Value, compared_outcomes
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import By, grouped, listed, ordered, refuse_pooling, require_columns
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
 # Runs with different checks in fewer cases, or in a smaller share of the cases, are compared.
@@ -26,6 +27,7 @@ def over_time(
     by: By = (),
     value: Value = "passed",
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the pass rate of successive runs of the same cases, and the change between them.
 
@@ -43,6 +45,8 @@ def over_time(
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`paired`.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def over_time(
     # other conditions than these
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     checked = checked.assign(checks_differ=False)
-    how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level}
+    how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level, "interval": interval}
     parts = [rates(checked, **how)]
     for before, run in pairwise(order):
         two = checked[checked["condition"].isin([before, run])]

@@ -30,7 +30,8 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, Sample, bounded_means
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
+from skillcomp.stats.pseudo_cases import Arm
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 
@@ -177,8 +178,9 @@ def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
     The columns are those of :func:`attempt_cells`, then n (number of attempts with an outcome),
-    n_passed, share (mean share of checks passed; NaN if no attempt has a share) and n_shares
-    (number of attempts with a share). ``passed_low`` and ``passed_high`` bound the number of passes
+    n_passed, share (mean share of checks passed; NaN if no attempt has a share), n_shares (number
+    of attempts with a share) and n_checks (largest number of checks of an attempt; NaN if no
+    number is known). ``passed_low`` and ``passed_high`` bound the number of passes
     among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
     shares of the attempts without a share.
     """
@@ -199,7 +201,11 @@ def case_table(outcomes: pd.DataFrame, *, by: By = (), column: str | None = None
         low, high = attempt_bounds(outcomes, value)
         bounds[f"{name}_low"] = totals(np.where(present, 0.0, low))
         bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
+    of_attempt = outcomes["n_checks"].to_numpy(dtype=np.float64, na_value=np.nan)
+    n_checks = np.full(len(table), np.nan)
+    np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
     return table.assign(
+        n_checks=n_checks,
         n=totals(has_outcome).astype(np.int64),
         n_passed=totals(passed.to_numpy(dtype=bool, na_value=False)),
         share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
@@ -365,7 +371,8 @@ class CasePairs:
     ``share_passed``, the mean shares of checks passed; they are NaN without outcomes. ``n`` counts
     the attempts with an outcome. ``met`` is the number of these attempts that passed or, for
     ``share_passed``, the sum of their shares. ``size`` counts all expected attempts. ``n_dropped``
-    counts the cases that were left out because one of the two conditions has no outcome. If
+    counts the cases that were left out because one of the two conditions has no outcome.
+    ``checks`` is the number of different checks for ``share_passed`` and NaN for ``passed``. If
     ``weight`` is None, all cases have the same weight. ``by_name`` is the cluster if cases of the
     same name under several skills are the same task.
 
@@ -380,6 +387,7 @@ class CasePairs:
     low1: Floats
     high1: Floats
     absent1: Floats
+    checks1: Floats
     level0: Floats
     met0: Floats
     n0: Floats
@@ -387,6 +395,7 @@ class CasePairs:
     low0: Floats
     high0: Floats
     absent0: Floats
+    checks0: Floats
     cluster: Ints
     by_name: Ints
     skill: Ints
@@ -395,16 +404,17 @@ class CasePairs:
     combination: Ints
     n_dropped: int
     weight: Floats | None = None
+    is_share: bool = False
 
     def where(self, keep: Any) -> CasePairs:
         """Return the selected entries; a case without a selected entry counts as dropped."""
         if keep.all():
             return self
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        n_dropped = columns.pop("n_dropped")
+        n_dropped, is_share = columns.pop("n_dropped"), columns.pop("is_share")
         n_dropped += len(pd.unique(self.case_number)) - len(pd.unique(self.case_number[keep]))
         selected: dict[str, Any] = {k: v if v is None else v[keep] for k, v in columns.items()}
-        return CasePairs(**selected, n_dropped=n_dropped)
+        return CasePairs(**selected, n_dropped=n_dropped, is_share=is_share)
 
     def entry_weights(self) -> Floats | None:
         """Divide the weight of each case among its entries; return None if all are equal."""
@@ -414,19 +424,49 @@ class CasePairs:
         return np.asarray(share if self.weight is None else share * self.weight)
 
     def averaged(self) -> CasePairs:
-        """Return one entry per case: the mean of its entries."""
+        """Return one entry per case: the mean of its entries, and their smallest counts."""
         code, numbers = pd.factorize(self.case_number)
         if len(numbers) == len(code):
             return self
         n, first = np.bincount(code), np.unique(code, return_index=True)[1]
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        n_dropped = columns.pop("n_dropped")
+        n_dropped, is_share = columns.pop("n_dropped"), columns.pop("is_share")
         means: dict[str, Any] = {
             name: np.bincount(code, values) / n if values.dtype == float else values[first]
             for name, values in columns.items()
             if values is not None
         }
-        return CasePairs(**means, n_dropped=n_dropped)
+        for name in ("n1", "n0", "checks1", "checks0"):
+            means[name] = pd.Series(columns[name]).groupby(code).min().to_numpy()
+        return CasePairs(**means, n_dropped=n_dropped, is_share=is_share)
+
+    def arms(self, *, with_reference: bool = True) -> tuple[Arm, ...]:
+        """Return the rates of the condition and, by default, of the reference as arms.
+
+        There are no arms if the number of checks behind a share is unknown.
+        """
+        sides = [(self.level1, self.n1, self.checks1, 1.0)]
+        if with_reference:
+            sides.append((self.level0, self.n0, self.checks0, -1.0))
+        return arms_of(sides, is_share=self.is_share)
+
+
+def arms_of(sides: Sequence[tuple[Any, Any, Any, float]], *, is_share: bool) -> tuple[Arm, ...]:
+    """Return the arms of a contrast from rates, attempts, numbers of checks and sign of each side.
+
+    There are no arms if the values are shares of unknown numbers of checks. Then nothing shows
+    whether outcomes are mixed within a case. If only some numbers are unknown, the smallest known
+    number of the arm replaces them.
+    """
+    if not is_share:
+        return tuple(Arm(rates, attempts, sign) for rates, attempts, _, sign in sides)
+    arms = []
+    for rates, _, checks, sign in sides:
+        known = pd.Series(np.asarray(checks, float))
+        if known.isna().all():
+            return ()
+        arms.append(Arm(rates, None, sign, known.fillna(known.min()).to_numpy()))
+    return tuple(arms)
 
 
 class Pairing:
@@ -469,7 +509,8 @@ class Pairing:
                 table["share"].fillna(0.0) * table["n_shares"],
                 "share",
             )
-        bounds = [table[column] for column in (f"{name}_low", f"{name}_high", "absent")]
+        self._is_share = name == "share"
+        bounds = [table[column] for column in (f"{name}_low", f"{name}_high", "absent", "n_checks")]
         columns = (level_of(table, value), met, n, table["size"], *bounds)
         self._values = [column.to_numpy(dtype=np.float64) for column in columns]
         self._case = table["case_id"].to_numpy(dtype=object)
@@ -497,7 +538,7 @@ class Pairing:
         weight = None if self._weight is None else self._weight[there]
         about = (*(codes[there] for codes in self._codes), self._case[there])
         counts = (case_number, self._combination[there], n_dropped, weight)
-        return CasePairs(*[*sides, *about, *counts])
+        return CasePairs(*[*sides, *about, *counts, self._is_share])
 
 
 def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
@@ -521,10 +562,10 @@ def covering_means(samples: Sequence[Sample], by_name: Sequence[Any], **how: Any
     intervals = bounded_means(samples, **how)
     twice = [
         at
-        for at, ((_, clusters, _), shared) in enumerate(zip(samples, by_name, strict=True))
-        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(clusters)))
+        for at, (sample, shared) in enumerate(zip(samples, by_name, strict=True))
+        if len(pd.unique(np.asarray(shared))) < len(pd.unique(np.asarray(sample.clusters)))
     ]
-    others = [(samples[at][0], by_name[at], samples[at][2]) for at in twice]
+    others = [samples[at]._replace(clusters=by_name[at]) for at in twice]
     for at, other in zip(twice, bounded_means(others, **how), strict=True):
         intervals[at] = covering(intervals[at], other)
     return intervals
@@ -537,6 +578,7 @@ def delta_rows(
     ci_level: float,
     average: Sequence[str] = (),
     names: Sequence[tuple[str, str]] | None = None,
+    interval: IntervalRule = "adaptive",
 ) -> list[dict[str, Any]]:
     """Estimate the delta of each set of pairs; return one row of an estimates frame per set.
 
@@ -550,12 +592,12 @@ def delta_rows(
     complete = [pairs.averaged() for pairs in entries]
     claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in complete]
     samples = [
-        (pairs.level1 - pairs.level0, label, pairs.weight)
+        Sample(pairs.level1 - pairs.level0, label, pairs.weight, pairs.arms())
         for pairs, (label, _) in zip(complete, claims, strict=True)
     ]
     by_name = [claim(pairs.skill, pairs.by_name, cluster)[0] for pairs in complete]
     how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
-    intervals = covering_means(samples, by_name, **how)
+    intervals = covering_means(samples, by_name, **how, interval=interval)
     notes = [note for _, note in claims]
     if average:
         means = (average_note(pairs.case_number, pairs.combination, average) for pairs in entries)

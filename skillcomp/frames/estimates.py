@@ -506,11 +506,15 @@ def with_notes_of(
 def means_of_cases(
     rows: pd.DataFrame, columns: Sequence[str], average: Sequence[str]
 ) -> tuple[pd.DataFrame, str]:
-    """Return one row per case with the means of ``columns`` over ``average``, and a note."""
+    """Return one row per case with the means of ``columns`` over ``average``, and a note.
+
+    ``n`` and ``n_checks`` are the smallest, so that copies of rows change no interval.
+    """
     if not average:
         return rows, ""
     case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
     how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
+    how |= {name: "min" for name in ("n", "n_checks") if name in rows.columns}
     means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
     return means, average_note(case, combination, average)
 
@@ -535,9 +539,9 @@ def covering(first: Interval, second: Interval) -> Interval:
     """Combine two intervals of one estimate: the smaller lower and the larger upper limit."""
     return replace(
         second if second.n_clusters < first.n_clusters else first,
-        low=min(first.low, second.low),
-        high=max(first.high, second.high),
-        p_value=max(first.p_value, second.p_value),
+        low=float(np.minimum(first.low, second.low)),
+        high=float(np.maximum(first.high, second.high)),
+        p_value=float(np.maximum(first.p_value, second.p_value)),
         note=join_notes(*dict.fromkeys([first.note, second.note]), SAME_NAMES),
     )
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.frames.case_table import CasePairs, Floats, claim, covering_means, delta_rows
-from skillcomp.stats.bounded import RATES
+from skillcomp.stats.bounded import RATES, IntervalRule, Sample
 from skillcomp.stats.results import join_notes
 
 ENOUGH_MISSING = 0.05  # A smaller share of missing attempts does not change a verdict.
@@ -39,6 +40,7 @@ class Claim:
     is_gain: bool = False
     is_rate: bool = False
     moved: tuple[float, float] = (0.0, 0.0)
+    interval: IntervalRule = "adaptive"
 
     def fails_in_worst_case(self) -> bool:
         """Return whether the claim fails if all missing attempts are set against it.
@@ -90,11 +92,16 @@ class Claim:
             labels = [claim(pairs.skill, pairs.cluster, self.cluster)[0] for pairs in whole]
             by_name = [claim(pairs.skill, pairs.by_name, self.cluster)[0] for pairs in whole]
             parts = zip(whole, labels, strict=True)
-            samples = [(pairs.level1, label, pairs.weight) for pairs, label in parts]
-            intervals = covering_means(samples, by_name, quantity=RATES, ci_level=self.ci_level)
+            samples = [
+                Sample(pairs.level1, label, pairs.weight, pairs.arms(with_reference=False))
+                for pairs, label in parts
+            ]
+            how: dict[str, Any] = {"ci_level": self.ci_level, "interval": self.interval}
+            intervals = covering_means(samples, by_name, quantity=RATES, **how)
             made = [(interval.estimate, interval.low) for interval in intervals]
         else:
-            rows = delta_rows(sets, self.value, self.cluster, self.ci_level)
+            how = {"interval": self.interval}
+            rows = delta_rows(sets, self.value, self.cluster, self.ci_level, **how)
             made = [(row["estimate"], row["ci_low"]) for row in rows]
         return [(estimate + self.moved[0], low + self.moved[1]) for estimate, low in made]
 
@@ -130,6 +137,7 @@ def with_missing_attempts(
     assume_missing: str | None,
     *,
     cluster: str = "case",
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Overturn the verdicts that missing attempts could change, or note the tipping point.
 
@@ -144,16 +152,17 @@ def with_missing_attempts(
         ``passed`` or ``share_passed``.
     assume_missing : str or None
         The assumption that keeps a verdict.
-    cluster : str
-        The argument ``cluster`` of :func:`skillcomp.deltas.paired` with which the rows were made.
+    cluster, interval : str
+        The arguments of :func:`skillcomp.deltas.paired` with which the rows were made.
 
     Returns
     -------
     pandas.DataFrame
         The rows with ``overturned`` and ``assume_missing``, and a remark in ``note``.
     """
+    how: dict[str, Any] = {"value": value, "cluster": cluster, "interval": interval}
     rows = [
-        _judged_row(row, _claims_of_row(row, pairs, reference, value, cluster), assume_missing)
+        _judged_row(row, _claims_of_row(row, pairs, reference, **how), assume_missing)
         for (_, row), pairs, reference in zip(decided.iterrows(), sets, references, strict=True)
     ]
     columns = ["verdict", "overturned", "assume_missing", "remark"]
@@ -188,19 +197,19 @@ def _judged_row(
 
 
 def _claims_of_row(
-    row: pd.Series, pairs: CasePairs, reference: CasePairs, value: str, cluster: str
+    row: pd.Series, pairs: CasePairs, reference: CasePairs, **how: Any
 ) -> list[Claim]:
     """Return the claims from which the verdict of a row follows.
 
     An undetermined verdict with an interval on one side of 0 claims a gain or a loss.
     """
     verdict, margin = row["verdict"], row["margin"]
-    how = (value, row["ci_level"], cluster)
+    how["ci_level"] = row["ci_level"]
     moved = {end: row.get(f"moved_{end}", 0.0) for end in ("estimate", "low", "high", "rate")}
     up, down = (moved["estimate"], moved["low"]), (-moved["estimate"], -moved["high"])
     gain, loss = (
-        Claim(pairs, margin, *how, is_gain=True, moved=up),
-        Claim(mirrored(pairs), margin, *how, is_gain=True, moved=down),
+        Claim(pairs, margin, **how, is_gain=True, moved=up),
+        Claim(mirrored(pairs), margin, **how, is_gain=True, moved=down),
     )
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
@@ -208,7 +217,7 @@ def _claims_of_row(
         "teaching": [gain],
         "harmful": [loss],
         "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
-        "redundant": [no_loss, Claim(reference, 1.0 - margin, *how, is_rate=True, moved=of_rate)],
+        "redundant": [no_loss, Claim(reference, 1.0 - margin, **how, is_rate=True, moved=of_rate)],
     }
     if row["ci_low"] > 0:
         claims["undetermined"] = [replace(gain, bound=0.0)]
@@ -219,7 +228,7 @@ def _claims_of_row(
 
 def mirrored(pairs: CasePairs) -> CasePairs:
     """Exchange condition and reference."""
-    names = ("level", "met", "n", "size", "low", "high", "absent")
+    names = ("level", "met", "n", "size", "low", "high", "absent", "checks")
     sides = {f"{name}{a}": getattr(pairs, f"{name}{b}") for name in names for a, b in ("10", "01")}
     return replace(pairs, **sides)
 

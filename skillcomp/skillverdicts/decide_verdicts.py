@@ -22,6 +22,7 @@ from skillcomp.frames.corrected_deltas import (
 )
 from skillcomp.frames.estimates import By, grouped, listed
 from skillcomp.frames.worst_case import with_missing_attempts
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
 
 PLACEBO = "placebo"
@@ -39,6 +40,7 @@ def decide(
     average: By = (),
     weight: str | None = None,
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
     assume_missing: Literal["at random"] | None = None,
 ) -> pd.DataFrame:
     """Decide for each skill whether it teaches, from the interval of its delta.
@@ -64,6 +66,8 @@ def decide(
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals that decide.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.deltas.paired`.
     assume_missing : {"at random"}, optional
         Assume that missing attempts are like the others. Default: no assumption, so that missing
         attempts can make a verdict ``undetermined``.
@@ -143,7 +147,7 @@ def decide(
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
     how |= {"cluster": cluster, "average": listed(average)}
     _, sets, references = paired_cases(outcomes, **how, reference=reference)
-    how["ci_level"] = ci_level
+    how |= {"ci_level": ci_level, "interval": interval}
     deltas = paired(outcomes, reference=reference, **how)
     levels = rates(outcomes, **how)
     base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
@@ -158,6 +162,7 @@ def decide(
         value=value,
         cluster=cluster,
         assume_missing=assume_missing,
+        interval=interval,
     )
     judged = judge(deltas)
     ends = ["estimate", "ci_low", "ci_high"]
@@ -188,6 +193,7 @@ def _with_verdicts(
     value: str,
     cluster: str,
     assume_missing: str | None,
+    interval: IntervalRule,
 ) -> pd.DataFrame:
     """Add the verdict, and whether missing attempts overturn it."""
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
@@ -199,6 +205,7 @@ def _with_verdicts(
     }
     deltas = deltas.assign(verdict=_first_that_holds(verdicts, "undetermined"))
     how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
+    how["interval"] = interval
     judged = with_missing_attempts(deltas, sets, references, **how)
     return _with_reasons(judged)
 

@@ -85,7 +85,7 @@ class Quantity:
         It is ``c`` up to 5 % and 1 from 10 % on, because lower levels need more of a case.
         """
         rise = np.clip(np.asarray(error_rate, float) / _ALPHA - 1.0, 0.0, 1.0)
-        return self.c + rise * max(1.0 - self.c, 0.0)
+        return np.asarray(self.c + rise * max(1.0 - self.c, 0.0))
 
 
 # c was chosen by a rule that was fixed before the results were seen. It is the smallest of .5, .55,
