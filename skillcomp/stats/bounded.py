@@ -183,7 +183,7 @@ def _lower_limits(samples: _Samples, quantity: Quantity, ci_level: float) -> Flo
         quantity.weight_at(1.0 - ci_level), quantity.largest
     )
     top = np.maximum(samples.top, samples.start)
-    limits = np.where(count > 0, value, np.inf).min(1)
+    limits: Floats = np.where(count > 0, value, np.inf).min(1)
     live = np.flatnonzero(top - limits > _XTOL * (quantity.high - quantity.low))
     value, weight, count, low, high = (a[live] for a in (value, weight, count, limits, top))
     at = _beta_start(value, weight * count, count, low, high, tail)
