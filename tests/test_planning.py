@@ -28,7 +28,8 @@ from skillcomp.planning.gold_needed import (
 )
 from skillcomp.planning.power import gap_limits
 from skillcomp.simulate import Grader
-from skillcomp.stats.bounded import DELTAS, bounded_mean, bounded_mean_counts
+from skillcomp.stats.bounded import DELTAS, bounded_mean
+from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.ppi import ppi_paired
 

@@ -13,14 +13,13 @@ from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
     SHARES,
+    Arm,
     Quantity,
     Sample,
     bounded_mean,
-    bounded_mean_counts,
-    bounded_mean_many,
     bounded_means,
 )
-from skillcomp.stats.pseudo_cases import Arm
+from skillcomp.stats.bounded_studies import bounded_mean_counts, bounded_mean_many
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
 THIRDS = [2 / 3, 1 / 3, 1, 0, 1 / 3, 2 / 3, 0, -1 / 3]

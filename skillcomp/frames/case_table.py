@@ -30,8 +30,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
-from skillcomp.stats.pseudo_cases import Arm
+from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 

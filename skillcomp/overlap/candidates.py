@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.case_table import clusters_of
-from skillcomp.stats.bounded import bounded_mean_counts
+from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import NAN
 
 Floats = NDArray[np.float64]

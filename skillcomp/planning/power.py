@@ -23,8 +23,8 @@ from skillcomp.frames.estimates import estimates, listed, row
 from skillcomp.planning import assumptions as assumed
 from skillcomp.planning.assumptions import PLAN, Assumptions, Numbers, Stated, StudyPlan, stated
 from skillcomp.planning.components import Components, components_by_group
-from skillcomp.stats import bounded
-from skillcomp.stats.bounded import DELTAS, Quantity
+from skillcomp.stats.bounded import DELTAS, Quantity, bounded_mean
+from skillcomp.stats.bounded_studies import BoundedMeans, bounded_mean_counts, bounded_mean_many
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -369,16 +369,16 @@ class _PlannedStudy:
         if settings.cluster == "skill":
             means = [side @ values / n for side, n in zip(drawn, plan.sides, strict=True)]
             if settings.effect == "delta":
-                solved = bounded.bounded_mean_many(means[0], quantity=DELTAS, **how)
+                solved = bounded_mean_many(means[0], quantity=DELTAS, **how)
             else:
-                solved = bounded.bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
+                solved = bounded_mean_many(means[1] - means[0], quantity=GAPS, **how)
         elif settings.effect == "delta":
-            solved = bounded.bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
+            solved = bounded_mean_counts(values, drawn[0], quantity=DELTAS, **how)
         else:
             solved = gap_limits(drawn, values, how)
         right = solved.p_value < 1 - settings.ci_level
         right &= np.copysign(1.0, size) * solved.estimate > 0
-        share = bounded.bounded_mean(right.astype(np.float64))
+        share = bounded_mean(right.astype(np.float64))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
@@ -486,7 +486,7 @@ def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | Non
     return high
 
 
-def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bounded.BoundedMeans:
+def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> BoundedMeans:
     """Test the gap of each study as :func:`skillcomp.stats.gaps.standardised_gap` does."""
     n = [float(counts[0].sum()) for counts in drawn]
     near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
@@ -496,7 +496,7 @@ def gap_limits(drawn: list[Counted], values: Floats, how: dict[str, Any]) -> bou
     centred = np.hstack([gap + rest for rest in residuals])
     weights = np.repeat([0.5 / n[0], 0.5 / n[1]], len(values))
     how = how | {"quantity": GAPS, "weights": weights, "recentred": True}
-    return bounded.bounded_mean_counts(centred, np.hstack(drawn), **how)
+    return bounded_mean_counts(centred, np.hstack(drawn), **how)
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:

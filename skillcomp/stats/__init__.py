@@ -14,9 +14,11 @@ association: association of two numbers per unit
 bounded: means of bounded values, the interval of all analyses
     ``bounded_mean``: mean of rates, shares or differences, with limits valid near the bounds.
     ``bounded_means``: means of several samples in one computation.
-    ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: means of many studies.
-    ``Sample``: the values, clusters, weights and arms of one mean.
+    ``Sample``, ``Arm``: the cases of one mean, and the pass rates and attempts behind them.
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
+
+bounded_studies: bounded means of many studies
+    ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: for simulations and searches.
 
 clusters: cases in clusters
     ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.
@@ -52,9 +54,6 @@ passk: several attempts per case
 
 ppi: verdicts on all cases, gold on some
     ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
-
-pseudo_cases: the adaptive rule of bounded means
-    ``Arm``: the pass rates and attempts behind the values of a sample.
 
 results: the two result types
     ``Interval``: an estimate with its interval.

@@ -8,13 +8,14 @@ from .association import detectable_r_squared as detectable_r_squared
 from .bounded import DELTAS as DELTAS
 from .bounded import RATES as RATES
 from .bounded import SHARES as SHARES
-from .bounded import BoundedMeans as BoundedMeans
+from .bounded import Arm as Arm
 from .bounded import Quantity as Quantity
 from .bounded import Sample as Sample
 from .bounded import bounded_mean as bounded_mean
-from .bounded import bounded_mean_counts as bounded_mean_counts
-from .bounded import bounded_mean_many as bounded_mean_many
 from .bounded import bounded_means as bounded_means
+from .bounded_studies import BoundedMeans as BoundedMeans
+from .bounded_studies import bounded_mean_counts as bounded_mean_counts
+from .bounded_studies import bounded_mean_many as bounded_mean_many
 from .clusters import ClusteredFit as ClusteredFit
 from .clusters import cr2 as cr2
 from .clusters import cr2_mean as cr2_mean
@@ -42,7 +43,6 @@ from .passk import pooled_pass_at_k as pooled_pass_at_k
 from .passk import pooled_pass_hat_k as pooled_pass_hat_k
 from .ppi import ppi_mean as ppi_mean
 from .ppi import ppi_paired as ppi_paired
-from .pseudo_cases import Arm as Arm
 from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
 from .significance import clustered_cochran as clustered_cochran

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtr
+from scipy.special import expit, ndtri, stdtr, stdtrit
 from scipy.stats import beta as beta_distribution
 
 from skillcomp.errors import require_known
@@ -28,12 +28,62 @@ from skillcomp.stats.clusters import (
     heavy_note,
     satterthwaite,
 )
-from skillcomp.stats.pseudo_cases import Arm, Positions, adaptive_positions, mixed_outcomes
-from skillcomp.stats.random_weights import chance_below
 from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
 
 Floats = NDArray[np.float64]
 IntervalRule = Literal["adaptive", "bounded", "t"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm of a contrast: the pass rate of each case under one condition.
+
+    A contrast is a sum of pass rates over arms, each multiplied by ``sign``. A rate has one arm, a
+    paired difference two (signs 1 and -1), and an interaction four (1, -1, -1 and 1).
+
+    Attributes
+    ----------
+    rates : array_like, shape (n,)
+        Share of the attempts at each case that passed, or share of its checks.
+    attempts : array_like, shape (n,), optional
+        Number of attempts behind each rate. If several agents, graders or rounds repeat a case,
+        ``rates`` are means over them, and this is the smallest of their numbers.
+    sign : float, default 1
+        Coefficient of the arm.
+    checks : array_like, shape (n,), optional
+        For shares of checks, the number of different checks of each case; without ``attempts``.
+        Without either of the two, differences between attempts are ignored.
+    """
+
+    rates: Any
+    attempts: Any = None
+    sign: float = 1.0
+    checks: Any = None
+
+    def rows(self, keep: Any) -> Arm:
+        """Return the arm for the selected cases."""
+        columns = (self.rates, self.attempts, self.checks)
+        rates, attempts, checks = (c if c is None else np.asarray(c, float)[keep] for c in columns)
+        return Arm(rates, attempts, self.sign, checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Positions of the pseudo-cases, and the standard error that they rest on; one per study.
+
+    Attributes
+    ----------
+    low, high : ndarray, shape (S,)
+        Position for the lower limit and for the upper limit.
+    se, df : ndarray, shape (S,)
+        Standard error of the mean, at least that of independent attempts, and its Satterthwaite
+        degrees of freedom.
+    """
+
+    low: Floats
+    high: Floats
+    se: Floats
+    df: Floats
 
 
 class Sample(NamedTuple):
@@ -99,42 +149,25 @@ RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
 
+# Settings of the trapezoid rule for the integral along the contour: the step in v (y = sd sinh(v)),
+# the number of nodes per block, and the largest number of blocks. With two or more cases, fewer
+# blocks are enough.
+_STEP, _NODES, _BLOCKS = 0.12, 20, 14
+_BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
+_CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
+_ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
+# Both constants were chosen on one half of the designs of `make validate` and checked on the other.
+_PHI = 0.05  # Share of the distance to the bound that is kept if all cases have mixed outcomes.
+_KAPPA = 1.45  # Distance in standard deviations of a case, for many cases.
+_SURE = 0.975  # The distance does not depend on the level, so that wider levels have wider limits.
 _SMALL_P = 1e-3  # P-values of the adaptive rule below this are not below those of a t test.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
 _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedMeans:
-    """Means of many studies, with intervals.
-
-    Attributes
-    ----------
-    estimate, low, high, p_value : ndarray of float64, shape (S,)
-        As in :class:`skillcomp.stats.results.Interval`, with one entry per study.
-    ci_level : float
-        Confidence level of the limits.
-    """
-
-    estimate: Floats
-    low: Floats
-    high: Floats
-    p_value: Floats
-    ci_level: float
-
-    @classmethod
-    def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
-        """Combine estimates with ``solved``, an array with the rows low, high and p-value.
-
-        Limits are widened if rounding has put the estimate outside them.
-        """
-        low, high = np.minimum(solved[0], estimate), np.maximum(solved[1], estimate)
-        return cls(estimate, low, high, solved[2], ci_level)
-
-
 @dataclass(frozen=True)
-class _Samples:
+class CaseCounts:
     """Numbers of cases (or clusters) with each value and weight, for each of S studies.
 
     ``value``, ``weight`` and ``count`` have the shape (S, m). Entries with a count of 0 only fill
@@ -152,12 +185,12 @@ class _Samples:
     def top(self) -> Floats:
         return np.asarray(np.where(self.count > 0, self.value, -np.inf).max(1))
 
-    def rows(self, keep: Any) -> _Samples:
+    def rows(self, keep: Any) -> CaseCounts:
         parts = (self.value, self.weight, self.count, self.start, self.end)
-        return _Samples(*(part[keep] for part in parts))
+        return CaseCounts(*(part[keep] for part in parts))
 
-    def mirrored(self) -> _Samples:
-        return _Samples(-self.value, self.weight, self.count, -self.end, -self.start)
+    def mirrored(self) -> CaseCounts:
+        return CaseCounts(-self.value, self.weight, self.count, -self.end, -self.start)
 
     def with_pseudo_case(self, c: Any, largest: bool) -> tuple[Floats, Floats, Floats]:
         """Return value, weight and count with a pseudo-case of count ``c`` at ``start``."""
@@ -171,7 +204,106 @@ class _Samples:
         )
 
 
-def _lower_limits(samples: _Samples, quantity: Quantity, ci_level: float) -> Floats:
+def chance_below(
+    value: Floats, weight: Floats, count: Floats, at: Floats, *, slope: bool = False
+) -> tuple[Floats, Floats]:
+    """Compute the probability that a randomly weighted mean is below ``at``, and its density.
+
+    ``value``, ``weight`` and ``count`` have one row per study; ``at`` has one entry per study. The
+    result is the probability of ``sum g w (at - value) > 0``, where g is gamma-distributed with
+    shape ``count``. The sum is a linear combination of chi-square variables. Its distribution
+    function is an inversion integral. The integral is computed along a hyperbola through the
+    saddlepoint, where the integrand neither oscillates nor cancels. The tail that does not contain
+    the mean is computed, so that small probabilities keep their precision. The density is 0 unless
+    ``slope`` is True.
+    """
+    reach = np.where(count > 0, weight * (at[:, None] - value), 0.0)
+    most, least = reach.max(1), reach.min(1)
+    chance, density = (most > 0).astype(float), np.zeros(len(at))
+    open_ = np.flatnonzero((most > 0) & (least < 0))
+    rows = max(1, _CHUNK // (reach.shape[1] * _NODES))
+    for start in range(0, len(open_), rows):
+        k = open_[start : start + rows]
+        over = (count[k] * reach[k]).sum(1) > 0
+        # Where `over` is True, most of the probability is below ``at``. The scale is then negative.
+        # This reverses the sign of the sum, so that the small probability above ``at`` is computed.
+        scale = np.where(over, least[k], most[k])[:, None]
+        lam, change = reach[k] / scale, weight[k] / scale
+        beyond, change = _path_integral(lam, count[k], change, slope)
+        chance[k] = np.where(over, 1.0 - beyond, beyond)
+        density[k] = np.where(over, -change, change)
+    return chance, density
+
+
+def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Return the s in (0, 1) that minimises ``exp(K(s)) / s``, and ``1 - lam s``.
+
+    K is the cumulant generating function of ``sum lam g``. Newton steps on the logit of s stay
+    inside a bracket. An approximate s is enough.
+    """
+    start = 1.0 / (1.0 + (count * np.maximum(lam, 0.0)).sum(1))
+    low = np.log(start) - np.log1p(-start) - 1e-9
+    high, u = np.full(len(lam), 60.0), low + 0.5
+    for _ in range(100):
+        s, rest = expit(u), expit(-u)
+        ratio = lam / ((1.0 - lam) + lam * rest[:, None])
+        first, second = (count * ratio).sum(1), (count * ratio * ratio).sum(1)
+        value = s * first - 1.0
+        up = value > 0
+        high, low = np.where(up, u, high), np.where(up, low, u)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            new = u - value / ((s * first + s * s * second) * rest)
+        new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
+        moved = np.abs(new - u)
+        u = new
+        if (moved < 1e-3).all():
+            break
+    return expit(u), (1.0 - lam) + lam * expit(-u)[:, None]
+
+
+def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
+    """Return the probability that ``sum lam g > 0``, and its slope along ``shift``.
+
+    The largest ``lam`` must be 1.
+    """
+    s, rest = _saddle_point(lam, count)
+    ratio = lam / rest
+    sd = 1.0 / np.sqrt((count * ratio * ratio).sum(1) + 1.0 / s**2)
+    height = np.exp(-(count * np.log(rest)).sum(1) - np.log(s)) * sd * _STEP / np.pi
+    # Bend the contour only so far that the integrand does not grow along it. The limit depends on
+    # the number of terms with a positive lam.
+    bend = np.minimum(_BEND, 1.0 / np.sqrt((count * (lam > 0)).sum(1)))
+    across, along = np.cos(bend), np.sin(bend)
+    total = 0.5 * across
+    steep = shift / rest
+    tilt = total * s * (count * steep).sum(1) if slope else np.zeros(len(s))
+    live = np.arange(len(s))
+    for block in range(_BLOCKS):
+        v = _STEP * (np.arange(_NODES) + 1.0 + block * _NODES)
+        up, right = across[live][:, None], along[live][:, None]
+        speed = up * np.cosh(v) - 1j * right * np.sinh(v)
+        y = sd[live][:, None] * (right * (np.cosh(v) - 1.0) + 1j * up * np.sinh(v))
+        # Store the complex factors 1 - ratio y as two real arrays, because the logarithm of complex
+        # numbers takes five times as long.
+        each, shape = ratio[live][:, :, None], count[live][:, :, None]
+        real, imaginary = 1.0 - each * y.real[:, None, :], -each * y.imag[:, None, :]
+        square = real * real + imaginary * imaginary
+        size = 0.5 * (shape * np.log(square)).sum(1)
+        turn = (shape * np.arctan2(imaginary, real)).sum(1)
+        place = 1.0 + y / s[live][:, None]
+        node = np.exp(-size - 1j * turn) / place * speed
+        total[live] += node.real.sum(1)
+        if slope:
+            weight = shape * steep[live][:, :, None] / square
+            change = (weight * real).sum(1) - 1j * (weight * imaginary).sum(1)
+            tilt[live] += (node * change * place * s[live][:, None]).real.sum(1)
+        live = live[np.abs(node[:, -1]) > _ENOUGH * np.abs(total[live])]
+        if not len(live):
+            break
+    return height * total, height * tilt
+
+
+def _lower_limits(samples: CaseCounts, quantity: Quantity, ci_level: float) -> Floats:
     """Return the lower limit of each study, a quantile of the randomly weighted mean.
 
     The quantile is found by Newton's method inside a bracket, with probabilities on the scale of
@@ -219,14 +351,14 @@ def _beta_start(
     return np.asarray(np.clip(start, low + 1e-12 * width, top - 1e-12 * width))
 
 
-def _check_null(null: float | None, quantity: Quantity, ci_level: float) -> None:
+def check_null(null: float | None, quantity: Quantity, ci_level: float) -> None:
     check_level(ci_level)
     low, high = quantity.low, quantity.high
     if null is not None and (null < low or null > high):
         raise ValueError(f"null must lie between {low:g} and {high:g}, found {null:g}.")
 
 
-def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
+def clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
     """Clip values to the bounds; raise ValueError if one is outside by more than rounding."""
     low, high = quantity.low, quantity.high
     slack = 1e-9 * (high - low)
@@ -236,7 +368,7 @@ def _clip_to_bounds(values: Floats, quantity: Quantity) -> Floats:
     return np.clip(values, low, high)
 
 
-def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
+def relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
     """Return the weights, divided by the largest weight of a value that is not missing."""
     raw = np.ones(values.shape) if weights is None else np.asarray(weights, dtype=np.float64)
     if raw.shape != values.shape:
@@ -247,8 +379,12 @@ def _relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
     return np.asarray(raw / used.max(initial=0.0), dtype=np.float64)
 
 
-def _solve_limits(
-    samples: _Samples, quantity: Quantity, null: float | None, ci_level: float, limits: bool = True
+def solved_limits(
+    samples: CaseCounts,
+    quantity: Quantity,
+    null: float | None,
+    ci_level: float,
+    limits: bool = True,
 ) -> Floats:
     """Return lower limits, upper limits and p-values of ``null`` as three rows.
 
@@ -271,7 +407,7 @@ def _solve_limits(
     return np.stack([low, high, p_value])
 
 
-def _larger_p_values(samples: _Samples, at_c: Floats, chance: Callable[..., Floats]) -> Floats:
+def _larger_p_values(samples: CaseCounts, at_c: Floats, chance: Callable[..., Floats]) -> Floats:
     """Return p-values above ``_ALPHA``, at which the pseudo-case is heavier than ``c``.
 
     A p-value is the smallest error rate at which the limits exclude the null. Between ``_ALPHA``
@@ -291,7 +427,7 @@ def _larger_p_values(samples: _Samples, at_c: Floats, chance: Callable[..., Floa
     return p_value
 
 
-def _two_sided(samples: _Samples, quantity: Quantity, null: float, error_rate: Any) -> Floats:
+def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate: Any) -> Floats:
     """Return twice the smaller of two probabilities: that the mean is below or above the null.
 
     Each is computed with a pseudo-case at its own position, so they add up to 1 or more. If the
@@ -311,7 +447,7 @@ def _two_sided(samples: _Samples, quantity: Quantity, null: float, error_rate: A
 
 
 def _chance_beyond(
-    samples: _Samples, null: float, which: Any, *, c: Floats, largest: bool
+    samples: CaseCounts, null: float, which: Any, *, c: Floats, largest: bool
 ) -> Floats:
     """Return P(mean is below the null) for each study in ``which``; NaN for the others."""
     chance = np.full(len(samples.value), np.nan)
@@ -381,7 +517,7 @@ def bounded_mean(
 
     See Also
     --------
-    bounded_mean_many : Means of thousands of simulated studies.
+    skillcomp.stats.bounded_studies : Means of thousands of simulated studies.
 
     Notes
     -----
@@ -393,7 +529,7 @@ def bounded_mean(
     interval does not depend on the order of cases, is mirrored if all signs change, and is
     continuous in the data.
 
-    With ``arms``, :func:`skillcomp.stats.pseudo_cases.adaptive_positions` replaces the bounds by
+    With ``arms``, :func:`adaptive_positions` replaces the bounds by
     positions nearer to the mean, as far as outcomes are mixed within cases. With one attempt per
     case nothing changes. Coverage was at least 93.7 % in all designs of ``make validate``, except
     where a few cases are unlike all others: with hopeless cases among middling ones it fell to 91 %
@@ -458,7 +594,7 @@ def bounded_means(
     list of Interval
         One interval per sample, in the order of the samples.
     """
-    _check_null(null, quantity, ci_level)
+    check_null(null, quantity, ci_level)
     require_known("interval: found", interval, get_args(IntervalRule))
     how: dict[str, Any] = {"rule": interval, "free": recentred, "ci_level": ci_level}
     read = [_read_sample(Sample(*sample), quantity, **how) for sample in samples]
@@ -472,7 +608,7 @@ def bounded_means(
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
         batch = [sample for i in place if (sample := compact[i]) is not None]
-        limits[:, place] = _solve_limits(_stack_samples(batch), quantity, null, ci_level)
+        limits[:, place] = solved_limits(_stack_samples(batch), quantity, null, ci_level)
     intervals = []
     for (_, bare, positions), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
         # widen the limits if rounding has put the estimate just outside them
@@ -507,7 +643,7 @@ def _t_interval(bare: Interval, null: float | None) -> Interval:
 
 def _read_sample(
     sample: Sample, quantity: Quantity, *, rule: IntervalRule, free: bool, ci_level: float
-) -> tuple[_Samples | None, Interval, Positions | None]:
+) -> tuple[CaseCounts | None, Interval, Positions | None]:
     """Return a sample in compact form (None without cases) and its interval without limits.
 
     The last entry is None unless the adaptive rule has placed the pseudo-case.
@@ -520,9 +656,9 @@ def _read_sample(
         bare = undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
         return None, bare, None
     if not free:
-        _clip_to_bounds(complete, quantity)
+        clip_to_bounds(complete, quantity)
     present = np.isfinite(numbers)
-    heavy = _relative_weights(sample.weights, numbers)[present]
+    heavy = relative_weights(sample.weights, numbers)[present]
     sizes, sums = groups.totals(heavy), groups.totals(heavy * complete)
     estimate = float(sums.sum() / sizes.sum())
     se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
@@ -548,6 +684,105 @@ def _read_sample(
 def bounded_label(quantity: Quantity, adaptive: bool) -> str:
     """Return the name of the method of a bounded mean."""
     return f"{'adaptive ' if adaptive else ''}bounded mean, c = {quantity.c:g}"
+
+
+def adaptive_positions(
+    arms: Sequence[Arm],
+    value: Floats,
+    size: Floats,
+    bounds: tuple[float, float],
+    *,
+    count: Floats | float = 1.0,
+    n_cases: Floats | float = 1.0,
+    mixed_cases: Sequence[Any] | None = None,
+    scale: Floats | float = 1.0,
+) -> Positions:
+    """Return where the adaptive rule places the pseudo-cases.
+
+    Parameters
+    ----------
+    arms : sequence of Arm
+        Arms of the clusters: mean rate of the cases in each cluster, and sums of their attempts or
+        checks. Arrays have the shape (S, m) or (m,), for S studies of m clusters.
+    value, size : ndarray, shape (S, m)
+        Value and size of each cluster.
+    bounds : tuple of float
+        Smallest and largest possible value.
+    count : ndarray, shape (S, m), default 1
+        Number of clusters that each entry stands for.
+    n_cases : ndarray, shape (m,), default 1
+        Number of cases in each cluster.
+    mixed_cases : sequence of ndarray, optional
+        :func:`mixed_outcomes` of the cases of each arm. Required if a cluster has several cases.
+    scale : ndarray, shape (m,), default 1
+        Factor by which the value of a cluster exceeds the contrast of its arms.
+
+    Notes
+    -----
+    Section G of the statistics notes defines the rule. An attempt at a case that always has the
+    same outcome tells nothing new, so a cluster of several cases has fewer effective attempts.
+    """
+    low, high = bounds
+    share = size / (count * size).sum(-1, keepdims=True)
+    square = (count * share**2).sum(-1)
+    mean = (count * share * value).sum(-1)
+    noise: Any = 0.0
+    down: Any = 0.0
+    up: Any = 0.0
+    for at, arm in enumerate(arms):
+        rate, sign = np.asarray(arm.rates, float), abs(arm.sign)
+        weight = count * share * np.ones_like(rate)
+        mixed = mixed_outcomes(arm, weight)
+        of_cases = mixed if mixed_cases is None else mixed_cases[at]
+        more = _independent_variance(arm, n_cases, mixed, of_cases)
+        noise = noise + sign**2 * (weight * share * more * np.square(scale)).sum(-1)
+        part = sign * (_PHI + (1.0 - _PHI) * (1.0 - np.minimum(1.0, mixed)))
+        passed, failed = (weight * rate).sum(-1), (weight * (1.0 - rate)).sum(-1)
+        down = down + part * (passed if arm.sign > 0 else failed)
+        up = up + part * (failed if arm.sign > 0 else passed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = 1.0 / (1.0 - share)
+        variance = (count * factor * (share * (value - mean[..., None])) ** 2).sum(-1)
+        crossed = (count * factor * share**2).sum(-1) ** 2
+        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
+        se = np.sqrt(np.maximum(variance, noise))
+        reach = _KAPPA * stdtrit(df, _SURE) / ndtri(_SURE) * se / np.sqrt(square)
+        lower = mean - np.minimum(np.hypot(down, reach), mean - low)
+        upper = mean + np.minimum(np.hypot(up, reach), high - mean)
+    single = np.asarray((share >= 1.0 - 1e-12).any(-1))  # nothing tells how clusters vary
+    lower, upper = np.where(single, low, lower), np.where(single, high, upper)
+    return Positions(lower, upper, np.where(single, np.nan, se), np.where(single, np.nan, df))
+
+
+def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
+    """Return how mixed the outcomes are: 4 p (1 - p), corrected for the number of attempts.
+
+    0 if every case always has the same outcome, about 1 if each case passes half the time. Cases
+    with one attempt count as 0. ``weight`` adds up to 1 over the last axis.
+    """
+    rate = np.asarray(arm.rates, float)
+    mixed = 4.0 * rate * (1.0 - rate)
+    if arm.attempts is not None:
+        attempts = np.asarray(arm.attempts, float)
+        mixed = np.where(attempts > 1, mixed * attempts / np.maximum(attempts - 1.0, 1.0), 0.0)
+    return np.asarray((weight * mixed).sum(-1))
+
+
+def _independent_variance(
+    arm: Arm, n_cases: Floats | float, mixed: Floats, of_cases: Floats
+) -> Floats | float:
+    """Return the variance of the rate of each cluster if its effective attempts are independent."""
+    rate = np.asarray(arm.rates, float)
+    spread = rate * (1.0 - rate)
+    if arm.attempts is None:
+        if arm.checks is None:
+            return 0.0
+        return np.asarray(spread / np.maximum(np.asarray(arm.checks, float) - 1.0, 1.0))
+    attempts = np.asarray(arm.attempts, float)
+    ratio = np.minimum(1.0, np.where(mixed > 0, of_cases, 0.0) / np.where(mixed > 0, mixed, 1.0))
+    effective = n_cases + (attempts - n_cases) * ratio[..., None]
+    left = np.where(np.asarray(n_cases) > 1, effective, attempts) - 1.0
+    return np.asarray(np.where(attempts > 1, spread, 0.0) / np.maximum(left, 1.0))
 
 
 def cluster_positions(
@@ -587,174 +822,19 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     return math.sqrt(variance), satterthwaite(share)
 
 
-def _compact_sample(value: Floats, weight: Floats, start: Floats, end: Floats) -> _Samples:
+def _compact_sample(value: Floats, weight: Floats, start: Floats, end: Floats) -> CaseCounts:
     """Count the clusters with equal value and weight, apart from rounding errors."""
     pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     columns = (distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
-    return _Samples(*columns, start, end)
+    return CaseCounts(*columns, start, end)
 
 
-def _stack_samples(samples: Sequence[_Samples]) -> _Samples:
+def _stack_samples(samples: Sequence[CaseCounts]) -> CaseCounts:
     width = max(sample.value.shape[1] for sample in samples)
     parts = [np.zeros((len(samples), width)) for _ in range(3)]
     for i, sample in enumerate(samples):
         for part, row in zip(parts, (sample.value, sample.weight, sample.count), strict=True):
             part[i, : row.shape[1]] = row[0]
     ends = (np.concatenate([getattr(s, name) for s in samples]) for name in ("start", "end"))
-    return _Samples(*parts, *ends)
-
-
-def bounded_mean_many(
-    values: ArrayLike,
-    clusters: Any = None,
-    *,
-    arms: Sequence[Arm] = (),
-    quantity: Quantity = RATES,
-    null: float | None = None,
-    ci_level: float = 0.95,
-    limits: bool = True,
-) -> BoundedMeans:
-    """Estimate the means of many studies over the same cases, as :func:`bounded_mean` does.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (S, n)
-        One row per study and one column per case; no value may be missing.
-    clusters : array_like, shape (n,), optional
-        Cluster of each case, the same in every study.
-    arms : sequence of Arm, optional
-        As in :func:`bounded_mean`, with rates of the shape (S, n).
-    quantity, null, ci_level
-        As in :func:`bounded_mean`.
-    limits : bool, default True
-        Whether to compute limits. Without limits, which are then NaN, a test of ``null`` is ten
-        times as fast. Its p-value then serves only to be compared with ``1 - ci_level``.
-
-    Returns
-    -------
-    BoundedMeans
-        One entry per study; ``p_value`` is NaN without ``null``.
-
-    Raises
-    ------
-    ValueError
-        If ``values`` is not a matrix, a value is missing, or a value or ``null`` is outside the
-        bounds.
-
-    Examples
-    --------
-    >>> bounded_mean_many([[1, 0, 1, 1], [0, 0, 0, 0]]).high.round(3)
-    array([0.993, 0.554])
-    """
-    _check_null(null, quantity, ci_level)
-    matrix = np.asarray(values, dtype=np.float64)
-    if matrix.ndim != 2 or not matrix.size:
-        raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
-    _clip_to_bounds(matrix, quantity)
-    groups = Clusters.of(clusters, matrix.shape[1])
-    sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
-    means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
-    start, end = (np.full(len(matrix), bound) for bound in (quantity.low, quantity.high))
-    if arms:
-        positions = cluster_positions(arms, means, groups, quantity, np.ones(groups.n))
-        start, end = positions.low, positions.high
-    compact, back = _compact_samples(_Samples(means, sizes, np.ones(means.shape), start, end))
-    solved = _solve_limits(compact, quantity, null, ci_level, limits)[:, back]
-    return BoundedMeans.around(matrix.mean(axis=1), solved, ci_level)
-
-
-def _compact_samples(samples: _Samples) -> tuple[_Samples, NDArray[np.intp]]:
-    """Convert studies to counts of cases; return one row per distinct study, and each study's row.
-
-    A count is the number of cases with the same value and weight. If this would not make the arrays
-    shorter, all studies are returned as they are.
-    """
-    # sorting numbers is many times faster than sorting pairs of numbers
-    values, of_value = np.unique(samples.value.ravel().round(12), return_inverse=True)
-    weights, of_weight = np.unique(samples.weight.ravel().round(12), return_inverse=True)
-    pairs, code = np.unique(of_value * len(weights) + of_weight, return_inverse=True)
-    distinct = np.stack([values[pairs // len(weights)], weights[pairs % len(weights)]], axis=1)
-    n_studies, n = samples.value.shape
-    if len(distinct) >= n:
-        return samples, np.arange(n_studies)
-    flat = np.repeat(np.arange(n_studies), n) * len(distinct) + code.ravel()
-    count = np.bincount(flat, minlength=n_studies * len(distinct)).reshape(n_studies, -1)
-    ends = np.stack([samples.start, samples.end], axis=1)
-    both = np.hstack([count, ends.round(12)])
-    _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    value_of, weight_of = (np.tile(column, (len(first), 1)) for column in distinct.T)
-    counts = count[first].astype(np.float64)
-    return _Samples(value_of, weight_of, counts, *ends[first].T), back.ravel()
-
-
-def bounded_mean_counts(
-    values: ArrayLike,
-    counts: ArrayLike,
-    *,
-    weights: ArrayLike | None = None,
-    arms: Sequence[Arm] = (),
-    quantity: Quantity = RATES,
-    null: float | None = None,
-    ci_level: float = 0.95,
-    limits: bool = True,
-    recentred: bool = False,
-) -> BoundedMeans:
-    """Estimate the means of many studies from counts of values, as :func:`bounded_mean` does.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (m,) or (S, m)
-        Possible values of a case, the same for all studies or one row per study.
-    counts : array_like of int, shape (S, m)
-        Number of cases with each value in each study; at least one case per study.
-    weights : array_like of float, shape (m,), optional
-        Weight of each case that has the value; equal if omitted.
-    arms : sequence of Arm, optional
-        As in :func:`bounded_mean`: the rates behind each value, of the shape (m,) or (S, m).
-    quantity, null, ci_level, limits, recentred
-        ``recentred`` as in :func:`bounded_means`, the others as in :func:`bounded_mean_many`.
-
-    Returns
-    -------
-    BoundedMeans
-        One entry per study; ``p_value`` is NaN without ``null``.
-
-    Raises
-    ------
-    ValueError
-        If ``counts`` is not a matrix, a count is negative, a study has no case, a value or ``null``
-        is outside the bounds, a weight is not above 0, or shapes differ.
-
-    Examples
-    --------
-    >>> bounded_mean_counts([0, 1], [[1, 3], [4, 0]]).high.round(3)
-    array([0.993, 0.554])
-    """
-    _check_null(null, quantity, ci_level)
-    count = np.asarray(counts, dtype=np.float64)
-    if count.ndim != 2 or not count.size:
-        raise ValueError(f"counts must be studies by values, found shape {count.shape}.")
-    if not (np.isfinite(count) & (count >= 0)).all() or not count.any(axis=1).all():
-        raise ValueError("counts must not be negative, with at least one case in every study.")
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.shape not in (count.shape, count.shape[1:]):
-        raise ValueError(f"values: found shape {numbers.shape}; there are {count.shape} counts.")
-    if recentred and not np.isfinite(numbers).all():
-        raise ValueError("values must be numbers; none may be missing.")
-    inside = numbers if recentred else _clip_to_bounds(numbers, quantity)
-    value = np.broadcast_to(inside, count.shape)
-    heavy = _relative_weights(weights, np.zeros(count.shape[1]))
-    both = np.hstack([count, value])
-    _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    start, end = (np.full(len(first), bound) for bound in (quantity.low, quantity.high))
-    size = np.tile(heavy, (len(first), 1))
-    if arms:
-        distinct = [arm.rows(first) if np.ndim(arm.rates) > 1 else arm for arm in arms]
-        bounds = quantity.low, quantity.high
-        how: dict[str, Any] = {"count": count[first]}
-        positions = adaptive_positions(distinct, value[first], size, bounds, **how)
-        start, end = positions.low, positions.high
-    samples = _Samples(value[first], size, count[first], start, end)
-    solved = _solve_limits(samples, quantity, null, ci_level, limits)[:, back.ravel()]
-    return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)
+    return CaseCounts(*parts, *ends)

@@ -1,0 +1,208 @@
+"""Bounded means of many studies at once, for simulations and searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skillcomp.stats.bounded import (
+    RATES,
+    Arm,
+    CaseCounts,
+    Floats,
+    Quantity,
+    adaptive_positions,
+    check_null,
+    clip_to_bounds,
+    cluster_positions,
+    relative_weights,
+    solved_limits,
+)
+from skillcomp.stats.clusters import Clusters
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedMeans:
+    """Means of many studies, with intervals.
+
+    Attributes
+    ----------
+    estimate, low, high, p_value : ndarray of float64, shape (S,)
+        As in :class:`skillcomp.stats.results.Interval`, with one entry per study.
+    ci_level : float
+        Confidence level of the limits.
+    """
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+    p_value: Floats
+    ci_level: float
+
+    @classmethod
+    def around(cls, estimate: Floats, solved: Floats, ci_level: float) -> BoundedMeans:
+        """Combine estimates with ``solved``, an array with the rows low, high and p-value.
+
+        Limits are widened if rounding has put the estimate outside them.
+        """
+        low, high = np.minimum(solved[0], estimate), np.maximum(solved[1], estimate)
+        return cls(estimate, low, high, solved[2], ci_level)
+
+
+def bounded_mean_many(
+    values: ArrayLike,
+    clusters: Any = None,
+    *,
+    arms: Sequence[Arm] = (),
+    quantity: Quantity = RATES,
+    null: float | None = None,
+    ci_level: float = 0.95,
+    limits: bool = True,
+) -> BoundedMeans:
+    """Estimate the means of many studies over the same cases, as :func:`skillcomp.stats.bounded.bounded_mean` does.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (S, n)
+        One row per study and one column per case; no value may be missing.
+    clusters : array_like, shape (n,), optional
+        Cluster of each case, the same in every study.
+    arms : sequence of Arm, optional
+        As in :func:`skillcomp.stats.bounded.bounded_mean`, with rates of the shape (S, n).
+    quantity, null, ci_level
+        As in :func:`skillcomp.stats.bounded.bounded_mean`.
+    limits : bool, default True
+        Whether to compute limits. Without limits, which are then NaN, a test of ``null`` is ten
+        times as fast. Its p-value then serves only to be compared with ``1 - ci_level``.
+
+    Returns
+    -------
+    BoundedMeans
+        One entry per study; ``p_value`` is NaN without ``null``.
+
+    Raises
+    ------
+    ValueError
+        If ``values`` is not a matrix, a value is missing, or a value or ``null`` is outside the
+        bounds.
+
+    Examples
+    --------
+    >>> bounded_mean_many([[1, 0, 1, 1], [0, 0, 0, 0]]).high.round(3)
+    array([0.993, 0.554])
+    """
+    check_null(null, quantity, ci_level)
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2 or not matrix.size:
+        raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
+    clip_to_bounds(matrix, quantity)
+    groups = Clusters.of(clusters, matrix.shape[1])
+    sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
+    means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
+    start, end = (np.full(len(matrix), bound) for bound in (quantity.low, quantity.high))
+    if arms:
+        positions = cluster_positions(arms, means, groups, quantity, np.ones(groups.n))
+        start, end = positions.low, positions.high
+    compact, back = _compact_samples(CaseCounts(means, sizes, np.ones(means.shape), start, end))
+    solved = solved_limits(compact, quantity, null, ci_level, limits)[:, back]
+    return BoundedMeans.around(matrix.mean(axis=1), solved, ci_level)
+
+
+def _compact_samples(samples: CaseCounts) -> tuple[CaseCounts, NDArray[np.intp]]:
+    """Convert studies to counts of cases; return one row per distinct study, and each study's row.
+
+    A count is the number of cases with the same value and weight. If this would not make the arrays
+    shorter, all studies are returned as they are.
+    """
+    # sorting numbers is many times faster than sorting pairs of numbers
+    values, of_value = np.unique(samples.value.ravel().round(12), return_inverse=True)
+    weights, of_weight = np.unique(samples.weight.ravel().round(12), return_inverse=True)
+    pairs, code = np.unique(of_value * len(weights) + of_weight, return_inverse=True)
+    distinct = np.stack([values[pairs // len(weights)], weights[pairs % len(weights)]], axis=1)
+    n_studies, n = samples.value.shape
+    if len(distinct) >= n:
+        return samples, np.arange(n_studies)
+    flat = np.repeat(np.arange(n_studies), n) * len(distinct) + code.ravel()
+    count = np.bincount(flat, minlength=n_studies * len(distinct)).reshape(n_studies, -1)
+    ends = np.stack([samples.start, samples.end], axis=1)
+    both = np.hstack([count, ends.round(12)])
+    _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    value_of, weight_of = (np.tile(column, (len(first), 1)) for column in distinct.T)
+    counts = count[first].astype(np.float64)
+    return CaseCounts(value_of, weight_of, counts, *ends[first].T), back.ravel()
+
+
+def bounded_mean_counts(
+    values: ArrayLike,
+    counts: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    arms: Sequence[Arm] = (),
+    quantity: Quantity = RATES,
+    null: float | None = None,
+    ci_level: float = 0.95,
+    limits: bool = True,
+    recentred: bool = False,
+) -> BoundedMeans:
+    """Estimate the means of many studies from counts of values, as :func:`skillcomp.stats.bounded.bounded_mean` does.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (m,) or (S, m)
+        Possible values of a case, the same for all studies or one row per study.
+    counts : array_like of int, shape (S, m)
+        Number of cases with each value in each study; at least one case per study.
+    weights : array_like of float, shape (m,), optional
+        Weight of each case that has the value; equal if omitted.
+    arms : sequence of Arm, optional
+        As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind each value, of the shape (m,) or (S, m).
+    quantity, null, ci_level, limits, recentred
+        ``recentred`` as in :func:`skillcomp.stats.bounded.bounded_means`, the others as in :func:`bounded_mean_many`.
+
+    Returns
+    -------
+    BoundedMeans
+        One entry per study; ``p_value`` is NaN without ``null``.
+
+    Raises
+    ------
+    ValueError
+        If ``counts`` is not a matrix, a count is negative, a study has no case, a value or ``null``
+        is outside the bounds, a weight is not above 0, or shapes differ.
+
+    Examples
+    --------
+    >>> bounded_mean_counts([0, 1], [[1, 3], [4, 0]]).high.round(3)
+    array([0.993, 0.554])
+    """
+    check_null(null, quantity, ci_level)
+    count = np.asarray(counts, dtype=np.float64)
+    if count.ndim != 2 or not count.size:
+        raise ValueError(f"counts must be studies by values, found shape {count.shape}.")
+    if not (np.isfinite(count) & (count >= 0)).all() or not count.any(axis=1).all():
+        raise ValueError("counts must not be negative, with at least one case in every study.")
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape not in (count.shape, count.shape[1:]):
+        raise ValueError(f"values: found shape {numbers.shape}; there are {count.shape} counts.")
+    if recentred and not np.isfinite(numbers).all():
+        raise ValueError("values must be numbers; none may be missing.")
+    inside = numbers if recentred else clip_to_bounds(numbers, quantity)
+    value = np.broadcast_to(inside, count.shape)
+    heavy = relative_weights(weights, np.zeros(count.shape[1]))
+    both = np.hstack([count, value])
+    _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    start, end = (np.full(len(first), bound) for bound in (quantity.low, quantity.high))
+    size = np.tile(heavy, (len(first), 1))
+    if arms:
+        distinct = [arm.rows(first) if np.ndim(arm.rates) > 1 else arm for arm in arms]
+        bounds = quantity.low, quantity.high
+        how: dict[str, Any] = {"count": count[first]}
+        positions = adaptive_positions(distinct, value[first], size, bounds, **how)
+        start, end = positions.low, positions.high
+    samples = CaseCounts(value[first], size, count[first], start, end)
+    solved = solved_limits(samples, quantity, null, ci_level, limits)[:, back.ravel()]
+    return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)
