@@ -183,13 +183,16 @@ class CaseCounts:
 
     @property
     def top(self) -> Floats:
+        """The largest value of each study."""
         return np.asarray(np.where(self.count > 0, self.value, -np.inf).max(1))
 
     def rows(self, keep: Any) -> CaseCounts:
+        """Return the selected studies."""
         parts = (self.value, self.weight, self.count, self.start, self.end)
         return CaseCounts(*(part[keep] for part in parts))
 
     def mirrored(self) -> CaseCounts:
+        """Return the studies with the opposite sign."""
         return CaseCounts(-self.value, self.weight, self.count, -self.end, -self.start)
 
     def with_pseudo_case(self, c: Any, largest: bool) -> tuple[Floats, Floats, Floats]:
@@ -352,6 +355,7 @@ def _beta_start(
 
 
 def check_null(null: float | None, quantity: Quantity, ci_level: float) -> None:
+    """Raise an error if the level is invalid or the null is outside the bounds."""
     check_level(ci_level)
     low, high = quantity.low, quantity.high
     if null is not None and (null < low or null > high):

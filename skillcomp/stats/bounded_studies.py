@@ -63,7 +63,9 @@ def bounded_mean_many(
     ci_level: float = 0.95,
     limits: bool = True,
 ) -> BoundedMeans:
-    """Estimate the means of many studies over the same cases, as :func:`skillcomp.stats.bounded.bounded_mean` does.
+    """Estimate the means of many studies over the same cases.
+
+    Each result is that of :func:`skillcomp.stats.bounded.bounded_mean`.
 
     Parameters
     ----------
@@ -148,7 +150,9 @@ def bounded_mean_counts(
     limits: bool = True,
     recentred: bool = False,
 ) -> BoundedMeans:
-    """Estimate the means of many studies from counts of values, as :func:`skillcomp.stats.bounded.bounded_mean` does.
+    """Estimate the means of many studies from counts of values.
+
+    Each result is that of :func:`skillcomp.stats.bounded.bounded_mean`.
 
     Parameters
     ----------
@@ -159,9 +163,11 @@ def bounded_mean_counts(
     weights : array_like of float, shape (m,), optional
         Weight of each case that has the value; equal if omitted.
     arms : sequence of Arm, optional
-        As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind each value, of the shape (m,) or (S, m).
+        As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind each value, of the
+        shape (m,) or (S, m).
     quantity, null, ci_level, limits, recentred
-        ``recentred`` as in :func:`skillcomp.stats.bounded.bounded_means`, the others as in :func:`bounded_mean_many`.
+        ``recentred`` as in :func:`skillcomp.stats.bounded.bounded_means`, the others as in
+        :func:`bounded_mean_many`.
 
     Returns
     -------
