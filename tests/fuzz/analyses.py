@@ -253,6 +253,12 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
 }
 
 
+@cache
+def plain(name: str) -> pd.DataFrame:
+    """Return the result of an analysis on the unchanged frames."""
+    return ANALYSES[name](frames())
+
+
 def numbers(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame's values without their dtypes: floats, texts, None where nothing is."""
     plain = {}
@@ -264,6 +270,3 @@ def numbers(frame: pd.DataFrame) -> pd.DataFrame:
         )
         plain[name] = objects.astype("float64") if numeric else objects
     return pd.DataFrame(plain)
-
-
-__all__ = ["ANALYSES", "LONG", "Frames", "frames", "numbers", "skills"]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from analyses import ANALYSES, LONG, Frames, frames, numbers
+from analyses import ANALYSES, LONG, Frames, frames, numbers, plain
 from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
@@ -90,7 +90,7 @@ FORMS: dict[str, Callable[[pd.Series], pd.Series]] = {
     "int16": as_small,
 }
 # each column in another form: two turns bring every analysis under nearly all of them
-MIXED = [f"mixed {turn}" for turn in range(2)]
+MIXED = ["mixed 0", "mixed 1"]
 
 
 def changed_by(form: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -104,7 +104,7 @@ def changed_by(form: str, frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns).set_axis(range(5, 5 + len(frame)))
 
 
-@pytest.fixture(scope="module", params=[*FORMS, *MIXED] if LONG else MIXED)
+@pytest.fixture(scope="module", params=[*FORMS, *MIXED] if LONG else MIXED[:1])
 def changed(request: pytest.FixtureRequest) -> Frames:
     return {name: changed_by(request.param, frame) for name, frame in frames().items()}
 
@@ -128,12 +128,7 @@ def test_every_public_analysis_is_among_those_tried() -> None:
     assert public - {name.split()[0] for name in ANALYSES} == OTHERS
 
 
-_KNOWN: dict[str, pd.DataFrame] = {}
-
-
 @pytest.mark.parametrize("name", ANALYSES)
 def test_the_same_values_in_other_dtypes_give_the_same_numbers(name: str, changed: Frames) -> None:
-    if name not in _KNOWN:
-        _KNOWN[name] = numbers(ANALYSES[name](frames()))
-    found = numbers(ANALYSES[name](changed))
-    assert_frame_equal(found, _KNOWN[name], check_dtype=False, rtol=0, atol=1e-12)
+    result = numbers(ANALYSES[name](changed))
+    assert_frame_equal(result, numbers(plain(name)), check_dtype=False, rtol=0, atol=1e-12)

@@ -121,13 +121,9 @@ def silent_rows(plain: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     return both[changed & ~np.logical_or.reduce([np.zeros(len(both), dtype=bool) | fewer, *noted])]
 
 
-@cache
-def plain_result(name: str, study: Callable[[], Frames]) -> pd.DataFrame:
-    return ANALYSES[name](study())
-
-
 def assert_alone_refused_or_noted(name: str, change: str, study: Callable[[], Frames]) -> None:
-    plain, frames = plain_result(name, study), study()
+    frames = study()
+    plain = ANALYSES[name](frames)
     if not {"estimate", "measure"} <= set(plain.columns):
         return
     try:
