@@ -112,7 +112,7 @@ def test_runs_with_different_checks_are_refused_or_noted(stores: dict[str, sc.Ru
     # checks that differ between conditions say nothing of two runs of one condition
     assert len(sc.deltas.over_time(outcomes)) == 5
     more = outcomes["run"].eq("again")
-    message = r"6 of 6 cases have another number of checks in the run 'again'.*tea/0' \(1 and 2\)"
+    message = r"6 of 6 cases have another number of checks for the run 'again'.*tea/0' \(1 and 2\)"
     with pytest.raises(FrameError, match=message):
         sc.deltas.over_time(outcomes.assign(n_checks=more.astype("Int64") + 1))
     few = outcomes.assign(n_checks=(more & outcomes["case_id"].eq("tea/3")).astype("Int64") + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from skillcomp.frames.estimates import By, grouped, listed, ordered, refuse_pool
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
-# Runs with different checks in fewer cases, or in a smaller share of the cases, are compared.
+# Levels with different checks in fewer cases, or in a smaller share of the cases, are compared.
 _FEW_CASES, _FEW_SHARE = 3, 0.1
 
 
@@ -119,7 +120,7 @@ def over_time(
     parts = [rates(checked, **how)]
     for before, run in pairwise(order):
         two = checked[checked["condition"].isin([before, run])]
-        note = _note_on_checks_of_runs(two, names, before, run)
+        note = note_on_checks(two.assign(run=two["condition"]), names, "run", (before, run), what)
         change = paired(two, reference=before, **how)
         parts.append(change.assign(note=[join_notes(old, note) for old in change["note"]]))
     rows = pd.concat(parts, ignore_index=True).rename(columns={"condition": "run"})
@@ -131,24 +132,25 @@ def over_time(
     return rows.reindex(columns=columns).assign(changed=changed).reset_index(drop=True)
 
 
-def _note_on_checks_of_runs(two: pd.DataFrame, by: list[str], before: str, run: str) -> str:
-    """Return a note on cases with different numbers of checks in two runs; refuse many of them."""
-    keys = list(dict.fromkeys([*by, *CASE]))
-    counts = grouped(two, [*keys, "condition"])["n_checks"].max().unstack("condition")
-    common = counts.reindex(columns=[before, run]).astype("float64").dropna()
-    differ = common[common[before].ne(common[run])]
+def note_on_checks(
+    outcomes: pd.DataFrame, by: Sequence[str], column: str, levels: tuple[Any, Any], what: str
+) -> str:
+    """Return a note on cases with other numbers of checks at a level; refuse many of them."""
+    counts = grouped(outcomes, [*by, *CASE, column])["n_checks"].max().unstack(column)
+    common = counts.reindex(columns=list(levels)).astype("float64").dropna()
+    differ = common[common[levels[0]].ne(common[levels[1]])]
     if differ.empty:
         return ""
     name = differ.index.get_level_values("case_id")[0]
     first, second = differ.iloc[0].astype(int)
     contents = (
-        f"{len(differ)} of {plural(len(common), 'case')} have another number of checks in the run "
-        f"{run!r} than in {before!r}, such as '{name}' ({first} and {second})"
+        f"{len(differ)} of {plural(len(common), 'case')} have another number of checks for the "
+        f"{column} {levels[1]!r} than for {levels[0]!r}, such as '{name}' ({first} and {second})"
     )
     if len(differ) >= min(_FEW_CASES, len(common)) and len(differ) > _FEW_SHARE * len(common):
         raise FrameError(
-            f"deltas.over_time: {contents}. Compare only the checks of both runs: select them in "
-            'the verdicts before sc.frames.outcomes, verdicts[verdicts["check_id"].isin(names)].'
+            f"{what}: {contents}. Compare only the checks of both: select them in the verdicts "
+            'before sc.frames.outcomes, verdicts[verdicts["check_id"].isin(names)].'
         )
     return contents
 

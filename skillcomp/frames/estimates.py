@@ -108,6 +108,7 @@ def refuse_pooling(
     agents: bool = False,
     copies: bool = True,
     average: Sequence[str] | None = None,
+    compared: Sequence[str] = (),
 ) -> None:
     """Raise FrameError if an analysis would pool rows that are not repeats of each other.
 
@@ -120,11 +121,11 @@ def refuse_pooling(
     - ``copies``: altered copies of answers together with original answers. The ``perturbation`` of
       an original answer is missing, empty or ``none``.
 
-    Columns that are in ``by`` or ``average`` may have several values.
+    Columns that are in ``by``, ``average`` or ``compared`` may have several values.
     """
-    exempt = [*by, *(average or ())]
+    exempt = [*by, *(average or ()), *compared]
     if graders:
-        _refuse_graders(frame, by, what, average)
+        _refuse_graders(frame, by, what, average, compared)
     if copies and "perturbation" not in exempt and "perturbation" in frame.columns:
         names = frame["perturbation"].unique()
         present = sorted({"none" if pd.isna(name) or name == "" else str(name) for name in names})
@@ -191,7 +192,11 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
 
 
 def _refuse_graders(
-    frame: pd.DataFrame, by: Sequence[str], what: str, average: Sequence[str] | None
+    frame: pd.DataFrame,
+    by: Sequence[str],
+    what: str,
+    average: Sequence[str] | None,
+    compared: Sequence[str],
 ) -> None:
     for name in (*by, *(average or ())):
         if name in RESERVED:
@@ -202,7 +207,7 @@ def _refuse_graders(
             )
     fixed: list[str] = []
     for name in GRADER:
-        if name in (*by, *(average or ())) and name in frame.columns:
+        if name in (*by, *(average or ()), *compared) and name in frame.columns:
             fixed.append(name)
         elif name in frame.columns:
             rows = frame.groupby(fixed, dropna=False) if fixed else frame
@@ -237,7 +242,8 @@ def prepared(
     what : str
         Name of the analysis, the first words of every error message.
     compared : sequence of str, optional
-        Columns that hold what is compared, such as the condition; ``by`` cannot contain them.
+        Columns that hold what is compared, such as the condition; ``by`` cannot contain them, and
+        their values are not pooled.
     average : sequence of str, optional
         Columns that the analysis averages within each case. Default: it averages none.
     **pooled : bool
@@ -271,7 +277,8 @@ def prepared(
         if name in (*names, *CASE):
             why = "by= names it, too" if name in names else "it names the cases"
             raise FrameError(f"{what}: average= names '{name}', but {why}. Leave it out.")
-    refuse_pooling(checked, names, what, average=None if average is None else averaged, **pooled)
+    averaged_or_none = None if average is None else averaged
+    refuse_pooling(checked, names, what, average=averaged_or_none, compared=compared, **pooled)
     return checked
 
 

@@ -156,6 +156,9 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "deltas.paired share": lambda f: sc.deltas.paired(
         f["forced"], value="share_passed", cluster="skill"
     ),
+    "deltas.contrast": lambda f: sc.deltas.contrast(
+        f["outcomes"], between="grader", condition="skill", by="skill"
+    ),
     "deltas.over_time": lambda f: sc.deltas.over_time(f["runs"]),
     "deltas.rates": lambda f: sc.deltas.rates(f["outcomes"], by=["grader", "skill"]),
     "deltas.by_dimension": lambda f: sc.deltas.by_dimension(f["outcomes"], by=GRADER),

@@ -1,0 +1,367 @@
+"""Contrasts: differences between agents, graders or rounds on the same cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skillcomp.deltas.runs_over_time import note_on_checks
+from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.case_table import (
+    MISSING,
+    WEIGHT,
+    Value,
+    case_table,
+    claim,
+    claimed,
+    covering_means,
+    first_names,
+    level_of,
+    missing_note,
+    with_weights,
+)
+from skillcomp.frames.check import check_cluster
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import (
+    RESERVED,
+    By,
+    estimates,
+    groups,
+    listed,
+    means_of_cases,
+    ordered,
+    prepared,
+    refuse_different_checks,
+    require_columns,
+    require_reference,
+    row,
+    rows_of_group,
+    with_method,
+)
+from skillcomp.stats.bounded import DELTAS, Quantity
+from skillcomp.stats.results import join_notes
+from skillcomp.stats.significance import holm
+
+_WHAT = "deltas.contrast"
+_CELL = ["rate", "attempts", "size", "low", "high"]  # what a case table holds about each cell
+_EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
+# level, condition and sign of each rate of a contrast; they alternate between the two levels
+Arms = list[tuple[Any, str, float]]
+Cells = dict[str, NDArray[np.float64]]  # for each name in _CELL, an array of cases by arms
+
+
+def contrast(
+    outcomes: pd.DataFrame,
+    *,
+    between: str,
+    condition: str | None = None,
+    reference: str = "baseline",
+    by: By = (),
+    value: Value = "passed",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate how deltas or pass rates differ between agents, graders or rounds.
+
+    All levels are compared on the same cases. Without ``condition``, the deltas of the levels are
+    compared: does the skill help one agent more than another? With ``condition``, their pass rates
+    under this condition are compared.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with skill, case_id, condition and the column ``between``.
+    between : str
+        The column with the levels to compare, such as ``"agent"``, ``"grader"``, ``"round"`` or a
+        column of your own. Conditions, such as versions of a skill, are compared by
+        :func:`skillcomp.deltas.paired`.
+    condition : str, optional
+        The condition under which pass rates are compared. Default: compare deltas.
+    reference : str, default "baseline"
+        The condition from which deltas are taken. Not used with ``condition``.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    value : {"passed", "share_passed"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    cluster, average, weight
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, condition and pair of levels, with the estimates columns. The column
+        ``between`` holds the level and ``reference`` the level that comes before it in sorted
+        order. The measure is ``difference_passed``: the delta of the level minus that of the
+        reference level, from -2 to 2. With ``condition`` it is ``delta_passed``: the rate of the
+        level minus that of the reference level, from -1 to 1. With ``value="share_passed"`` the
+        measures are ``difference_share_passed`` and ``delta_share_passed``. ``rate`` and
+        ``reference_rate`` are the deltas or rates of the two levels. ``p_adjusted`` is adjusted by
+        Holm for all pairs of levels of the same ``by`` and condition. ``reference_condition`` is
+        ``reference``; it is missing with ``condition``. ``n_dropped`` counts the cases without an
+        outcome in some of the compared cells. The columns about missing attempts are those of
+        :func:`skillcomp.deltas.paired`, for the level and the reference level. NaN with a note if
+        one of the levels has no attempts under the condition.
+
+    Raises
+    ------
+    FrameError
+        If ``between`` names the condition, a fact of the case or a column with missing values;
+        fewer than two levels; levels that were asked different cases or, in more than a tenth of
+        the cases, different numbers of checks; or other agents, graders or rounds that would be
+        pooled.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : Compares conditions.
+    skillcomp.deltas.over_time : Compares each run with the run before.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    Repeats are averaged within a case. A difference of deltas is a contrast of four rates of the
+    same case, (skill - baseline of the level) - (skill - baseline of the reference level); the
+    interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases.
+    It is narrower than an interval from the two separate deltas if levels agree on which cases are
+    hard.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> passed = {("a", "baseline"): 2, ("a", "skill"): 8, ("b", "baseline"): 3, ("b", "skill"): 5}
+    >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "agent": agent, "condition": c,
+    ...     "passed": i < n} for (agent, c), n in passed.items() for i in range(10)])
+    >>> contrast(frame, between="agent")[["agent", "reference", "estimate", "rate"]].round(2)
+      agent reference  estimate  rate
+    0     b         a      -0.4   0.2
+    """
+    require_known("value: found", value, get_args(Value))
+    names, averaged = listed(by), listed(average)
+    checked = _checked_outcomes(outcomes, between, names, averaged)
+    base = reference if condition is None else None
+    require_reference(checked["condition"], base)
+    conditions = ordered(checked["condition"], base)
+    if condition is not None and conditions:
+        require_known(f"{_WHAT}: condition: found", condition, conditions, label="there")
+        conditions = [condition]
+    elif conditions:
+        refuse_different_checks(checked, _WHAT, value)
+    column = check_cluster(cluster, checked)
+    table = case_table(checked, by=[*names, between, *averaged], column=column)
+    table = _with_bounds(with_weights(table, checked, weight), value)
+    places, contrasts = [], []
+    for about, part in groups(table, names):
+        for name, pair in product(conditions, combinations(_sorted_levels(checked[between]), 2)):
+            compared = rows_of_group(checked[checked["condition"].isin([name, base])], about)
+            note = note_on_checks(compared, [], between, pair, _WHAT)
+            place = {"condition": name, "reference": pair[0], between: pair[1]}
+            places.append(about | place | {"reference_condition": base})
+            contrasts.append(_contrast(part, between, _arms(pair, name, base), averaged, note))
+    rows = _contrast_rows(contrasts, value, cluster, ci_level)
+    rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
+    noted = checked.drop(columns=between)  # a row has the notes of the outcomes of all levels
+    keys = [*names, between, "condition"]
+    result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
+    return with_method(_with_holm(result, [*names, "condition"], between), cluster, weight)
+
+
+def _checked_outcomes(
+    outcomes: pd.DataFrame, between: str, names: list[str], averaged: list[str]
+) -> pd.DataFrame:
+    """Check the outcomes and the column of the levels; raise FrameError if it has no levels."""
+    if between == "condition":
+        raise FrameError(
+            f"{_WHAT}: between='condition': conditions, such as versions of a skill, are compared "
+            "by sc.deltas.paired(outcomes, reference=...)."
+        )
+    if between in (*RESERVED, *_EXTRA):
+        raise FrameError(
+            f"{_WHAT}: between= names '{between}', a column that the analysis adds. Rename yours."
+        )
+    require_columns(outcomes, [between], f"{_WHAT}: between=")
+    if outcomes[between].isna().any():
+        raise FrameError(
+            f"{_WHAT}: column '{between}': missing in some rows. Name their level, or leave these "
+            f"rows out: outcomes[outcomes['{between}'].notna()]."
+        )
+    if "attempt_id" in outcomes.columns:  # attempts of two levels may have the same ids
+        ids = outcomes[between].astype("str") + "/" + outcomes["attempt_id"].astype("str")
+        outcomes = outcomes.assign(attempt_id=ids)
+    how: dict[str, Any] = {"compared": ["condition", between], "average": averaged, "agents": True}
+    checked = prepared(outcomes, "outcomes", names, _WHAT, **how)
+    levels = checked[between].unique()
+    if len(levels) == 1:
+        raise FrameError(
+            f"{_WHAT}: column '{between}' has one value, {levels[0]!r}; a contrast needs two."
+        )
+    if len(levels) and checked.groupby(CASE)[between].nunique().max() < 2:
+        raise FrameError(
+            f"{_WHAT}: no case has two values of '{between}', so it cannot be compared on the same "
+            f"cases. Use by=['{between}'] in sc.deltas.paired; sc.transfer.gap compares near and "
+            "far cases."
+        )
+    return checked
+
+
+def _sorted_levels(levels: pd.Series) -> list[Any]:
+    distinct = levels.unique().tolist()
+    try:
+        return sorted(distinct)
+    except TypeError:
+        return sorted(distinct, key=str)
+
+
+def _with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
+    """Add the rate of each row of a case table, its attempts, and its lowest and highest rate."""
+    met, n, name = table["n_passed"], table["n"], "passed"
+    if value != "passed":
+        met, n, name = table["share"].fillna(0.0) * table["n_shares"], table["n_shares"], "share"
+    bounds = {end: (met + table[f"{name}_{end}"]) / table["size"] for end in ("low", "high")}
+    return table.assign(rate=level_of(table, value), attempts=n, **bounds)
+
+
+@dataclass(frozen=True)
+class _Contrast:
+    """A contrast; ``cases`` has the columns "rate 0", "attempts 0", "rate 1" ... of the arms."""
+
+    arms: Arms
+    cases: pd.DataFrame
+    columns: dict[str, Any]
+    notes: tuple[str, ...]
+    nothing: str
+
+    def values(self, signs: Sequence[float]) -> NDArray[np.float64]:
+        """Return the sum of the rates of each case, multiplied by ``signs``."""
+        rates = self.cases[[f"rate {j}" for j in range(len(self.arms))]].to_numpy(dtype=float)
+        return np.asarray(rates @ np.array(signs))
+
+
+def _arms(pair: tuple[Any, Any], condition: str, base: str | None) -> Arms:
+    other, level = pair
+    arms: Arms = [(level, condition, 1.0), (other, condition, -1.0)]
+    return arms if base is None else [*arms, (level, base, -1.0), (other, base, 1.0)]
+
+
+def _contrast(
+    part: pd.DataFrame, between: str, arms: Arms, averaged: list[str], note: str
+) -> _Contrast:
+    """Collect the cases with an outcome in every arm, and count what is missing."""
+    weight = [WEIGHT] if WEIGHT in part else []
+    keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
+    wide = part.pivot(index=keys, columns=[between, "condition"], values=_CELL)
+    cells: Cells = {
+        name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)
+        for name in _CELL
+    }
+    facts = wide.index.to_frame(index=False)
+    has_rows = ~np.isnan(cells["size"])
+    complete = np.asarray(has_rows.all(axis=1))
+    nothing = "no case has an outcome in every compared cell"
+    for (level, condition, _), rows in zip(arms, has_rows.T, strict=True):
+        if not rows.any():
+            nothing = f"{between} {level!r} has no attempts under '{condition}'"
+    if has_rows.any(axis=0).all():
+        _refuse_different_cases(facts, has_rows, arms, between)
+    names = [f"{name} {j}" for j in range(len(arms)) for name in _CELL[:2]]
+    numbers = np.stack([cells["rate"], cells["attempts"]], axis=2).reshape(len(facts), -1)
+    whole = complete & ~np.isnan(cells["rate"]).any(axis=1)
+    entries = pd.concat([facts, pd.DataFrame(numbers, columns=names)], axis=1)
+    cases, means = means_of_cases(entries.loc[whole], names, averaged)
+    n_dropped = len(facts[pd.Series(has_rows.any(axis=1))].drop_duplicates(CASE)) - len(cases)
+    dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the compared cells"
+    columns, loss = _missing_attempts(facts, complete, cells, arms)
+    notes = (means, note, dropped if n_dropped else "", loss)
+    return _Contrast(arms, cases, {"n_dropped": n_dropped, **columns}, notes, nothing)
+
+
+def _refuse_different_cases(
+    facts: pd.DataFrame, has_rows: NDArray[np.bool_], arms: Arms, between: str
+) -> None:
+    """Raise FrameError if a case has rows of one level and none of the other."""
+    for first in range(0, len(arms), 2):
+        (level, condition, _), (other, *_) = arms[first : first + 2]
+        only = has_rows[:, first] & ~has_rows[:, first + 1]
+        only_other = has_rows[:, first + 1] & ~has_rows[:, first]
+        sides = [
+            f"only {between} {name!r}: {first_names(facts['case_id'][rows].to_numpy())}"
+            for name, rows in ((other, only_other), (level, only))
+            if rows.any()
+        ]
+        if sides:
+            raise FrameError(
+                f"{_WHAT}: different cases were asked under '{condition}'; {'; '.join(sides)}. "
+                "Compare only the cases of all levels: outcomes[outcomes.groupby(['skill', "
+                f"'case_id', 'condition'])['{between}'].transform('nunique') == "
+                f"outcomes['{between}'].nunique()]."
+            )
+
+
+def _missing_attempts(
+    facts: pd.DataFrame, complete: NDArray[np.bool_], cells: Cells, arms: Arms
+) -> tuple[dict[str, Any], str]:
+    """Count the missing attempts of both levels, bound the contrast, and note them."""
+    size, low, high = (cells[name][complete] for name in ("size", "low", "high"))
+    lost = size - cells["attempts"][complete]
+    counts = [int(part[:, j::2].sum()) for j in (0, 1) for part in (lost, size)]
+    worst = [np.nan, np.nan]
+    if complete.any():
+        # a case has its weight once, however many values of the averaged columns it has
+        entries = facts[complete]
+        weights = entries.get(WEIGHT, 1.0) / entries.groupby(CASE)["cluster"].transform("size")
+        signs = np.array([sign for _, _, sign in arms])
+        ends = np.where(signs > 0, low, high), np.where(signs > 0, high, low)
+        worst = [float(np.average(end @ signs, weights=weights)) for end in ends]
+    note, biased = missing_note(counts, [str(arm[0]) for arm in arms[:2]])
+    if note:
+        note += f"; in the worst case the estimate is {worst[0]:+.2f} or {worst[1]:+.2f}"
+    return dict(zip(MISSING, (*counts, *worst), strict=True)), join_notes(note, biased)
+
+
+def _contrast_rows(
+    contrasts: list[_Contrast], value: str, cluster: str, ci_level: float
+) -> list[dict[str, Any]]:
+    """Estimate all contrasts in one computation; return one row for each."""
+    samples, by_name, notes = [], [], []
+    for each in contrasts:
+        skill, label, shared = (each.cases[n] for n in ("skill", "cluster", "cluster_by_name"))
+        labels, note = claim(skill, label, cluster, delta=len(each.arms) == 2)
+        by_name.append(claim(skill, shared, cluster)[0])
+        notes.append(note)
+        values = each.values([sign for _, _, sign in each.arms])
+        samples.append((values, labels, each.cases.get(WEIGHT)))
+    n_deltas = max((len(each.arms) // 2 for each in contrasts), default=1)
+    quantity = Quantity(n_deltas * DELTAS.low, n_deltas * DELTAS.high, DELTAS.c)
+    how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
+    intervals = covering_means(samples, by_name, **how)
+    n_arms, rows = 2 * n_deltas, []
+    for each, interval, note in zip(contrasts, intervals, notes, strict=True):
+        weights = each.cases.get(WEIGHT)
+        means = [
+            float(np.average(each.values(signs), weights=weights)) if interval.n else np.nan
+            for signs in ((1, 0, -1, 0)[:n_arms], (0, 1, 0, -1)[:n_arms])
+        ]
+        columns = each.columns | dict(zip(("rate", "reference_rate"), means, strict=True))
+        measure = f"{'delta' if n_deltas == 1 else 'difference'}_{value}"
+        rows.append(row(measure, claimed(interval, note, each.nothing, *each.notes), **columns))
+    return rows
+
+
+def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.DataFrame:
+    """Adjust the p-values by Holm for the pairs of levels of the same family."""
+    parts = [
+        part.assign(
+            p_adjusted=holm(part["p_value"].to_numpy(dtype=float)),
+            method=part["method"] + f"; Holm over {plural(len(part), 'pair')} of {between}",
+        )
+        for _, part in groups(result, family)
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else result

@@ -1,0 +1,182 @@
+"""Contrasts of agents, graders and rounds on the same cases."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.stats.bounded import DELTAS, Quantity, bounded_mean
+
+
+def study(passes: dict[tuple[str, str], list[int]], k: int = 2) -> pd.DataFrame:
+    """Passes of ``k`` attempts by agent and condition, one number per case."""
+    rows = [
+        {
+            "skill": "s",
+            "case_id": f"s/{case}",
+            "agent": agent,
+            "condition": condition,
+            "repeat": repeat + 1,
+            "grader": "g",
+            "passed": repeat < n,
+        }
+        for (agent, condition), numbers in passes.items()
+        for case, n in enumerate(numbers)
+        for repeat in range(k)
+    ]
+    return pd.DataFrame(rows).astype({"passed": "boolean"})
+
+
+TWO = {
+    ("ada", "baseline"): [0, 1, 0, 0, 2, 1, 0, 0],
+    ("ada", "skill"): [2, 2, 1, 2, 2, 2, 1, 0],
+    ("bo", "baseline"): [0, 0, 1, 0, 2, 1, 1, 0],
+    ("bo", "skill"): [1, 0, 1, 1, 2, 2, 1, 0],
+}
+
+
+def test_a_difference_of_deltas_is_computed_within_the_case() -> None:
+    row = sc.deltas.contrast(study(TWO), between="agent").iloc[0]
+    arms = {name: np.array(numbers) / 2 for name, numbers in TWO.items()}
+    deltas = {a: arms[a, "skill"] - arms[a, "baseline"] for a in ("ada", "bo")}
+    values = deltas["bo"] - deltas["ada"]  # -.5 -.5 -.5 -.5 0 0 -.5 0
+    assert (row["agent"], row["reference"], row["condition"]) == ("bo", "ada", "skill")
+    assert row["measure"] == "difference_passed" and row["unit"] == "points"
+    assert row["estimate"] == pytest.approx(-2.5 / 8) and row["n"] == 8
+    assert row["rate"] == pytest.approx(deltas["bo"].mean())
+    assert row["reference_rate"] == pytest.approx(deltas["ada"].mean())
+    limits = bounded_mean(values, quantity=Quantity(-2, 2, DELTAS.c), null=0.0)
+    assert row["ci_low"] == pytest.approx(limits.low)
+    assert row["ci_high"] == pytest.approx(limits.high)
+    assert row["p_value"] == row["p_adjusted"] == pytest.approx(limits.p_value)
+    assert row["reference_condition"] == "baseline" and row["n_missing"] == 0
+    assert "Holm over 1 pair of agent" in row["method"]
+
+
+def test_rates_under_a_condition_equal_a_paired_delta_of_levels_as_conditions() -> None:
+    frame = study(TWO)
+    row = sc.deltas.contrast(frame, between="agent", condition="skill").iloc[0]
+    alone = frame[frame["condition"].eq("skill")]
+    alone = alone.assign(condition=alone["agent"]).drop(columns="agent")
+    paired = sc.deltas.paired(alone, reference="ada").iloc[0]
+    same = ["measure", "estimate", "ci_low", "ci_high", "p_value", "rate", "reference_rate", "n"]
+    assert row[same].to_list() == paired[same].to_list()
+    assert pd.isna(row["reference_condition"])
+
+
+def test_pairs_of_levels_are_adjusted_by_holm_and_do_not_depend_on_the_order_of_rows() -> None:
+    frame = study({**TWO, ("cy", "baseline"): [0] * 8, ("cy", "skill"): [2] * 8})
+    rows = sc.deltas.contrast(frame, between="agent")
+    assert rows[["agent", "reference"]].to_numpy().tolist() == [
+        ["bo", "ada"],
+        ["cy", "ada"],
+        ["cy", "bo"],
+    ]
+    p = np.sort(rows["p_value"])
+    expected = np.minimum(np.maximum.accumulate(p * [3, 2, 1]), 1.0)
+    assert np.sort(rows["p_adjusted"]) == pytest.approx(expected)
+    shuffled = sc.deltas.contrast(frame.sample(frac=1, random_state=1), between="agent")
+    pd.testing.assert_frame_equal(rows, shuffled)
+
+
+def test_swapping_the_names_of_levels_mirrors_the_row() -> None:
+    frame = study(TWO)
+    swapped = frame.assign(agent=frame["agent"].map({"ada": "bo", "bo": "ada"}))
+    row, mirror = (sc.deltas.contrast(f, between="agent").iloc[0] for f in (frame, swapped))
+    assert row["estimate"] == -mirror["estimate"]
+    assert row["ci_low"] == pytest.approx(-mirror["ci_high"])
+    assert row["p_value"] == pytest.approx(mirror["p_value"])
+
+
+def test_missing_outcomes_are_dropped_counted_and_bounded() -> None:
+    frame = study(TWO)
+    lost = frame["agent"].eq("bo") & frame["condition"].eq("skill") & frame["case_id"].eq("s/0")
+    frame["passed"] = frame["passed"].mask(lost)
+    row = sc.deltas.contrast(frame, between="agent").iloc[0]
+    assert row["n"] == 7 and row["n_dropped"] == 1
+    assert row["n_missing"] == 2 and row["n_attempts"] == 32 and row["n_missing_reference"] == 0
+    # the lost case passes 0 or 2 of 2: the whole contrast is -12/16 + 0 or 1 in that case
+    complete = [
+        sc.deltas.contrast(
+            study(TWO | {("bo", "skill"): [n, *TWO["bo", "skill"][1:]]}), between="agent"
+        ).iloc[0]["estimate"]
+        for n in (0, 2)
+    ]
+    assert [row["worst_low"], row["worst_high"]] == pytest.approx(complete)
+    assert "attempts missing: 2 of 32 under bo, 0 of 32 under ada" in row["note"]
+    # without any row of the case under the skill, its attempts are missing as well
+    absent = sc.deltas.contrast(frame[~lost], between="agent").iloc[0]
+    assert absent[["n", "n_dropped", "n_missing"]].to_list() == [7, 1, 2]
+
+
+def test_different_cases_are_refused_and_named() -> None:
+    frame = study(TWO)
+    other = frame["agent"].eq("bo") & frame["case_id"].isin(["s/1", "s/6"])
+    with pytest.raises(
+        FrameError,
+        match=r"different cases were asked .* only agent 'ada': 2 cases "
+        r"\(s/1, s/6\).*transform\('nunique'\)",
+    ):
+        sc.deltas.contrast(frame[~other], between="agent")
+    shared = frame[~frame["case_id"].isin(["s/1", "s/6"])]
+    assert sc.deltas.contrast(shared, between="agent").iloc[0]["n"] == 6
+    # a condition that one of the levels was never asked is unknown
+    placebo = frame[frame["agent"].eq("ada") & frame["condition"].eq("skill")]
+    both = pd.concat([frame, placebo.assign(condition="placebo")])
+    rows = sc.deltas.contrast(both, between="agent").set_index("condition")
+    assert rows.loc["skill", "n"] == 8 and np.isnan(rows.loc["placebo", "estimate"])
+    assert rows.loc["placebo", "note"] == "agent 'bo' has no attempts under 'placebo'"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"between": "condition"}, "are compared by sc.deltas.paired"),
+        ({"between": "agnet"}, "no column 'agnet'.* Did you mean 'agent'"),
+        ({"between": "video", "by": "agent"}, "no case has two values of 'video'"),
+        ({"between": "grader", "by": "agent"}, "has one value, 'g'; a contrast needs two"),
+        ({"between": "agent", "by": ["agent"]}, "by= names 'agent', which is what is compared"),
+        (
+            {"between": "agent", "condition": "skil"},
+            "condition: found 'skil'.*Did you mean 'skill'",
+        ),
+        ({"between": "agent", "reference": "base"}, "no condition 'base'"),
+        ({"between": "agent", "value": "score"}, "value: found 'score'; allowed"),
+        ({"between": "task"}, "column 'task': missing in some rows"),
+    ],
+)
+def test_unusable_arguments_are_refused_with_a_remedy(how: dict, message: str) -> None:
+    frame = study(TWO).assign(task=None)
+    frame = frame.assign(video=frame["case_id"].isin(["s/1", "s/2"]))
+    with pytest.raises(FrameError, match=message):
+        sc.deltas.contrast(frame, **how)
+
+
+def test_other_columns_are_not_pooled_and_different_checks_are_refused() -> None:
+    frame = study(TWO)
+    two = pd.concat([frame, frame.assign(grader="h")])
+    with pytest.raises(FrameError, match="more than one grader: g, h"):
+        sc.deltas.contrast(two, between="agent")
+    rows = sc.deltas.contrast(two, between="agent", by=["grader"])
+    averaged = sc.deltas.contrast(two, between="agent", average=["grader"]).iloc[0]
+    assert rows["estimate"].nunique() == 1 and averaged["n"] == 8
+    same = ["estimate", "ci_low", "ci_high"]
+    assert averaged[same].to_list() == pytest.approx(rows.iloc[0][same].to_list())
+    assert sc.deltas.contrast(two, between="grader", by="agent")["estimate"].to_list() == [0, 0]
+    checks = frame.assign(n_checks=frame["agent"].map({"ada": 3, "bo": 2}))
+    with pytest.raises(
+        FrameError, match="8 of 8 cases have another number of checks for the agent"
+    ):
+        sc.deltas.contrast(checks, between="agent")
+
+
+def test_a_contrast_of_the_pilot_compares_graders_on_the_same_answers(pilot: sc.RunStore) -> None:
+    outcomes = sc.frames.outcomes(sc.frames.verdicts(pilot), sc.frames.cases(pilot))
+    rows = sc.deltas.contrast(outcomes, between="grader", condition="skill")
+    assert len(rows) == 3
+    for _, row in rows.iterrows():
+        two = sc.deltas.rates(outcomes, by=["grader"]).query("condition == 'skill'")
+        rate = two.set_index("grader")["estimate"]
+        assert row["rate"] == pytest.approx(rate[row["grader"]], abs=0.02)
+        assert row["estimate"] == pytest.approx(row["rate"] - row["reference_rate"])
