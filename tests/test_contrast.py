@@ -6,7 +6,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.stats.bounded import DELTAS, Quantity, bounded_mean
+from skillcomp.stats.bounded import DELTAS, Arm, Quantity, Sample, bounded_mean, bounded_means
 
 
 def study(passes: dict[tuple[str, str], list[int]], k: int = 2) -> pd.DataFrame:
@@ -46,11 +46,17 @@ def test_a_difference_of_deltas_is_computed_within_the_case() -> None:
     assert row["estimate"] == pytest.approx(-2.5 / 8) and row["n"] == 8
     assert row["rate"] == pytest.approx(deltas["bo"].mean())
     assert row["reference_rate"] == pytest.approx(deltas["ada"].mean())
-    limits = bounded_mean(values, quantity=Quantity(-2, 2, DELTAS.c), null=0.0)
+    quantity = Quantity(-2, 2, DELTAS.c)
+    signs = {("bo", "skill"): 1, ("bo", "baseline"): -1, ("ada", "skill"): -1}
+    four = [Arm(rates, np.full(8, 2), signs.get(name, 1)) for name, rates in arms.items()]
+    (limits,) = bounded_means([Sample(values, None, None, four)], quantity=quantity, null=0.0)
     assert row["ci_low"] == pytest.approx(limits.low)
     assert row["ci_high"] == pytest.approx(limits.high)
     assert row["p_value"] == row["p_adjusted"] == pytest.approx(limits.p_value)
     assert row["reference_condition"] == "baseline" and row["n_missing"] == 0
+    bounded = sc.deltas.contrast(study(TWO), between="agent", interval="bounded").iloc[0]
+    plain = bounded_mean(values, quantity=quantity)
+    assert [bounded["ci_low"], bounded["ci_high"]] == pytest.approx([plain.low, plain.high])
     assert "Holm over 1 pair of agent" in row["method"]
 
 

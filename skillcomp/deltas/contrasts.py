@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, get_args
@@ -17,6 +16,7 @@ from skillcomp.frames.case_table import (
     MISSING,
     WEIGHT,
     Value,
+    arms_of,
     case_table,
     claim,
     claimed,
@@ -44,12 +44,13 @@ from skillcomp.frames.estimates import (
     rows_of_group,
     with_method,
 )
-from skillcomp.stats.bounded import DELTAS, Quantity
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-_CELL = ["rate", "attempts", "size", "low", "high"]  # what a case table holds about each cell
+# what a case table holds about each cell; the first three are averaged within a case
+_CELL = ["rate", "attempts", "n_checks", "size", "low", "high"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # level, condition and sign of each rate of a contrast; they alternate between the two levels
 Arms = list[tuple[Any, str, float]]
@@ -67,6 +68,7 @@ def contrast(
     cluster: str = "case",
     average: By = (),
     weight: str | None = None,
+    interval: IntervalRule = "adaptive",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate how deltas or pass rates differ between agents, graders or rounds.
@@ -91,7 +93,7 @@ def contrast(
         Columns that group the rows, such as ``["skill"]``.
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
-    cluster, average, weight
+    cluster, average, weight, interval
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
@@ -166,7 +168,7 @@ def contrast(
             place = {"condition": name, "reference": pair[0], between: pair[1]}
             places.append(about | place | {"reference_condition": base})
             contrasts.append(_contrast(part, between, _arms(pair, name, base), averaged, note))
-    rows = _contrast_rows(contrasts, value, cluster, ci_level)
+    rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
     rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
     noted = checked.drop(columns=between)  # a row has the notes of the outcomes of all levels
     keys = [*names, between, "condition"]
@@ -231,7 +233,7 @@ def _with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class _Contrast:
-    """A contrast; ``cases`` has the columns "rate 0", "attempts 0", "rate 1" ... of the arms."""
+    """A contrast; ``cases`` has columns such as "rate 0" and "attempts 0" for each arm."""
 
     arms: Arms
     cases: pd.DataFrame
@@ -239,10 +241,26 @@ class _Contrast:
     notes: tuple[str, ...]
     nothing: str
 
-    def values(self, signs: Sequence[float]) -> NDArray[np.float64]:
-        """Return the sum of the rates of each case, multiplied by ``signs``."""
-        rates = self.cases[[f"rate {j}" for j in range(len(self.arms))]].to_numpy(dtype=float)
-        return np.asarray(rates @ np.array(signs))
+    def sample(self, labels: Any, *, is_share: bool) -> Sample:
+        """Return the values of the cases, with the rates behind them."""
+        sides = [
+            (*(self.cases[f"{name} {j}"] for name in _CELL[:3]), sign)
+            for j, (_, _, sign) in enumerate(self.arms)
+        ]
+        values = sum(sign * rates for rates, _, _, sign in sides)
+        arms = arms_of(sides, is_share=is_share)
+        return Sample(np.asarray(values), labels, self.cases.get(WEIGHT), arms)
+
+    def sides(self) -> tuple[float, float]:
+        """Return the mean rate or delta of the level and of the reference level."""
+        if self.cases.empty:
+            return np.nan, np.nan
+        rates = [self.cases[f"rate {j}"] for j in range(len(self.arms))]
+        weights = self.cases.get(WEIGHT)
+        means = [float(np.average(rate, weights=weights)) for rate in rates]
+        return (
+            (means[0], means[1]) if len(means) == 2 else (means[0] - means[2], means[1] - means[3])
+        )
 
 
 def _arms(pair: tuple[Any, Any], condition: str, base: str | None) -> Arms:
@@ -271,11 +289,14 @@ def _contrast(
             nothing = f"{between} {level!r} has no attempts under '{condition}'"
     if has_rows.any(axis=0).all():
         _refuse_different_cases(facts, has_rows, arms, between)
-    names = [f"{name} {j}" for j in range(len(arms)) for name in _CELL[:2]]
-    numbers = np.stack([cells["rate"], cells["attempts"]], axis=2).reshape(len(facts), -1)
     whole = complete & ~np.isnan(cells["rate"]).any(axis=1)
-    entries = pd.concat([facts, pd.DataFrame(numbers, columns=names)], axis=1)
-    cases, means = means_of_cases(entries.loc[whole], names, averaged)
+    names = [[f"{name} {j}" for j in range(len(arms))] for name in _CELL[:3]]
+    numbers = np.hstack([cells[name] for name in _CELL[:3]])
+    entries = pd.concat([facts, pd.DataFrame(numbers, columns=sum(names, []))], axis=1).loc[whole]
+    if averaged:
+        least = [*names[1], *names[2]]
+        entries[least] = entries.groupby(CASE)[least].transform("min")
+    cases, means = means_of_cases(entries, sum(names, []), averaged)
     n_dropped = len(facts[pd.Series(has_rows.any(axis=1))].drop_duplicates(CASE)) - len(cases)
     dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the compared cells"
     columns, loss = _missing_attempts(facts, complete, cells, arms)
@@ -327,7 +348,7 @@ def _missing_attempts(
 
 
 def _contrast_rows(
-    contrasts: list[_Contrast], value: str, cluster: str, ci_level: float
+    contrasts: list[_Contrast], value: str, cluster: str, ci_level: float, interval: IntervalRule
 ) -> list[dict[str, Any]]:
     """Estimate all contrasts in one computation; return one row for each."""
     samples, by_name, notes = [], [], []
@@ -336,22 +357,17 @@ def _contrast_rows(
         labels, note = claim(skill, label, cluster, delta=len(each.arms) == 2)
         by_name.append(claim(skill, shared, cluster)[0])
         notes.append(note)
-        values = each.values([sign for _, _, sign in each.arms])
-        samples.append((values, labels, each.cases.get(WEIGHT)))
+        samples.append(each.sample(labels, is_share=value != "passed"))
     n_deltas = max((len(each.arms) // 2 for each in contrasts), default=1)
     quantity = Quantity(n_deltas * DELTAS.low, n_deltas * DELTAS.high, DELTAS.c)
     how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
-    intervals = covering_means(samples, by_name, **how)
-    n_arms, rows = 2 * n_deltas, []
-    for each, interval, note in zip(contrasts, intervals, notes, strict=True):
-        weights = each.cases.get(WEIGHT)
-        means = [
-            float(np.average(each.values(signs), weights=weights)) if interval.n else np.nan
-            for signs in ((1, 0, -1, 0)[:n_arms], (0, 1, 0, -1)[:n_arms])
-        ]
-        columns = each.columns | dict(zip(("rate", "reference_rate"), means, strict=True))
-        measure = f"{'delta' if n_deltas == 1 else 'difference'}_{value}"
-        rows.append(row(measure, claimed(interval, note, each.nothing, *each.notes), **columns))
+    intervals = covering_means(samples, by_name, **how, interval=interval)
+    measure = f"{'delta' if n_deltas == 1 else 'difference'}_{value}"
+    rows = []
+    for each, result, note in zip(contrasts, intervals, notes, strict=True):
+        means = dict(zip(("rate", "reference_rate"), each.sides(), strict=True))
+        result = claimed(result, note, each.nothing, *each.notes)
+        rows.append(row(measure, result, **each.columns, **means))
     return rows
 
 
