@@ -243,24 +243,20 @@ class _Contrast:
 
     def sample(self, labels: Any, *, is_share: bool) -> Sample:
         """Return the values of the cases, with the rates behind them."""
-        sides = [
-            (*(self.cases[f"{name} {j}"] for name in _CELL[:3]), sign)
-            for j, (_, _, sign) in enumerate(self.arms)
-        ]
-        values = sum(sign * rates for rates, _, _, sign in sides)
-        arms = arms_of(sides, is_share=is_share)
-        return Sample(np.asarray(values), labels, self.cases.get(WEIGHT), arms)
+        sides: list[tuple[Any, Any, Any, float]] = []
+        for j, (_, _, sign) in enumerate(self.arms):
+            rates, attempts, checks = (self.cases[f"{name} {j}"] for name in _CELL[:3])
+            sides.append((rates, attempts, checks, sign))
+        values = np.sum([sign * rates.to_numpy() for rates, _, _, sign in sides], axis=0)
+        return Sample(values, labels, self.cases.get(WEIGHT), arms_of(sides, is_share=is_share))
 
-    def sides(self) -> tuple[float, float]:
+    def sides(self) -> list[float]:
         """Return the mean rate or delta of the level and of the reference level."""
         if self.cases.empty:
-            return np.nan, np.nan
+            return [np.nan, np.nan]
         rates = [self.cases[f"rate {j}"] for j in range(len(self.arms))]
-        weights = self.cases.get(WEIGHT)
-        means = [float(np.average(rate, weights=weights)) for rate in rates]
-        return (
-            (means[0], means[1]) if len(means) == 2 else (means[0] - means[2], means[1] - means[3])
-        )
+        means = [float(np.average(rate, weights=self.cases.get(WEIGHT))) for rate in rates]
+        return means if len(means) == 2 else [means[0] - means[2], means[1] - means[3]]
 
 
 def _arms(pair: tuple[Any, Any], condition: str, base: str | None) -> Arms:
@@ -273,6 +269,34 @@ def _contrast(
     part: pd.DataFrame, between: str, arms: Arms, averaged: list[str], note: str
 ) -> _Contrast:
     """Collect the cases with an outcome in every arm, and count what is missing."""
+    facts, cells = _cells(part, between, arms, averaged)
+    has_rows = ~np.isnan(cells["size"])
+    complete, any_row = np.asarray(has_rows.all(axis=1)), pd.Series(has_rows.any(axis=1))
+    empty = [arm for arm, rows in zip(arms, has_rows.T, strict=True) if not rows.any()]
+    nothing = "no case has an outcome in every compared cell"
+    if empty:
+        nothing = f"{between} {empty[0][0]!r} has no attempts under '{empty[0][1]}'"
+    else:
+        _refuse_different_cases(facts, has_rows, arms, between)
+    whole = complete & ~np.isnan(cells["rate"]).any(axis=1)
+    names = [f"{name} {j}" for name in _CELL[:3] for j in range(len(arms))]
+    numbers = pd.DataFrame(np.hstack([cells[n] for n in _CELL[:3]]), facts.index, columns=names)
+    entries = pd.concat([facts, numbers], axis=1).loc[whole]
+    if averaged:
+        counts = names[len(arms) :]
+        entries[counts] = entries.groupby(CASE)[counts].transform("min")
+    cases, means = means_of_cases(entries, names, averaged)
+    n_dropped = len(facts[any_row].drop_duplicates(CASE)) - len(cases)
+    dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the compared cells"
+    columns, loss = _missing_attempts(facts, complete, cells, arms)
+    notes = (means, note, dropped if n_dropped else "", loss)
+    return _Contrast(arms, cases, {"n_dropped": n_dropped, **columns}, notes, nothing)
+
+
+def _cells(
+    part: pd.DataFrame, between: str, arms: Arms, averaged: list[str]
+) -> tuple[pd.DataFrame, Cells]:
+    """Return one row per case (and averaged values), and its numbers in each arm."""
     weight = [WEIGHT] if WEIGHT in part else []
     keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
     wide = part.pivot(index=keys, columns=[between, "condition"], values=_CELL)
@@ -280,28 +304,7 @@ def _contrast(
         name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)
         for name in _CELL
     }
-    facts = wide.index.to_frame(index=False)
-    has_rows = ~np.isnan(cells["size"])
-    complete = np.asarray(has_rows.all(axis=1))
-    nothing = "no case has an outcome in every compared cell"
-    for (level, condition, _), rows in zip(arms, has_rows.T, strict=True):
-        if not rows.any():
-            nothing = f"{between} {level!r} has no attempts under '{condition}'"
-    if has_rows.any(axis=0).all():
-        _refuse_different_cases(facts, has_rows, arms, between)
-    whole = complete & ~np.isnan(cells["rate"]).any(axis=1)
-    names = [[f"{name} {j}" for j in range(len(arms))] for name in _CELL[:3]]
-    numbers = np.hstack([cells[name] for name in _CELL[:3]])
-    entries = pd.concat([facts, pd.DataFrame(numbers, columns=sum(names, []))], axis=1).loc[whole]
-    if averaged:
-        least = [*names[1], *names[2]]
-        entries[least] = entries.groupby(CASE)[least].transform("min")
-    cases, means = means_of_cases(entries, sum(names, []), averaged)
-    n_dropped = len(facts[pd.Series(has_rows.any(axis=1))].drop_duplicates(CASE)) - len(cases)
-    dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the compared cells"
-    columns, loss = _missing_attempts(facts, complete, cells, arms)
-    notes = (means, note, dropped if n_dropped else "", loss)
-    return _Contrast(arms, cases, {"n_dropped": n_dropped, **columns}, notes, nothing)
+    return wide.index.to_frame(index=False), cells
 
 
 def _refuse_different_cases(
