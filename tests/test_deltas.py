@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -292,6 +294,43 @@ def test_pass_at_k_and_pass_hat_k_bracket_the_rate() -> None:
     assert hat["skill"] == 1
 
 
+def test_paired_deltas_of_pass_k_average_the_differences_of_the_cases() -> None:
+    passes = {"baseline": [0, 1, 2, 0, 3], "skill": [2, 3, 2, 1, 3]}
+    sides = [[[j < n for j in range(3)] for n in side] for side in passes.values()]
+    frame = outcomes(*sides)
+    # of 3 attempts with c passes: pass@2 = 1 - C(3 - c, 2) / 3 and pass^2 = C(c, 2) / 3
+    at = {0: 0.0, 1: 2 / 3, 2: 1.0, 3: 1.0}
+    hat = {0: 0.0, 1: 0.0, 2: 1 / 3, 3: 1.0}
+    for analysis, table in ((sc.deltas.pass_at_k, at), (sc.deltas.pass_hat_k, hat)):
+        row = one(analysis(frame, k=2, reference="baseline"))
+        base, skill = (np.array([table[n] for n in side]) for side in passes.values())
+        limits = bounded_mean(skill - base, quantity=DELTAS, null=0.0)
+        assert row["estimate"] == pytest.approx((skill - base).mean())
+        assert [row["rate"], row["reference_rate"]] == pytest.approx([skill.mean(), base.mean()])
+        assert [row["ci_low"], row["ci_high"]] == pytest.approx([limits.low, limits.high])
+        assert row["measure"] == f"delta_{analysis.__name__}" and row["unit"] == "points"
+    # k = 1 is the paired delta
+    first, plain = (
+        one(f(frame, reference="baseline"))
+        for f in (partial(sc.deltas.pass_at_k, k=1), partial(sc.deltas.paired, interval="bounded"))
+    )
+    same = ["estimate", "ci_low", "ci_high", "p_value", "n"]
+    assert first[same].to_list() == pytest.approx(plain[same].to_list())
+    # two attempts of a case without an outcome: it is left out, named and bounded
+    lost = frame["case_id"].eq("s/0") & frame["condition"].eq("skill") & frame["repeat"].gt(1)
+    row = one(
+        sc.deltas.pass_at_k(
+            frame.assign(passed=frame["passed"].mask(lost)), k=2, reference="baseline"
+        )
+    )
+    assert row[["n", "n_short", "n_dropped", "n_missing"]].to_list() == [4, 1, 1, 2]
+    assert "1 case (s/0); the largest k for all cases is 1" in row["note"]
+    # the case has 1 pass of 3 if both lost attempts fail, and 3 of 3 if both pass
+    others = 1 / 3 + 0.0 + 2 / 3 + 0.0
+    worst = [(2 / 3 + others) / 5, (1.0 + others) / 5]
+    assert [row["worst_low"], row["worst_high"]] == pytest.approx(worst)
+
+
 def test_on_the_pilot_the_skill_helps_and_the_placebo_stands_beside_it(
     forced: pd.DataFrame,
 ) -> None:
@@ -363,6 +402,46 @@ def test_amounts_have_a_difference_and_a_ratio_with_t_intervals() -> None:
     # means of the three cases that have a ratio
     assert ratio["rate"] / ratio["reference_rate"] == pytest.approx(20 / 7)
     assert "geometric mean of ratios" in ratio["method"]
+
+
+def test_several_values_in_one_call_are_the_rows_of_each_value() -> None:
+    frame = outcomes([[False, True]] * 6, [[True, True]] * 5 + [[False, False]])
+    frame = frame.assign(contrast_of=frame["case_id"].map({"s/0": "s/1"}))
+    attempts = amounts(frame)
+    attempts["seconds"] = attempts["cost_usd"] * 100.0
+    values = ["passed", "cost_usd", "seconds"]
+    rows = sc.deltas.paired(frame, attempts, value=values)
+    assert rows["measure"].tolist() == [
+        *("delta_passed", "delta_cost_usd", "ratio_cost_usd", "delta_seconds", "ratio_seconds"),
+    ]
+    passed = one(sc.deltas.paired(frame))
+    assert rows.iloc[0].drop("note").equals(passed.drop("note"))
+    # the pair of cases is one cluster for the cost, too
+    assert rows["n_clusters"].tolist() == [5] * 5
+    alone = sc.deltas.paired(
+        attempts.merge(frame[["skill", "case_id", "contrast_of"]].drop_duplicates()),
+        value="cost_usd",
+    )
+    assert rows["estimate"].tolist()[1:3] == alone["estimate"].tolist()
+    assert rows["ci_low"].tolist()[1:3] == alone["ci_low"].tolist()
+    # only the cases of the outcomes count
+    some = frame[~frame["case_id"].isin(["s/4", "s/5"])]
+    assert sc.deltas.paired(some, attempts, value=values)["n"].tolist() == [4] * 5
+    limited = sc.deltas.paired(frame, attempts, value=["passed", "seconds"], limit=600.0)
+    assert limited["ci_low"].iloc[1] != rows["ci_low"].iloc[3]
+    two = pd.concat([frame, frame.assign(grader="h")])
+    for how, message in (
+        ({"value": values, "limit": 9.0}, "a limit belongs to one amount"),
+        ({"value": []}, "found an empty list"),
+        ({"value": ["passed", "cost"]}, "found 'cost'.*Did you mean 'cost_usd'"),
+        ({"value": values, "weight": "repeat"}, "more than one weight"),
+    ):
+        with pytest.raises(FrameError, match=message):
+            sc.deltas.paired(frame, attempts, **how)
+    with pytest.raises(FrameError, match=r"Pass it, too: sc.deltas.paired\(outcomes, attempts"):
+        sc.deltas.paired(frame, value=values)
+    with pytest.raises(FrameError, match="attempts have no column 'grader', which differs"):
+        sc.deltas.paired(two, attempts, by=["grader"], value=values)
 
 
 def test_scores_of_a_grader_are_read_from_outcomes_and_have_no_ratio() -> None:

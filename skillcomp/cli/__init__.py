@@ -313,6 +313,10 @@ def deltas(
     margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
     round: Annotated[int, Option(min=1, help="Grading round; 2 and up grade again.")] = 1,
     by: Annotated[str, Option(help="skill, or dimension for the scorecard.")] = "skill",
+    value: Annotated[
+        str | None,
+        Option(metavar="NAME,...", help="Changes without verdicts: passed,cost_usd,seconds,..."),
+    ] = None,
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     weigh: Annotated[
         str | None,
@@ -323,6 +327,7 @@ def deltas(
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
     from skillcomp import frames
+    from skillcomp.deltas.paired_deltas import paired
     from skillcomp.frames.contracts import CASE
     from skillcomp.frames.missing_attempts import with_planned
     from skillcomp.io.store import RunStore
@@ -331,6 +336,8 @@ def deltas(
     from skillcomp.report.decided import decided_skills
 
     require_known("deltas: --by", by, ("skill", "dimension"), StudyError)
+    if value is not None and by == "dimension":
+        raise StudyError("deltas: --value goes with --by skill.")
     store = RunStore(_study_folder(data, "deltas", "a study"))
     if problems := store_problems(store):
         raise StudyError(problem_list(f"deltas: {data}", problems))
@@ -351,7 +358,11 @@ def deltas(
     if weigh is not None:
         graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
     compared: dict[str, Any] = {"reference": reference, "weight": weight}
-    if by == "dimension":
+    if value is not None:
+        values = [name.strip() for name in value.split(",")]
+        changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
+        tables = {"deltas": (changes, ["skill", "condition", "measure", "unit", *_OF_DELTAS])}
+    elif by == "dimension":
         tables = _tables_by_dimension(graded, compared)
     else:
         judged: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
@@ -414,6 +425,9 @@ def _print_tables(
         if len(tables) > 1:
             say(f"{name}:")
         printed = table[columns].round(3).astype(object)
+        if "unit" in columns:  # dollars are small, tokens are many
+            printed = table[columns].map(lambda x: float(f"{x:.4g}") if isinstance(x, float) else x)
+            printed = printed.astype(object)
         for name in [column for column in columns if column == "n" or column.startswith("n_")]:
             printed[name] = table[name].astype("Int64")
         say(printed.where(table[columns].notna(), "-").to_string(index=False))

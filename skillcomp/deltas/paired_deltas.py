@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,19 +21,29 @@ from skillcomp.frames.case_table import (
     delta_rows,
     with_weights,
 )
-from skillcomp.frames.check import check_cluster
-from skillcomp.frames.contracts import AMOUNTS, Amount
-from skillcomp.frames.estimates import By, estimates, listed, ordered, with_method
+from skillcomp.frames.check import as_list, check_cluster
+from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    grouped,
+    listed,
+    ordered,
+    require_columns,
+    with_method,
+)
 from skillcomp.stats.bounded import IntervalRule
 
 _EXTRA = ["reference", "rate", "reference_rate", "n_dropped"]
+AnyValue = Value | OwnWords | Amount
 
 
 def paired(
     outcomes: pd.DataFrame,
+    attempts: pd.DataFrame | None = None,
     *,
     by: By = (),
-    value: Value | OwnWords | Amount = "passed",
+    value: AnyValue | Sequence[AnyValue] = "passed",
     reference: str = "baseline",
     cluster: str = "case",
     average: By = (),
@@ -50,16 +61,20 @@ def paired(
     ----------
     outcomes : pandas.DataFrame
         An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
-        attempts frame if ``value`` is one of its amounts.
+        attempts frame if ``value`` is one of its amounts and ``attempts`` is omitted.
+    attempts : pandas.DataFrame, optional
+        An attempts frame with the amounts. Its rows at the cases of the outcomes are used, with
+        the facts of these cases, such as ``contrast_of``.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
-    value : {"passed", "share_passed"} or an amount, default "passed"
+    value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
         ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
         checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
         :func:`skillcomp.overlap.flag`; the interval then covers both readings of passes that are
         too short to tell whether they copy. An amount is a column of an attempts frame
         (``cost_usd``, ``seconds``, ``input_tokens``, ``output_tokens``, ``n_words`` or
-        ``n_commands``), or ``score`` of an outcomes frame, on the scale of the grader.
+        ``n_commands``), or ``score`` of an outcomes frame, on the scale of the grader. A list, such
+        as ``["passed", "cost_usd", "seconds"]``, gives the rows of each value in turn.
     reference : str, default "baseline"
         The condition that all others are compared with.
     cluster : {"case", "skill"} or str, default "case"
@@ -164,7 +179,12 @@ def paired(
     ('skill', 0.667, 12)
     """
     names, levels = listed(by), listed(average)
-    how: dict[str, Any] = {"value": value, "reference": reference, "cluster": cluster}
+    how: dict[str, Any] = {"reference": reference, "cluster": cluster}
+    if attempts is not None or not isinstance(value, str):
+        how |= {"by": names, "average": levels, "weight": weight, "limit": limit}
+        how |= {"ci_level": ci_level, "interval": interval}
+        return _rows_of_values(outcomes, attempts, list(dict.fromkeys(as_list(value))), how)
+    how["value"] = value
     if value == "passed_own_words":
         if limit is not None:
             raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
@@ -190,6 +210,56 @@ def paired(
         noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)
     return with_method(result, cluster, weight)
+
+
+def _rows_of_values(
+    outcomes: pd.DataFrame, attempts: pd.DataFrame | None, values: list[Any], how: dict[str, Any]
+) -> pd.DataFrame:
+    """Estimate each value; amounts other than scores are read from the attempts."""
+    amounts = [value for value in values if value in AMOUNTS]
+    if how["limit"] is not None and len(amounts) != 1:
+        raise FrameError(
+            f"limit=: found value={values}; a limit belongs to one amount. Name a single amount."
+        )
+    if not values:
+        raise FrameError("value=: found an empty list; allowed: values such as ['passed'].")
+    parts = []
+    for value in values:
+        frame, own = outcomes, how
+        if value not in amounts:
+            own = how | {"limit": None}
+        elif len(values) > 1:
+            own = how | {"interval": "adaptive"}  # amounts have one interval
+        if value in AMOUNTS and value != "score":
+            if attempts is not None:
+                facts = [*how["by"], *how["average"], how["cluster"]]
+                frame = attempts_of_outcomes(outcomes, attempts, facts, "deltas.paired")
+            elif value not in outcomes.columns:
+                raise FrameError(
+                    f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
+                    f"sc.deltas.paired(outcomes, attempts, value={values})."
+                )
+        parts.append(paired(frame, value=value, **own))
+    return pd.concat(parts, ignore_index=True)
+
+
+def attempts_of_outcomes(
+    outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: Sequence[str], what: str
+) -> pd.DataFrame:
+    """Return the attempts at the cases of the outcomes, with facts of the cases that they lack."""
+    require_columns(outcomes, CASE, f"{what}: outcomes")
+    require_columns(attempts, CASE, f"{what}: attempts")
+    names = dict.fromkeys([*facts, "contrast_of", "task"])
+    lacking = [n for n in names if n in outcomes.columns and n not in attempts.columns]
+    rows = outcomes[[*CASE, *lacking]].drop_duplicates()
+    several = grouped(rows, CASE)[lacking].nunique(dropna=False).gt(1).any()
+    if several.any():
+        raise FrameError(
+            f"{what}: the attempts have no column '{several.idxmax()}', which differs within a "
+            "case of the outcomes. Select one of its values in the outcomes, and leave it out of "
+            "by= and average=."
+        )
+    return attempts.merge(rows, on=CASE)
 
 
 def paired_cases(

@@ -48,6 +48,7 @@ By = str | Sequence[str]  # columns that group rows; one name counts as a list o
 _MEASURES_OF_UNIT = {
     "points": """
         delta delta_passed delta_share_passed difference_passed difference_share_passed
+        delta_pass_at_k delta_pass_hat_k
         delta_exact delta_recall delta_sensitivity delta_specificity near_delta far_delta gap
         hedged_gap
         pass_rate_change sensitivity_change specificity_change position_consistency_change
