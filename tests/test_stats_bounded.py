@@ -415,3 +415,12 @@ def test_t_is_the_textbook_interval_and_has_no_limits_without_spread() -> None:
 def test_an_unknown_interval_is_named() -> None:
     with pytest.raises(FrameError, match=r"interval: found 'adaptiv'.*Did you mean 'adaptive'"):
         bounded_mean([0, 1], interval="adaptiv")
+
+
+def test_a_difference_without_spread_has_the_p_value_of_the_chi_square_equation() -> None:
+    arms = [Arm(np.ones(40), [3] * 40), Arm(np.zeros(40), [3] * 40, -1.0)]
+    means = [
+        bounded_mean(np.ones(40), quantity=DELTAS, null=0.0, arms=arms, interval=rule)
+        for rule in ("adaptive", "bounded")
+    ]
+    assert 0 < means[0].p_value == means[1].p_value < 1e-9

@@ -629,6 +629,8 @@ def _p_of_t(positions: Positions, estimate: float, null: float | None) -> float:
     The adaptive rule has no probability beyond the pseudo-case. Its small p-values are therefore
     not below those of a t test.
     """
+    if positions.se[0] == 0.0:
+        return 0.0
     statistic = abs(estimate - (null or 0.0)) / float(positions.se[0])
     return min(_SMALL_P, 2.0 * float(stdtr(positions.df[0], -statistic)))
 
