@@ -12,7 +12,7 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
 from skillcomp.simulate import Grader
-from skillcomp.stats.bounded import DELTAS, bounded_mean
+from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
 from skillcomp.stats.significance import clustered_cochran, clustered_midp, mcnemar_midp
 
 Versions = dict[str, list[bool | None]]
@@ -137,7 +137,8 @@ def test_a_few_cases_with_many_checks_are_still_few() -> None:
     found = changes(rows).loc["pass_rate_change"]
     assert found["estimate"] == pytest.approx(-0.4)
     # as the three case means -.6, -.5 and -.1 would: ten checks a case are no ten cases
-    means = bounded_mean([-0.6, -0.5, -0.1], quantity=DELTAS, null=0.0)
+    sides = [Arm([0.4, 0.5, 0.9], [10] * 3), Arm([1.0, 1.0, 1.0], [10] * 3, -1.0)]
+    means = bounded_mean([-0.6, -0.5, -0.1], quantity=DELTAS, arms=sides, null=0.0)
     assert found["ci_low"] == pytest.approx(means.low, abs=1e-9)
     assert found["ci_high"] == pytest.approx(means.high, abs=1e-9)
     assert found["ci_low"] < -0.75 and found["ci_high"] > 0.2
@@ -459,3 +460,17 @@ def test_the_same_tasks_of_several_skills_are_one_cluster_or_the_limits_allow_fo
     assert unknown["ci_high"] == pytest.approx(max(same["ci_high"], different["ci_high"]))
     assert "State shared_cases=True or False" in unknown["note"]
     assert not different["note"] and (same[limits] == unknown[limits]).all()
+
+
+def test_the_drift_of_the_pilot_has_the_interval_of_the_statistics_notes() -> None:
+    verdicts = sc.frames.verdicts(sc.datasets.load("pilot"))
+    rows = drift(verdicts, reference_grader="g0")
+    found = rows[rows["grader"].eq("g2") & rows["measure"].eq("pass_rate_change")].iloc[0]
+    ends = ["estimate", "ci_low", "ci_high"]
+    assert found[ends].round(3).tolist() == [-0.057, -0.080, -0.031]
+    # an agent that is a copy changes nothing
+    copy = verdicts.assign(agent="copy", attempt_id="copy of " + verdicts["attempt_id"])
+    twice = pd.concat([verdicts, copy], ignore_index=True)
+    copied = drift(twice, reference_grader="g0", average=["agent"])
+    again = copied[copied["grader"].eq("g2") & copied["measure"].eq("pass_rate_change")].iloc[0]
+    assert again[ends].tolist() == pytest.approx(found[ends].tolist(), abs=1e-9)

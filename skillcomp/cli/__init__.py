@@ -70,6 +70,7 @@ _OF_DELTAS = ["reference_rate", "rate", "estimate", "ci_low", "ci_high", "n"]
 _ASSUME_MISSING = Option(
     metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
 )
+_INTERVAL = Option(help="Rule for the intervals of changes: adaptive, bounded or t.")
 _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
 
@@ -204,6 +205,7 @@ def report(
         Option(metavar="NN", help="Only this chapter, such as 02; may be repeated."),
     ] = None,
     assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
+    interval: Annotated[str, _INTERVAL] = "adaptive",
     order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
@@ -234,6 +236,7 @@ def report(
         order=order,
         reference=reference,
         assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
+        interval=interval,  # type: ignore[arg-type]  # checked by decide
         gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
         drawn_by=drawn_by,
         checks=checks,
@@ -323,6 +326,7 @@ def deltas(
         Option(metavar="WORD=N,...", help="Weights by criticality: normal=1,critical=3."),
     ] = None,
     assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
+    interval: Annotated[str, _INTERVAL] = "adaptive",
     as_json: Annotated[bool, Option("--json", help="Print all columns as JSON.")] = False,
 ) -> None:
     """Print how the pass rate changes when the skill is loaded, paired by case, with intervals."""
@@ -357,7 +361,7 @@ def deltas(
     weight = None if weigh is None else "criticality_weight"
     if weigh is not None:
         graded = graded.merge(_case_weights(cases, weigh), on=["skill", "case_id"], how="left")
-    compared: dict[str, Any] = {"reference": reference, "weight": weight}
+    compared: dict[str, Any] = {"reference": reference, "weight": weight, "interval": interval}
     if value is not None:
         values = [name.strip() for name in value.split(",")]
         changes = paired(graded, attempts, by=["skill"], value=values, **compared)  # type: ignore[arg-type]  # checked by paired
@@ -366,6 +370,7 @@ def deltas(
         tables = _tables_by_dimension(graded, compared)
     else:
         judged: dict[str, Any] = {"margin": margin, "assume_missing": assume_missing}
+        judged["interval"] = interval
         facts = graded.drop_duplicates(CASE)[[*CASE, *([weight] if weight else [])]]
         known: dict[str, Any] = {"cases": cases.merge(facts, on=CASE, how="left"), "checks": checks}
         known["weight"] = weight

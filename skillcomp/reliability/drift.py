@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.case_table import cluster_readings
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
     By,
@@ -32,7 +33,7 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     without_checks,
 )
-from skillcomp.stats.bounded import DELTAS, bounded_mean
+from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 from skillcomp.stats.significance import (
     clustered_cochran,
@@ -63,6 +64,7 @@ def drift(
     exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -97,6 +99,9 @@ def drift(
         skills are the same task, the limits allow for both, with a note.
     ci_level : float, default 0.95
         Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for the intervals of changes, as in :func:`skillcomp.deltas.paired`. The attempts at a
+        case are those that one check judges.
     n_resamples, seed : int
         Number of permutations of versions within cases and their seed, for the p-value of Cochran's
         Q.
@@ -178,7 +183,7 @@ def drift(
     for values, part in groups(verdicts, names):
         keys = {**values, "reference": reference[0], "reference_version": reference[1]}
         for pair in pairs_with_reference(part, reference, labels):
-            changes = _comparison_rows(pair, ci_level, with_gold=gold is not None)
+            changes = _comparison_rows(pair, ci_level, interval, with_gold=gold is not None)
             rows += [{**keys, **change} for change in changes]
         if len(part[VERSION].drop_duplicates()) > 2:
             rows.append({**keys, **_cochran_row(part, ci_level, n_resamples, seed)})
@@ -186,14 +191,16 @@ def drift(
     return estimates(rows, by=[*names, *VERSION], extra=EXTRA)
 
 
-def _comparison_rows(pair: Pair, level: float, *, with_gold: bool) -> list[dict[str, Any]]:
+def _comparison_rows(
+    pair: Pair, level: float, rule: IntervalRule, *, with_gold: bool
+) -> list[dict[str, Any]]:
     """Return one row per measure: the change of a version relative to the reference version."""
     no_label = "no such gold label among these items" if with_gold else "no gold given"
     no_item = "no item has both verdicts"
     rows = [
-        _change_row("pass_rate_change", pair, None, level, no_item),
-        _change_row("sensitivity_change", pair, 1.0, level, no_label),
-        _change_row("specificity_change", pair, 0.0, level, no_label),
+        _change_row("pass_rate_change", pair, None, level, rule, no_item),
+        _change_row("sensitivity_change", pair, 1.0, level, rule, no_label),
+        _change_row("specificity_change", pair, 0.0, level, rule, no_label),
     ]
     adjusted = holm([change["p_value"] for change in rows[1:]])
     for change, p_value in zip(rows[1:], adjusted, strict=True):
@@ -219,7 +226,7 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
 
 
 def _change_row(
-    measure: str, pair: Pair, label: float | None, level: float, why: str
+    measure: str, pair: Pair, label: float | None, level: float, rule: IntervalRule, why: str
 ) -> dict[str, Any]:
     """Return the row of a paired change; specificity counts FAILs, so its verdicts are inverted."""
     items = pair.decided_items(label)
@@ -234,7 +241,7 @@ def _change_row(
         return _row_with_counts(measure, change, pair, label, worst) | _NO_RATES
     exchanged = label is not None
     readings = [
-        paired_change(new, old, clusters, level, exchanged=exchanged)
+        paired_change(new, old, clusters, level, rule, exchanged=exchanged, items=items)
         for clusters in cluster_readings(items)
     ]
     change = reduce(covering, [interval for interval, _ in readings])
@@ -243,15 +250,27 @@ def _change_row(
 
 
 def paired_change(
-    new: Floats, old: Floats, cluster: Any, level: float, *, exchanged: bool = True
+    new: Floats,
+    old: Floats,
+    cluster: Any,
+    level: float,
+    rule: IntervalRule = "adaptive",
+    *,
+    exchanged: bool = True,
+    items: pd.DataFrame | None = None,
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change of a rate over the same items; also return both rates and p-values.
 
     If ``exchanged``, the p-value of the interval is from exchanging the versions within clusters,
-    otherwise from inverting the interval.
+    otherwise from inverting the interval. The adaptive rule needs ``items``, which name the check
+    and the case of each rate.
     """
     clusters = np.asarray(cluster)
-    change = bounded_mean(new - old, clusters, quantity=DELTAS, null=0.0, ci_level=level)
+    sample = Sample(new - old, clusters)
+    if items is not None:
+        sample = _sample_of_checks(items.assign(new=new, old=old, cluster=clusters))
+    how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": level}
+    change = replace(bounded_means([sample], **how, interval=rule)[0], n=float(len(new)))
     columns = {"rate": float(new.mean()), "reference_rate": float(old.mean())}
     columns["p_interval"] = change.p_value
     columns["p_items"] = mcnemar_midp(int((new > old).sum()), int((new < old).sum())).p_value
@@ -259,6 +278,24 @@ def paired_change(
         test = clustered_midp(new > old, new < old, clusters)
         change = replace(change, p_value=test.p_value, method=f"{change.method}; p: {test.method}")
     return change, columns
+
+
+def _sample_of_checks(items: pd.DataFrame) -> Sample:
+    """Return the checks of all cases, with the rates of both versions over the attempts at a case.
+
+    If several agents or runs answer a case, its number of attempts is the smallest of theirs, so
+    that copies of an agent do not narrow the interval.
+    """
+    check = [*CASE, "check_id"]
+    sources = [name for name in ("agent", "run") if name in items.columns]
+    sides = {name: (name, "mean") for name in ("new", "old")}
+    table = items.groupby(check, sort=False, dropna=False).agg(
+        **sides, n=("new", "size"), cluster=("cluster", "first")
+    )
+    of_source = items.groupby([*check, *sources], sort=False, dropna=False).size()
+    attempts = of_source.groupby(check, sort=False, dropna=False).min().loc[table.index]
+    arms = [Arm(table[n].to_numpy(), attempts.to_numpy(), s) for n, s in (("new", 1), ("old", -1))]
+    return Sample.of_arms(*arms, clusters=table["cluster"], weights=table["n"])
 
 
 def _row_with_counts(

@@ -36,6 +36,7 @@ from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.decided import decided_skills, with_failed_ends
 from skillcomp.report.findings import findings, main_rows
+from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
 GROUPS_FILE = "groups.json"
@@ -114,6 +115,7 @@ def answer(
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
+    interval: IntervalRule = "adaptive",
     order: str = "effect",
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
@@ -138,6 +140,9 @@ def answer(
         it exists.
     margin : float, default 0.1
         The largest change that counts as no change, in rate units.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for the intervals of changes by the grader alone, as in
+        :func:`skillcomp.deltas.paired`.
     order : {"effect", "name"}, default "effect"
         Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
@@ -206,11 +211,11 @@ def answer(
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
-    how = {"margin": margin, "assume_missing": assume_missing}
+    how = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
     settings: dict[str, Any] = {"by": by, "reference": reference, "correct": shared, "decide": how}
     _add_decided(estimates, mine, corrected, gold, attempts, compared=settings)
     estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
-    _add_skills(estimates, mine, reference, agents)
+    _add_skills(estimates, mine, reference, agents, interval)
     overall = len(gold) and "overall" in estimates.frames and not agents
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
@@ -397,14 +402,21 @@ def _add_rounds(
         into.frames["addressing"] = counts[counts["n"].gt(0)].reset_index()
 
 
-def _add_skills(into: _Estimates, mine: pd.DataFrame, reference: str, agents: list[str]) -> None:
+def _add_skills(
+    into: _Estimates,
+    mine: pd.DataFrame,
+    reference: str,
+    agents: list[str],
+    interval: IntervalRule,
+) -> None:
     how: dict[str, Any] = {"reference": reference, "average": agents}
     several = bool(agents) or mine["skill"].nunique() > 1
-    into.add("overall", several, deltas.paired, mine, **how)
+    into.add("overall", several, deltas.paired, mine, **how, interval=interval)
     others = mine[mine["condition"].ne(reference)]
     for name in ("placebo", "previous"):
         possible = name in set(others["condition"]) and others["condition"].nunique() > 1
         against: dict[str, Any] = {"by": ["skill", *agents], "reference": name}
+        against["interval"] = interval
         into.add(name, possible, deltas.paired, others, **against)
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
 

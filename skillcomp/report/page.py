@@ -33,6 +33,7 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
 from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
+from skillcomp.stats.bounded import IntervalRule
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
@@ -58,6 +59,7 @@ def build(
     grader: str | None = None,
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
+    interval: IntervalRule = "adaptive",
     order: str = "effect",
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
@@ -86,9 +88,9 @@ def build(
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer, before the arguments of these
         names. A ``STORE`` is relative to
         the working directory, like `study` and `out`.
-    grader, groups, margin, order, round, assume_missing, asked, checks, reference : optional
+    grader, groups, margin, interval, order, round, assume_missing, asked, checks : optional
         As for :func:`answer`.
-    gold_drawn, drawn_by : optional
+    reference, gold_drawn, drawn_by : optional
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -125,7 +127,7 @@ def build(
     grader = str(values["GRADER"]) if "GRADER" in values else grader
     how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
-    how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by, "interval": interval}
     how |= {"margin": _margin_of(values.get("MARGIN", margin))}
     how |= {"round": _round_of(values.get("ROUND", round), study)}
     result, problem = _answer_or_reason(study, grader, how)

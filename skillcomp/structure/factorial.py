@@ -14,6 +14,7 @@ from skillcomp.frames.case_table import (
     ONE_SKILL,
     UNEQUAL_LOSS,
     Value,
+    arms_of,
     case_table,
     claim,
     claimed,
@@ -33,7 +34,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, Quantity
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample
 from skillcomp.stats.results import Interval, join_notes
 
 
@@ -47,6 +48,7 @@ def factorial(
     cluster: str = "case",
     average: By = (),
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the effects of a document's content and of its form on the pass rate.
 
@@ -68,7 +70,7 @@ def factorial(
         As in :func:`skillcomp.deltas.paired`.
     reference : str or None, default "baseline"
         The condition without a document; None if the study has no such condition.
-    cluster, average
+    cluster, average, interval
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals.
@@ -149,6 +151,7 @@ def factorial(
     rows = []
     for values, part in groups(table, names):
         how: dict[str, Any] = {"cluster": cluster, "average": averaged, "ci_level": ci_level}
+        how["interval"] = interval
         rows += _effect_rows(part, effects, value, values, **how)
     extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
     return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
@@ -240,43 +243,52 @@ def _effect_rows(
     cluster: str,
     average: list[str],
     ci_level: float,
+    interval: IntervalRule,
 ) -> list[dict[str, Any]]:
     """Return the rows of one group: the mean over cases of each effect."""
     keys = [*CASE, "cluster", "cluster_by_name"]
-    wide = part.pivot(index=[*keys, *average], columns="condition", values="level")
+    columns = ["level", "n", "n_checks"]
+    wide = part.pivot(index=[*keys, *average], columns="condition", values=columns)
     n_cases = len(part.drop_duplicates(CASE))
     counts = part.groupby("condition")[["missing", "size"]].sum()
     samples: list[Any] = []
     by_name: list[Any] = []
     notes: list[str] = []
-    sides: list[dict[str, float]] = []
+    levels: list[dict[str, float]] = []
     for effect in effects:
-        cells = wide.reindex(columns=list(effect.weights))
-        whole = cells[cells.notna().all(axis=1)]
-        _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
-        whole = whole.groupby(level=keys, sort=False).mean() if average else whole
+        cells = wide["level"].reindex(columns=list(effect.weights))
+        complete = wide[cells.notna().all(axis=1)]
+        _, means_note = means_of_cases(complete.index.to_frame(index=False), [], average)
+        whole = cells.loc[complete.index]
+        if average:
+            whole = whole.groupby(level=keys, sort=False).mean()
+            complete = complete.groupby(level=keys, sort=False).min()
         weight = pd.Series(effect.weights)
+        sides = [
+            (whole[c], complete[("n", c)], complete[("n_checks", c)], w) for c, w in weight.items()
+        ]
         skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
         clusters, note = claim(skill, label, cluster, delta=True)
         by_name.append(claim(skill, shared, cluster)[0])
-        samples.append(((whole * weight).sum(axis=1).to_numpy(), clusters, None))
+        arms = arms_of(sides, is_share=value != "passed")
+        samples.append(Sample((whole * weight).sum(axis=1).to_numpy(), clusters, None, arms))
         notes.append(note if note == ONE_SKILL else join_notes(means_note, note))
         means = whole.mean()
         rates = {"rate": means[weight > 0].mean(), "reference_rate": means[weight < 0].mean()}
-        sides.append({} if effect.is_interaction else rates)
+        levels.append({} if effect.is_interaction else rates)
     interactions = [effect.is_interaction for effect in effects]
-    intervals = _effect_means(samples, by_name, interactions, ci_level)
+    estimated = _effect_means(samples, by_name, interactions, ci_level, interval)
     rows = []
-    for effect, interval, note, rates in zip(effects, intervals, notes, sides, strict=True):
+    for effect, mean, note, rates in zip(effects, estimated, notes, levels, strict=True):
         n_missing, loss = _missing_attempts(list(effect.weights), counts)
-        n_dropped = n_cases - int(interval.n)
+        n_dropped = n_cases - int(mean.n)
         few = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
         nothing = "no case has outcomes in all conditions compared"
-        interval = claimed(interval, note, nothing, few if n_dropped else "", loss)
+        mean = claimed(mean, note, nothing, few if n_dropped else "", loss)
         columns = {**about, **rates, "effect": effect.name, "at": effect.at}
         columns |= {"n_dropped": n_dropped, "n_missing": n_missing}
         measure = f"{'difference' if effect.is_interaction else 'delta'}_{value}"
-        rows.append(row(measure, interval, **columns))
+        rows.append(row(measure, mean, **columns))
     return rows
 
 
@@ -294,10 +306,11 @@ def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int,
 
 
 def _effect_means(
-    samples: Sequence[Any],
+    samples: Sequence[Sample],
     by_name: Sequence[Any],
     interactions: Sequence[bool],
     ci_level: float,
+    rule: IntervalRule,
 ) -> list[Interval]:
     """Return bounded means; the bounds of an interaction are twice those of a difference."""
     twice = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
@@ -306,6 +319,6 @@ def _effect_means(
         at = [i for i, kind in enumerate(interactions) if kind is is_interaction]
         selected, shared = ([values[i] for i in at] for values in (samples, by_name))
         how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
-        intervals = covering_means(selected, shared, **how)
+        intervals = covering_means(selected, shared, **how, interval=rule)
         means |= dict(zip(at, intervals, strict=True))
     return [means[i] for i in range(len(samples))]
