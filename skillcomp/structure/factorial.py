@@ -247,8 +247,10 @@ def _effect_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows of one group: the mean over cases of each effect."""
     keys = [*CASE, "cluster", "cluster_by_name"]
-    columns = ["level", "n", "n_checks"]
-    wide = part.pivot(index=[*keys, *average], columns="condition", values=columns)
+    wide, n, n_checks = (
+        part.pivot(index=[*keys, *average], columns="condition", values=name)
+        for name in ("level", "n", "n_checks")
+    )
     n_cases = len(part.drop_duplicates(CASE))
     counts = part.groupby("condition")[["missing", "size"]].sum()
     samples: list[Any] = []
@@ -256,16 +258,17 @@ def _effect_rows(
     notes: list[str] = []
     levels: list[dict[str, float]] = []
     for effect in effects:
-        cells = wide["level"].reindex(columns=list(effect.weights))
-        complete = wide[cells.notna().all(axis=1)]
-        _, means_note = means_of_cases(complete.index.to_frame(index=False), [], average)
-        whole = cells.loc[complete.index]
+        cells = wide.reindex(columns=list(effect.weights))
+        whole = cells[cells.notna().all(axis=1)]
+        smallest = [table.reindex(index=whole.index) for table in (n, n_checks)]
+        _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
         if average:
             whole = whole.groupby(level=keys, sort=False).mean()
-            complete = complete.groupby(level=keys, sort=False).min()
+            smallest = [table.groupby(level=keys, sort=False).min() for table in smallest]
         weight = pd.Series(effect.weights)
         sides = [
-            (whole[c], complete[("n", c)], complete[("n_checks", c)], w) for c, w in weight.items()
+            (whole[name], *(table[name] for table in smallest), sign)
+            for name, sign in effect.weights.items()
         ]
         skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
         clusters, note = claim(skill, label, cluster, delta=True)
