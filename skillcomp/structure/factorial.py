@@ -260,15 +260,15 @@ def _effect_rows(
     for effect in effects:
         cells = wide.reindex(columns=list(effect.weights))
         whole = cells[cells.notna().all(axis=1)]
-        smallest = [table.reindex(index=whole.index) for table in (n, n_checks)]
+        fewest, checks = (table.reindex(index=whole.index) for table in (n, n_checks))
         _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
         if average:
             whole = whole.groupby(level=keys, sort=False).mean()
-            smallest = [table.groupby(level=keys, sort=False).min() for table in smallest]
+            by_case = (table.groupby(level=keys, sort=False) for table in (fewest, checks))
+            fewest, checks = (table.min() for table in by_case)
         weight = pd.Series(effect.weights)
         sides = [
-            (whole[name], *(table[name] for table in smallest), sign)
-            for name, sign in effect.weights.items()
+            (whole[name], fewest[name], checks[name], sign) for name, sign in effect.weights.items()
         ]
         skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
         clusters, note = claim(skill, label, cluster, delta=True)
