@@ -30,8 +30,8 @@ def test_position_by_hand_in_a_foreign_layout() -> None:
     assert consistent["ci_high"] == pytest.approx(beta.ppf(0.975, 3 + c, 3), abs=1e-9)
     first = found.loc["first_wins_if_inconsistent"]
     assert first["estimate"] == pytest.approx(2 / 3)
-    # twice the chance that Beta(2, 1 + c), the lower limit's, lies below 1/2
-    assert first["p_value"] == pytest.approx(2 * beta.cdf(0.5, 2, 1 + c))
+    # twice the chance that Beta(2, 1 + 1), the lower limit's, lies below 1/2; c is 1 above p = 0.1
+    assert first["p_value"] == pytest.approx(2 * beta.cdf(0.5, 2, 2))
     assert found.loc["position_points", "estimate"] == pytest.approx(100 * (2 - 1) / 6)
 
 
