@@ -62,6 +62,17 @@ CONDITION_LOOKS: Mapping[str, Look] = {
     "skill": Look("#0072B2", "s"),
     "placebo": Look("#D55E00", "^"),
 }
+# Verdicts on skills: gains blue, losses vermilion, the others grey; the sign is that of texts.
+VERDICT_LOOKS: Mapping[str, Look] = {
+    "teaching": Look("#0072B2", "^"),
+    "helps": Look("#0072B2", "$+$"),
+    "redundant": Look(GREY, "o"),
+    "ineffective": Look(GREY, "$=$"),
+    "hurts": Look("#D55E00", "$-$"),
+    "harmful": Look("#D55E00", "v"),
+    "undetermined": Look(GREY, "$?$"),
+}
+VERDICT_SIGNS = dict(zip(VERDICT_LOOKS, "▲+●=−▼?", strict=True))
 _FURTHER = (Look("#D55E00", "^"), Look("#964a8b", "D"), Look("#f89c20", "v"), Look("#e42536", "P"))
 # the set of six colours of Petroff 2021 (arXiv 2107.02270)
 _PETROFF = ("#5790fc", "#f89c20", "#e42536", "#964a8b", "#9c9ca1", "#7a21dd")
@@ -251,14 +262,16 @@ def looks(levels: Iterable[object]) -> dict[Any, Look]:
     """Assign a colour and a marker to each level of a hue.
 
     Baseline is always a grey circle, skill a blue square and placebo a vermilion triangle. Other
-    levels get further looks, among them the triangle if there is no placebo. Without any of the
-    three conditions, levels get `CATEGORIES` in order. More than six levels raise FrameError,
-    because seven colours cannot be distinguished.
+    levels get further looks, among them the triangle if there is no placebo. Verdicts on skills
+    have looks of their own. Otherwise, without any of the three conditions, levels get `CATEGORIES`
+    in order. More than six levels raise FrameError, because seven colours cannot be distinguished.
 
     >>> looks(["baseline", "skill"])["skill"]
     Look(color='#0072B2', marker='s')
     """
     names = list(dict.fromkeys(levels))
+    if names and set(names) <= set(VERDICT_LOOKS):
+        return {name: VERDICT_LOOKS[str(name)] for name in names}
     if len(names) > MAX_HUES:
         examples = ", ".join(repr(str(name)) for name in names[:MAX_HUES])
         raise FrameError(

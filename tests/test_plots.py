@@ -274,6 +274,19 @@ def test_long_names_that_differ_in_the_middle_show_where():
     assert "planning" in labels[0] and "rollback" in labels[1]
 
 
+def test_each_verdict_has_a_sign_at_the_edge_that_the_key_explains():
+    words = list(style.VERDICT_LOOKS)
+    rows = pd.DataFrame({"skill": list("abcdefgh"), "estimate": 0.1, "ci_low": 0.0, "ci_high": 0.2})
+    ax = plots.estimates(rows.assign(verdict=[*words, None]), y="skill", null=0)
+    signs = {line.get_label(): line for line in gids(ax, "verdict")}
+    assert list(signs) == words == [text.get_text() for text in ax.get_legend().get_texts()]
+    assert len({(line.get_color(), line.get_marker()) for line in signs.values()}) == 7
+    assert [line.get_ydata().tolist() for line in signs.values()] == [[at] for at in range(7)]
+    assert ax.get_xlim()[1] < 0.3, "the signs do not widen the axis"
+    own = plots.estimates(rows[:7].assign(verdict=words), y="skill", hue="verdict")
+    assert not gids(own, "verdict")
+
+
 def test_the_height_of_a_forest_follows_its_number_of_rows():
     rows = pd.DataFrame({"skill": [f"s{i}" for i in range(90)], "estimate": 0.5, "unit": "rate"})
     rows = rows.assign(ci_low=0.1, ci_high=0.9)

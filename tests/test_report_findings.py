@@ -43,6 +43,14 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
         "tea harms by the grader alone: with the skill 20 % of the answers pass and without it "
         "30 %, 10 points fewer [20 to 1 fewer] on 14 cases."
     )
+    assert skill(verdict="hurts", **harm) == (
+        "tea hurts by the grader alone: with the skill 20 % of the answers pass and without it "
+        "30 %, 10 points fewer [20 to 1 fewer] on 14 cases. The loss may be smaller than the "
+        "margin of 10 points."
+    )
+    assert skill(verdict="helps", ci_low=0.02).endswith(
+        "[2 to 70 more] on 14 cases. The gain may be smaller than the margin of 10 points."
+    )
     same = {"rate": 0.31, "estimate": 0.01, "ci_low": -0.05, "ci_high": 0.06}
     assert skill(verdict="ineffective", **same) == (
         "tea changes nothing by the grader alone: with the skill 31 % of the answers pass and "
@@ -61,13 +69,14 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
         (-0.2, 0.3, "Neither a gain nor a loss is ruled out."),
         (-0.05, 0.3, "Ruled out: a loss of 10 points."),
         (-0.3, 0.05, "Ruled out: a gain of 10 points."),
-        (0.02, 0.3, "A gain is shown, but perhaps one within the margin of 10 points."),
-        (-0.3, -0.02, "A loss is shown, but perhaps one within the margin of 10 points."),
+        (0.02, 0.3, "A gain is shown by itself, but not among all verdicts (adjusted p = 0.12)."),
+        (-0.3, -0.02, "A loss is shown by itself, but not among all verdicts (adjusted p = 0.12)."),
         (0.2, 0.5, "Too few cases for a verdict (no reason was recorded)."),
     ],
 )
 def test_what_cannot_be_told_says_what_is_ruled_out(low: float, high: float, words: str) -> None:
-    text = skill(verdict="undetermined", estimate=0.04, ci_low=low, ci_high=high)
+    interval = {"estimate": 0.04, "ci_low": low, "ci_high": high, "p_adjusted": 0.12}
+    text = skill(verdict="undetermined", **interval)
     assert text.startswith("tea is undetermined: ") and text.endswith(words)
 
 
@@ -76,9 +85,26 @@ def test_an_unknown_delta_gives_its_reason_and_no_number() -> None:
     assert text == "tea cannot be judged: one case."
 
 
+VERDICTS = ("teaching", "helps", "redundant", "ineffective", "hurts", "harmful", "undetermined")
+
+
+def test_the_headline_counts_each_verdict_and_the_overall_line_names_every_loss() -> None:
+    rows = [decided(skill=f"s{at}", verdict=word) for at, word in enumerate(VERDICTS)]
+    every = pd.concat([*rows, *rows[:2], rows[0]], ignore_index=True)
+    every["skill"] = [f"s{at}" for at in range(len(every))]
+    overall = decided(reference="baseline").drop(columns=["skill", "verdict"])
+    page = sentences_on(findings(every, overall=overall), "summary")
+    assert (
+        "Of 10 skills 3 teach, 2 help, 1 is redundant, 1 changes nothing, 1 hurts, 1 harms" in page
+    )
+    assert page.endswith("on 14 cases. A loss is shown for s4 and s5.")
+    assert "A loss" not in sentences_on(findings(decided(), overall=overall), "summary")
+
+
 def test_a_gain_inside_the_margin_and_a_placebo_that_is_not_beaten_are_said() -> None:
-    text = skill(against(0.14, -0.13, 0.41), estimate=0.29, ci_low=0.02, ci_high=0.49)
-    assert "A gain within the margin of 10 points is not excluded." in text
+    numbers = {"estimate": 0.29, "ci_low": 0.02, "ci_high": 0.49}
+    text = skill(against(0.14, -0.13, 0.41), verdict="helps", **numbers)
+    assert "The gain may be smaller than the margin of 10 points." in text
     assert text.endswith(
         "But it is not shown to beat its placebo: 14 points more [13 fewer to 41 more]."
     )

@@ -21,7 +21,7 @@ from skillcomp.table import table
 
 _TABLE = ["condition", "verdict", "measure", "unit", "estimate", "ci_low", "ci_high", "ci_level"]
 _TABLE += ["n"]
-_TABLE += ["p_value", "method", "note"]
+_TABLE += ["p_value", "p_adjusted", "method", "note"]
 _CASES = ["case_id", "comprehension_dimension", "transfer", "reference_rate", "rate", "delta"]
 _CASES += ["verdict"]
 _NO_ANSWERS = Markup("<p class='scx-key'>Give attempts= and verdicts= to read the answers.</p>")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import require_columns
@@ -30,6 +31,8 @@ NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "meth
 # columns of a delta that a recommended row replaces
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
+# the number of rows over which p-values are adjusted, and the p-value that a row needs among them
+FAMILY = ["n_family", "p_limit"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 
 
@@ -47,8 +50,8 @@ def with_corrections(
     Parameters
     ----------
     deltas : pandas.DataFrame
-        Rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_rate`` and
-        ``reference_low``.
+        Rows of :func:`skillcomp.deltas.paired` with ``margin``, ``reference_rate``,
+        ``reference_low``, ``verdict_uncorrected`` and ``p_limit``.
     corrected : pandas.DataFrame
         Rows of :func:`skillcomp.correction.delta` and, optionally, of
         :func:`skillcomp.correction.rate`.
@@ -239,6 +242,10 @@ def _labels_needed(
         claims = [{"low": to_loss, "high": to_gain}]
     if base is not None and base["ci_low"] >= 1.0 - margin and to_loss > 0:
         claims.append({"low": to_loss})
+    if delta["verdict_uncorrected"] in ("helps", "hurts"):
+        # among several rows, more than the interval of one has to exclude 0
+        reach = norm.isf(delta["p_limit"] / 2) / norm.isf((1.0 - delta["ci_level"]) / 2)
+        claims.append({"low" if estimate > 0 else "high": abs(estimate) / reach})
     sizes = [
         max(
             _cases_needed(_distance(row, end), _distance(alone, end), distance, n_gold, n)
@@ -295,15 +302,29 @@ def _place_of_interval(row: pd.Series) -> str:
     if row["verdict"] == "redundant":
         least = f"passes at least {100 * row['reference_low']:.0f} %"
         return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
+    among = row["p_adjusted"] < 1.0 - row["ci_level"]
+    end = f" (p adjusted for {_family(row)})" if among else f"; {shown_alone(row)}"
     places = {
         f"is above {size}": low > margin,
         f"is below minus {size}": high < -margin,
         f"is within {size}": low > -margin and high < margin,
-        f"is above 0, but reaches into {size}": low > 0,
-        f"is below 0, but reaches into {size}": high < 0,
+        f"is above 0, but reaches into {size}{end}": low > 0,
+        f"is below 0, but reaches into {size}{end}": high < 0,
     }
     otherwise = f"includes no change and a change beyond {size}"
     return next((words for words, holds in places.items() if holds), otherwise)
+
+
+def shown_alone(row: pd.Series) -> str:
+    """Describe the gain or loss of a row whose interval excludes 0 only when it is taken alone."""
+    change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
+    if pd.isna(row["p_adjusted"]):
+        return f"{change}, without an adjusted p-value"
+    return f"{change}, but not among {_family(row)}"
+
+
+def _family(row: pd.Series) -> str:
+    return f"{plural(int(row['n_family']), 'row')}: {row['p_adjusted']:.2g}"
 
 
 def _correction_in_words(row: pd.Series) -> str:

@@ -144,7 +144,8 @@ def with_missing_attempts(
     Parameters
     ----------
     decided : pandas.DataFrame
-        Verdicts with the columns of :func:`skillcomp.deltas.paired` and ``margin``.
+        Verdicts with the columns of :func:`skillcomp.deltas.paired`, ``margin`` and ``p_limit``
+        (the largest p-value with which a gain or loss of the row is shown among all rows).
     sets, references : sequence of CasePairs
         For each row, the pairs of condition and reference, and the pairs of the reference with
         itself.
@@ -179,30 +180,24 @@ def _judged_row(
     if not claims or not sum(row[name] for name in counts):
         return verdict, False, "", ""
     shares = [row[name] / row[name.replace("missing", "attempts")] for name in counts]
-    claimed = verdict
-    if verdict == "undetermined":
-        claimed = f"a {'gain' if row['ci_low'] > 0 else 'loss'}"
     if max(shares) >= ENOUGH_MISSING - 1e-9 and any(c.fails_in_worst_case() for c in claims):
         if assume_missing:
-            remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
+            remark = f"{verdict}, assuming that attempts are missing {assume_missing}"
             return verdict, True, assume_missing, remark
-        others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
+        others = f"the others alone would say {verdict} ({row['estimate']:+.2f})"
         return "undetermined", True, "", f"undetermined: too many attempts are missing; {others}"
     points = [n for claim in claims if (n := claim.tipping_point()) is not None]
     n = int(sum(row[name] for name in counts))
     every = f"all {n} missing attempts" if n > 1 else "the missing attempt"
     some = f"{min(points)} of the {n} missing attempts" if points and n > 1 else every
     end = f"would fall if {some}" if points else f"would stand even if {every}"
-    return verdict, False, "", f"{claimed} {end} had gone against it"
+    return verdict, False, "", f"{verdict} {end} had gone against it"
 
 
 def _claims_of_row(
     row: pd.Series, pairs: CasePairs, reference: CasePairs, **how: Any
 ) -> list[Claim]:
-    """Return the claims from which the verdict of a row follows.
-
-    An undetermined verdict with an interval on one side of 0 claims a gain or a loss.
-    """
+    """Return the claims from which the verdict of a row follows; none if it is undetermined."""
     verdict, margin = row["verdict"], row["margin"]
     how["ci_level"] = row["ci_level"]
     moved = {end: row.get(f"moved_{end}", 0.0) for end in ("estimate", "low", "high", "rate")}
@@ -213,16 +208,16 @@ def _claims_of_row(
     )
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
+    # a gain or loss among several rows is shown at a higher level
+    family: dict[str, Any] = {"bound": 0.0, "ci_level": 1.0 - row["p_limit"]}
     claims = {
         "teaching": [gain],
         "harmful": [loss],
         "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
         "redundant": [no_loss, Claim(reference, 1.0 - margin, **how, is_rate=True, moved=of_rate)],
+        "helps": [replace(gain, **family)],
+        "hurts": [replace(loss, **family)],
     }
-    if row["ci_low"] > 0:
-        claims["undetermined"] = [replace(gain, bound=0.0)]
-    elif row["ci_high"] < 0:
-        claims["undetermined"] = [replace(loss, bound=0.0)]
     return claims.get(verdict, [])
 
 

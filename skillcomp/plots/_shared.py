@@ -340,7 +340,8 @@ def points(
     ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
 ) -> Line2D:
     """Draw the points of one level; if a style of `line` is given, join them."""
-    (drawn,) = ax.plot(x, y, look.marker, color=look.color, linestyle=line, label=plain(label))
+    how: dict[str, Any] = {"color": look.color, "linestyle": line, "label": plain(label)}
+    (drawn,) = ax.plot(x, y, marker=look.marker, **how)
     drawn.set(zorder=3, gid="estimate")
     return drawn
 
@@ -348,7 +349,7 @@ def points(
 def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no interval") -> None:
     """Draw unfilled points on top of the filled ones."""
     if len(x):
-        (drawn,) = ax.plot(x, y, look.marker, color=look.color, linestyle="")
+        (drawn,) = ax.plot(x, y, marker=look.marker, color=look.color, linestyle="")
         drawn.set(markerfacecolor="white", zorder=3.1, gid=gid)
 
 

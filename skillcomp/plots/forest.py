@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from skillcomp.errors import FrameError
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
-from skillcomp.style import CATEGORIES, INK, TICK_SIZE, Look, grow, plain
+from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain
 
 _LINE = 0.17  # height in inches of a row with text of 7 points
 _MARGIN = 0.85  # height in inches of the axis, the axis label and the legend together
@@ -59,13 +59,15 @@ def estimates(
 
     Rows are drawn from top to bottom in the order of the frame, but conditions, C1 to C9 and
     near/far are in their natural order. If a row has no estimate, its note is written in place of
-    the point. A point without an interval is hollow.
+    the point. A point without an interval is hollow. Verdicts on skills are signs at the right
+    edge, which the legend explains.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Columns `y`, ``estimate``, ``ci_low``, ``ci_high``. Optional: ``n`` (shown in the row
-        label) and ``note`` (shown in place of a missing estimate).
+        label), ``note`` (shown in place of a missing estimate) and ``verdict`` of
+        :func:`skillcomp.skillverdicts.decide`.
     y : str or sequence of str
         Column or columns that identify a row of the forest.
     hue : str, optional
@@ -125,7 +127,7 @@ def estimates(
     percent = unit in ("rate", "points") if percent is None else percent
     how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
     how |= {"where": "plots.estimates", "width": width, "group": group}
-    ax, text, bare = _draw_forest(frame, names, hue, look_of, **how)
+    ax, text, bare, at = _draw_forest(frame, names, hue, look_of, **how)
     entries: list[draw.Entry] = []
     for level, look in look_of.items() if len(look_of) > 1 else ():
         rows = draw.where_equal(hues, level)
@@ -133,9 +135,29 @@ def estimates(
         entries.append((level, draw.marker(look, line="" if hollow else "-", hollow=hollow)))
     if bare.any():
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
-    draw.legend(ax, entries, legend)
-    draw.describe_axes(ax, f"{text} {draw.each(names, hue)}")
+    with_signs = "verdict" in frame.columns and hue != "verdict"
+    signs = _draw_verdicts(ax, frame, at) if with_signs else []
+    draw.legend(ax, [*entries, *signs], legend)
+    verdicts = ", with the sign of its verdict" if signs else ""
+    draw.describe_axes(ax, f"{text} {draw.each(names, hue)}{verdicts}")
     return ax
+
+
+def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
+    """Draw the sign of each row's verdict at the right edge; return legend entries."""
+    cells = draw.values(frame["verdict"])
+    present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
+    for word, look in present.items():
+        rows = at[draw.where_equal(cells, word)]
+        how: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
+        (signs,) = ax.plot(np.full(len(rows), 1.02), rows, **_sign_style(look), **how)
+        signs.set(gid="verdict", label=word)
+    return [(word, Line2D([], [], **_sign_style(look))) for word, look in present.items()]
+
+
+def _sign_style(look: Look) -> dict[str, Any]:
+    how = {"color": look.color, "marker": look.marker, "linestyle": ""}
+    return how | {"markersize": 5.5, "markeredgewidth": 0.3}
 
 
 def _no_effect(null: float | str | None, unit: str | None) -> float | None:
@@ -239,7 +261,7 @@ def corrected(
     filled = draw.truth(frame, "recommended", where) if "recommended" in frame.columns else None
     percent = unit in ("rate", "points")
     how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
-    ax, text, _ = _draw_forest(frame, names, hue, look_of, **how, where=where, filled=filled)
+    ax, text, *_ = _draw_forest(frame, names, hue, look_of, **how, where=where, filled=filled)
     entries: list[draw.Entry] = []
     for level in order:
         chosen = filled is None or bool((filled & draw.where_equal(hues, level)).any())
@@ -266,10 +288,11 @@ def _draw_forest(
     width: str = "text",
     filled: draw.Bools | None = None,
     group: str | None = None,
-) -> tuple[Axes, str, draw.Bools]:
+) -> tuple[Axes, str, draw.Bools, draw.Floats]:
     """Draw points, intervals and notes of a forest.
 
-    Returns the axes, the label, and a mask of the estimates without an interval. Points for which
+    Returns the axes, the label, a mask of the estimates without an interval, and the position of
+    each row. Points for which
     `filled` is False are hollow; if `filled` is None, points without an interval are hollow.
     """
     null = _no_effect(null, unit)
@@ -308,7 +331,7 @@ def _draw_forest(
     text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
-    return ax, _without_level(text), bare & np.isfinite(value)
+    return ax, _without_level(text), bare & np.isfinite(value), at
 
 
 def _places_of_rows(

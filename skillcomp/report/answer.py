@@ -83,6 +83,7 @@ class Answer:
         """Draw the headline figure for the given skills."""
         rows = self.headline()
         rows = rows[rows["skill"].isin(skills)]
+        rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
         group = "group" if rows["group"].ne("").any() else None
         with style.use():
             y = ["skill", "agent"] if "agent" in rows else "skill"

@@ -23,8 +23,10 @@ from skillcomp.style import called
 
 _VERDICTS = {
     "teaching": ("teaches", "teach"),
+    "helps": ("helps", "help"),
     "redundant": ("is redundant", "are redundant"),
     "ineffective": ("changes nothing", "change nothing"),
+    "hurts": ("hurts", "hurt"),
     "harmful": ("harms", "harm"),
     "undetermined": ("is undetermined", "are undetermined"),
 }
@@ -153,8 +155,8 @@ def findings(
     Notes
     -----
     A sentence says so if a result is unknown. A skill beats its placebo only if the whole interval
-    of the difference between them is above zero. If a skill teaches but the interval of its gain
-    reaches down to the margin, a further sentence says that the gain may be within the margin.
+    of the difference between them is above zero. If a skill helps or hurts, a further sentence says
+    that the change may be smaller than the margin. The line on all skills names those with a loss.
     Intervals are given in brackets, and differences in percentage points.
 
     Examples
@@ -285,7 +287,15 @@ def _summary_sentences(
             over = "agents" if main["skill"].nunique() == 1 else "skills and agents"
             over += " (agents averaged within each case)"
         text = f"Over all {over}, with {how} {rates}: {say.change(row)}{say.on_cases(row)}"
-        yield Sentence(f"{text}{_corrected_change(corrected, row)}.", row["condition"])
+        text += f"{_corrected_change(corrected, row)}.{_losses(main, row['condition'])}"
+        yield Sentence(text, row["condition"])
+
+
+def _losses(main: pd.DataFrame, condition: object) -> str:
+    """Name every skill for which a loss is shown under a condition."""
+    rows = main[main["condition"].eq(condition) & main["verdict"].isin(["hurts", "harmful"])]
+    names = [_skill_and_agent(row) for _, row in rows.iterrows()]
+    return f" A loss is shown for {say.listing(names)}." if names else ""
 
 
 def _corrected_change(corrected: pd.DataFrame | None, row: Row) -> str:
@@ -322,7 +332,7 @@ def _skill_sentence(
     counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
     claim = _VERDICTS[word][0]
     if is_unconfirmed(row):
-        claim = f"is {_unconfirmed_claim(row)}"
+        claim = _unconfirmed_claim(row)
     elif unchecked and word != "undetermined":
         claim += " by the grader alone"
     text = f"{name} {claim}: {evidence}{say.on_cases(counts)}."
@@ -332,8 +342,9 @@ def _skill_sentence(
         text += _missing_answers(row)
         if verdict == "undetermined" and not row["assume_missing"]:
             return Sentence(text, row["skill"], verdict)
-    if word == "teaching" and row["ci_low"] <= row["margin"]:
-        text += f" A gain within the margin of {margin} points is not excluded."
+    if word in ("helps", "hurts"):
+        change = "gain" if word == "helps" else "loss"
+        text += f" The {change} may be smaller than the margin of {margin} points."
     elif word == "undetermined":
         text += _what_is_ruled_out(row, margin)
     alone = " (grader alone)" if row.get("estimator") not in (None, "", "naive") else ""
@@ -352,7 +363,9 @@ def is_unconfirmed(row: Row) -> bool:
 def _unconfirmed_claim(row: Row) -> str:
     """Describe a verdict by the grader alone, and the number of labels that would decide."""
     n, more = int(row["n_gold"]), row["labels_needed"]
-    text = f"{row['verdict_uncorrected']} by the grader, not confirmed by {n:,} label"
+    alone = row["verdict_uncorrected"]
+    text = f"is {alone}" if alone not in ("helps", "hurts") else alone
+    text += f" by the grader, not confirmed by {n:,} label"
     text += f"{say.plural(n)}; "
     if more == float("inf"):
         text += f"labels on all {row['n']:,.0f} cases would not decide, more cases would"
@@ -436,8 +449,9 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         return ""
     if low > 0 or high < 0:
         if min(abs(low), abs(high)) <= size:
-            word = "gain" if low > 0 else "loss"
-            return f" A {word} is shown, but perhaps one within the margin of {margin} points."
+            word, p = "gain" if low > 0 else "loss", row.get("p_adjusted", float("nan"))
+            adjusted = "" if pd.isna(p) else f" (adjusted p = {p:.2g})"
+            return f" A {word} is shown by itself, but not among all verdicts{adjusted}."
         return f" Too few cases for a verdict ({say.reason(row)})."
     ruled = [f"a loss of {margin} points"] if low > -size else []
     ruled += [f"a gain of {margin} points"] if high < size else []
@@ -453,7 +467,7 @@ def _comparison(verdict: str, row: Row | None, other: str) -> str:
         return f" Against {other}: {say.change(row)}."
     if row["ci_high"] < 0:
         return f" It does worse than {other}: {say.change(row)}."
-    if verdict == "teaching":
+    if verdict in ("teaching", "helps"):
         return f" But it is not shown to beat {other}: {say.change(row)}."
     return f" Against {other}: {say.change(row)}, which may be chance."
 

@@ -41,8 +41,8 @@ _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study wa
 # this frame, the chapter shows the recorded study instead, on a separate page.
 _OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
-_MARKS = {"teaching": "▲", "harmful": "▼", "redundant": "●", "ineffective": "="}
-_UNCHECKED_MARKS = {"teaching": "△", "harmful": "▽", "redundant": "○", "ineffective": "="}
+# Without gold the signs of verdicts are hollow.
+_UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
 # For each chapter number: the topics of sentences that are shown at the start of the chapter if its
 # text is about another study.
 _TOPICS = {"02": ("summary", "skill", "condition"), "03": ("transfer",), "04": ("limits",)}
@@ -378,11 +378,12 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     skills = [] if result is None else list(dict.fromkeys(result.headline()["skill"]))
     group_of = {} if result is None else result.groups
     topics: dict[str, list[dict[str, Any]]] = {}
-    marks = _MARKS if result is not None and "agreement" in result.frames else _UNCHECKED_MARKS
+    checked = result is not None and "agreement" in result.frames
+    signs = style.VERDICT_SIGNS if checked else _UNCHECKED_SIGNS
     for row in rows:
         sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
         why = row["why"] if isinstance(row["why"], str) else ""
-        mark = marks.get(str(row["verdict"]), "?")
+        mark = signs.get(str(row["verdict"]), "?")
         marked = row | {"mark": mark, "sentence": sentence, "why": why}
         topics.setdefault(row["topic"], []).append(marked)
     notes = notes_of({} if result is None else result.frames)

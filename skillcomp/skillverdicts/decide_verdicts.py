@@ -1,4 +1,4 @@
-"""Verdicts on skills: teaching, redundant, ineffective, harmful or undetermined."""
+"""Verdicts on skills: what their deltas show, and whether it is beyond a stated margin."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.corrected_deltas import (
+    FAMILY,
     MOVED,
     NAIVE,
     reasons_of_verdict,
+    shown_alone,
     with_corrections,
 )
 from skillcomp.frames.estimates import By, grouped, listed
 from skillcomp.frames.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
+from skillcomp.stats.significance import holm
 
 PLACEBO = "placebo"
 
@@ -92,12 +95,19 @@ def decide(
             excludes zero.
         ``teaching``, ``harmful``
             The whole interval is above ``margin`` (teaching) or below ``-margin`` (harmful).
+        ``helps``, ``hurts``
+            A gain (helps) or a loss (hurts) is shown, but it may be smaller than the margin:
+            ``p_adjusted`` is below ``1 - ci_level``.
         ``undetermined``
-            Anything else: the data do not decide. A note states if the interval excludes zero but
-            reaches into the margin.
+            Anything else: the data do not decide. A note states if the interval of the row alone
+            excludes zero, but ``p_adjusted`` does not.
 
-        With a placebo, a note states if the verdict is ``teaching`` but the interval of
-        ``over_placebo`` is not above zero. Any other text of the same length might then have the
+        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call whose condition is
+        not a placebo (skills x agents x conditions); ``method`` names their number. It is NaN for a
+        placebo, whose verdict is never ``helps`` or ``hurts``.
+
+        With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
+        of ``over_placebo`` is not above zero. Any other text of the same length might then have the
         same effect.
 
         ``verdict_uncorrected`` is the verdict by the grader alone. ``estimator`` is the one behind
@@ -121,6 +131,13 @@ def decide(
 
     Notes
     -----
+    ``helps`` and ``hurts`` rest on the exclusion of zero. Of ten skills without an effect, one or
+    more would have such a verdict in up to 30 % of studies; the adjustment keeps this at 5 %. It is
+    over the rows of one call: splitting the call into several, such as one for each skill, changes
+    the adjusted p-values and these two verdicts, and gives up the protection. Decide in advance
+    what one call holds. The other verdicts rest on the margin and are not adjusted. With
+    ``corrected``, the p-values are those of the recommended intervals.
+
     :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
     its attempts, all missing attempts are set against the verdict. If the estimate is then beyond
     the margin on which the verdict rests, or the interval includes 0 although a gain or loss is
@@ -170,10 +187,11 @@ def decide(
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
     if corrected is not None:
         matched = {name: how[name] for name in ("value", "cluster", "weight")}
-        judged = judge(with_corrections(deltas, corrected, names, **matched)).assign(**alone)
+        deltas = deltas.assign(**alone, **judged[FAMILY])
+        judged = judge(with_corrections(deltas, corrected, names, **matched))
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
-    return judged.drop(columns=[*MOVED, "correction_reason"], errors="ignore")
+    return judged.drop(columns=[*MOVED, *FAMILY, "correction_reason"], errors="ignore")
 
 
 def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
@@ -196,18 +214,39 @@ def _with_verdicts(
     interval: IntervalRule,
 ) -> pd.DataFrame:
     """Add the verdict, and whether missing attempts overturn it."""
+    deltas = _with_adjusted_p_values(deltas)
+    shown = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
     verdicts = {
         "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
         "ineffective": (low > -margin) & (high < margin),
         "teaching": low > margin,
         "harmful": high < -margin,
+        "helps": shown & (low > 0),
+        "hurts": shown & (high < 0),
     }
     deltas = deltas.assign(verdict=_first_that_holds(verdicts, "undetermined"))
     how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
     how["interval"] = interval
     judged = with_missing_attempts(deltas, sets, references, **how)
     return _with_reasons(judged)
+
+
+def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
+    """Adjust the p-values by Holm over the rows without a placebo, and name their number.
+
+    ``p_limit`` is the bound below which the p-value of a row, given those of the others, is shown.
+    """
+    claims = deltas["condition"].ne(PLACEBO).to_numpy(dtype=bool)
+    p_values, size = deltas["p_value"].to_numpy(dtype=float)[claims], int(claims.sum())
+    bounds = (1.0 - deltas["ci_level"].to_numpy(dtype=float)[claims]) / np.arange(size, 0, -1)
+    others = [np.sort(np.delete(p_values, place)) for place in range(size)]
+    steps = [int(np.cumprod(p < bounds[:-1]).sum()) for p in others]
+    adjusted, limits = np.full((2, len(deltas)), np.nan)
+    adjusted[claims], limits[claims] = holm(p_values), bounds[steps] if size else bounds
+    family = np.where(claims, f"; p adjusted by Holm over {plural(size, 'row')}", "")
+    method = deltas["method"].astype("str") + pd.Series(family, deltas.index, dtype="str")
+    return deltas.assign(p_adjusted=adjusted, p_limit=limits, n_family=size, method=method)
 
 
 def _first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
@@ -278,13 +317,12 @@ def _other_cases(
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Add to the note why a verdict is undetermined, or that a placebo is not clearly beaten."""
+    """Add to the note what a row alone shows, or that a placebo is not clearly beaten."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
-    unsure = verdict.eq("undetermined") & deltas["overturned"].eq(deltas["assume_missing"].ne(""))
+    alone = verdict.eq("undetermined") & ~deltas["overturned"] & ((low > 0) | (high < 0))
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)
-    words = {
-        "helps, but perhaps by no more than the margin": unsure & (low > 0),
-        "harms, but perhaps by no more than the margin": unsure & (high < 0),
-        "does not clearly beat its placebo": verdict.eq("teaching") & beaten,
-    }
-    return _with_notes(deltas, _first_that_holds(words, ""))
+    rows = (row for _, row in deltas.iterrows())
+    remarks = [shown_alone(row) if it else "" for it, row in zip(alone, rows, strict=True)]
+    unbeaten = verdict.isin(["teaching", "helps"]) & beaten
+    words = np.where(unbeaten, "does not clearly beat its placebo", "").tolist()
+    return _with_notes(_with_notes(deltas, remarks), words)
