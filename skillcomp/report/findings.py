@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
@@ -291,7 +292,7 @@ def _summary_sentences(
         yield Sentence(text, row["condition"])
 
 
-def _losses(main: pd.DataFrame, condition: object) -> str:
+def _losses(main: pd.DataFrame, condition: Any) -> str:
     """Name every skill for which a loss is shown under a condition."""
     rows = main[main["condition"].eq(condition) & main["verdict"].isin(["hurts", "harmful"])]
     names = [_skill_and_agent(row) for _, row in rows.iterrows()]
