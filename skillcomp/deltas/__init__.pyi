@@ -4,4 +4,5 @@ from .deltas_by_dimension import by_dimension as by_dimension
 from .paired_deltas import paired as paired
 from .pass_k import pass_at_k as pass_at_k
 from .pass_k import pass_hat_k as pass_hat_k
+from .price_of_pass import price as price
 from .runs_over_time import over_time as over_time

@@ -162,7 +162,7 @@ def paired(
     cases, at 20 times the cost, it covered 51 % with 14 cases and 85 % with 84. A sample
     without such a case cannot reveal them. ``note`` warns if a tenth of the cases or fewer hold
     a third of the amount. ``ratio_<amount>`` is the geometric mean of the case ratios
-    (:func:`skillcomp.stats.clusters.log_ratio`). It leaves out cases with an amount of 0. A
+    (:func:`skillcomp.stats.ratios.log_ratio`). It leaves out cases with an amount of 0. A
     ``score`` has no ratio. Attempts that ended in an error or a pause are missing; those with
     the status ``timeout``, ``truncated`` or ``refused`` are results. There are no ``worst_low``
     and ``worst_high``.

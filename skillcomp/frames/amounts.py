@@ -32,7 +32,8 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, bounded_mean
-from skillcomp.stats.clusters import cr2_mean, log_ratio
+from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.ratios import log_ratio
 from skillcomp.stats.results import Interval, is_number, join_notes, undefined
 
 NO_AMOUNTS = "no case has an amount in both conditions"
@@ -124,7 +125,7 @@ def _rows_of_group(
     n_dropped = len(group.drop_duplicates(CASE)) - len(pairs)
     about = about | counts | {"n_dropped": n_dropped}
     notes = (claim(pairs["skill"], pairs["cluster"], cluster)[1], join_notes(means, missing))
-    heavy = _heavy_cases(amounts, base)
+    heavy = heavy_cases(amounts, base)
     readings = cluster_readings(pairs, cluster)
     differences = [_mean_difference(amounts, base, each, limit, ci_level) for each in readings]
     delta = _interval_with_notes(differences, pairs, *notes, heavy if limit is None else "")
@@ -166,7 +167,7 @@ def _mean_difference(
     return replace(share, **scaled, method=f"{share.method}; amounts from 0 to {limit:g}")
 
 
-def _heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
+def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
     """Return a warning if few cases hold much of the amount of a condition.
 
     They are at most a tenth of the cases, and hold a third of the amount and three times the

@@ -72,9 +72,10 @@ _MEASURES_OF_UNIT = {
     "ratio": """
         ratio_cost_usd ratio_seconds ratio_input_tokens ratio_output_tokens ratio_n_words
         ratio_n_commands""",
-    "dollars": "delta_cost_usd",
+    "dollars": "delta_cost_usd cost_usd_per_pass cost_usd_per_added_pass",
     "seconds": "delta_seconds",
-    "tokens": "delta_input_tokens delta_output_tokens",
+    "minutes": "minutes_per_pass minutes_per_added_pass",
+    "tokens": "delta_input_tokens delta_output_tokens tokens_per_pass tokens_per_added_pass",
     "words": "delta_n_words",
     "commands": "delta_n_commands",
     "score": "delta_score",

@@ -23,7 +23,6 @@ bounded_studies: bounded means of many studies
 clusters: cases in clusters
     ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.
     ``cr2_mean``: a mean with CR2 standard error and Satterthwaite df.
-    ``log_ratio``: ratio of two paired amounts without an upper bound.
     ``sign_flip``: test of a mean by flipping the signs of whole clusters.
 
 cusum: a control chart of the errors in single checks
@@ -54,6 +53,10 @@ passk: several attempts per case
 
 ppi: verdicts on all cases, gold on some
     ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
+
+ratios: amounts without an upper bound
+    ``log_ratio``: geometric mean of the ratios of two paired amounts.
+    ``ratio_of_means``: ratio of two means over the same cases, with Fieller's interval.
 
 results: the two result types
     ``Interval``: an estimate with its interval.

@@ -19,7 +19,6 @@ from .bounded_studies import bounded_mean_many as bounded_mean_many
 from .clusters import ClusteredFit as ClusteredFit
 from .clusters import cr2 as cr2
 from .clusters import cr2_mean as cr2_mean
-from .clusters import log_ratio as log_ratio
 from .clusters import sign_flip as sign_flip
 from .cusum import BernoulliCusum as BernoulliCusum
 from .cusum import bernoulli_cusum as bernoulli_cusum
@@ -43,6 +42,8 @@ from .passk import pooled_pass_at_k as pooled_pass_at_k
 from .passk import pooled_pass_hat_k as pooled_pass_hat_k
 from .ppi import ppi_mean as ppi_mean
 from .ppi import ppi_paired as ppi_paired
+from .ratios import log_ratio as log_ratio
+from .ratios import ratio_of_means as ratio_of_means
 from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
 from .significance import clustered_cochran as clustered_cochran

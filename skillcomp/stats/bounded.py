@@ -4,7 +4,7 @@ The interval is Gaffke's bound with a pseudo-case of weight ``c``. It is compute
 of chi-squares, without random numbers, and by the same method for all data. All analyses use it for
 rates, paired differences and shares of checks. For quantities without bounds, such as dollars,
 seconds or tokens, see :func:`skillcomp.stats.clusters.cr2_mean` and
-:func:`skillcomp.stats.clusters.log_ratio`.
+:func:`skillcomp.stats.ratios.log_ratio`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _HEAVY = 0.2  # a larger share of the weight in one case or cluster gets a note
 # For each method, the residuals of a cluster are multiplied by the inverse of (I - H_gg) to this
 # power, where H_gg is the block of the hat matrix for the cluster.
 _POWERS = {"CR0": 0.0, "CR1": 0.0, "CR2": 0.5, "CR3": 1.0}
-_COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
+COLLAPSED = "standard error collapsed to 0 (no variation between clusters): no interval"
 _ONE_CLUSTER = "one cluster of several cases: nothing tells how clusters vary"
 # with at most this number G of clusters, all 2**G patterns of signs are enumerated
 _ENUMERATED = 20
@@ -342,7 +342,7 @@ def cr2(
         note = join_notes(note, "one cluster has no standard error")
         se = df = np.full(k, np.nan)
     elif flat.any():
-        note = join_notes(note, _COLLAPSED)
+        note = join_notes(note, COLLAPSED)
     safe: Floats = np.where(flat, np.nan, se)
     with np.errstate(invalid="ignore"):
         reach = student_t.isf((1 - ci_level) / 2, df) * safe
@@ -422,61 +422,12 @@ def cr2_mean(
     # divide by the size, so that the rule does not depend on the unit (dollars or tokens)
     spread = totals / size if size > 0 else totals
     if float(groups.covariance(spread, spread)) <= ZERO_VARIANCE:
-        return replace(bare, se=0.0, note=join_notes(_COLLAPSED, note))
+        return replace(bare, se=0.0, note=join_notes(COLLAPSED, note))
     variance = float(groups.covariance(spread, spread)) * size**2
     se, df = math.sqrt(variance), groups.df
     reach = float(student_t.isf((1.0 - ci_level) / 2.0, df)) * se
     p_value = float(2 * student_t.sf(abs(mean) / se, df))
     return replace(bare, low=mean - reach, high=mean + reach, se=se, df=df, p_value=p_value)
-
-
-def log_ratio(
-    first: ArrayLike, second: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
-) -> Interval:
-    """Estimate the ratio of two paired amounts with a t interval of the log ratios.
-
-    The amounts, such as dollars, seconds or tokens, need no upper bound.
-
-    Parameters
-    ----------
-    first, second : array_like of float, shape (n,)
-        The two amounts of each case; average the repeats of a case first. Cases with a missing
-        amount, or with an amount of 0 or less, have no ratio and are left out; ``note`` counts
-        both.
-    clusters : array_like, shape (n,), optional
-        Cluster of each case; if omitted, each case is a cluster.
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        Geometric mean of first / second with limits, all above 0; ``p_value`` tests a ratio of 1.
-        ``se`` and ``df`` are on the log scale. There are no limits if the ratios have no spread or
-        there is only one cluster.
-
-    Notes
-    -----
-    Computed by :func:`cr2_mean` from the logarithms of the ratios, and transformed back.
-
-    Examples
-    --------
-    >>> ci = log_ratio([2.0, 4.0, 2.0], [1.0, 1.0, 2.0])
-    >>> round(ci.estimate, 3)  # the cube root of 2 x 4 x 1
-    2.0
-    """
-    numerator, denominator = np.asarray(first, float), np.asarray(second, float)
-    empty = (numerator <= 0) | (denominator <= 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(numerator) - np.log(denominator)
-    labels = None if clusters is None else np.asarray(clusters)[~empty]
-    interval = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
-    if empty.any():
-        skipped = f"{plural(int(empty.sum()), 'case')} with an amount of 0: no ratio"
-        interval = replace(interval, note=join_notes(interval.note, skipped))
-    estimate, low, high = np.exp([interval.estimate, interval.low, interval.high]).tolist()
-    method = f"geometric mean of ratios, {interval.method} of logs"
-    return replace(interval, estimate=estimate, low=low, high=high, method=method)
 
 
 def _signed_sums(totals: Floats, sizes: Floats) -> tuple[Floats, Floats]:

@@ -159,6 +159,10 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "deltas.contrast": lambda f: sc.deltas.contrast(
         f["outcomes"], between="grader", condition="skill", by="skill"
     ),
+    "deltas.price": lambda f: sc.deltas.price(f["outcomes"], f["attempts"], by=GRADER),
+    "deltas.pass_at_k paired": lambda f: sc.deltas.pass_at_k(
+        f["outcomes"], k=2, by=GRADER, reference="baseline"
+    ),
     "deltas.over_time": lambda f: sc.deltas.over_time(f["runs"]),
     "deltas.rates": lambda f: sc.deltas.rates(f["outcomes"], by=["grader", "skill"]),
     "deltas.by_dimension": lambda f: sc.deltas.by_dimension(f["outcomes"], by=GRADER),

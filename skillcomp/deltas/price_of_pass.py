@@ -1,0 +1,246 @@
+"""The price of a pass: what a solved case costs, and what each additional pass costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes
+from skillcomp.errors import plural
+from skillcomp.frames.amounts import heavy_cases
+from skillcomp.frames.case_table import (
+    MISSING,
+    ONE_SKILL,
+    arms_of,
+    case_table,
+    claim,
+    cluster_readings,
+    compared_outcomes,
+    covering_means,
+    level_of,
+    missing_note,
+)
+from skillcomp.frames.check import check_cluster
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import (
+    GRADER,
+    By,
+    covering,
+    estimates,
+    grouped,
+    groups,
+    listed,
+    ordered,
+    prepared,
+    row,
+    with_method,
+)
+from skillcomp.frames.reference_labels import RESULTS, usable
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample
+from skillcomp.stats.ratios import ratio_of_means
+from skillcomp.stats.results import Interval, join_notes, undefined
+
+_WHAT = "deltas.price"
+_AMOUNTS = ("cost_usd", "tokens", "minutes")
+_EXTRA = ["reference", "amount", "rate", "n_dropped", *MISSING[:4]]
+
+
+def price(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: By = (),
+    reference: str = "baseline",
+    cluster: str = "case",
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate what a pass costs under each condition, and what each additional pass costs.
+
+    A condition may cost more per attempt and less per pass. Amounts are dollars, tokens (input and
+    output) and minutes. For the change of an amount itself use :func:`skillcomp.deltas.paired`.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame.
+    attempts : pandas.DataFrame
+        An attempts frame with cost_usd, input_tokens, output_tokens and seconds, as far as they
+        were recorded. Its rows at the cases of the outcomes are used.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    reference : str, default "baseline"
+        The condition from which additional passes are counted.
+    cluster : {"case", "skill"} or str, default "case"
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for the interval of the change in the pass rate, which decides whether an additional
+        pass has a price.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Three rows per ``by`` and condition with the estimates columns. The measures are
+        ``cost_usd_per_pass``, ``tokens_per_pass`` and ``minutes_per_pass``: the total amount
+        divided by the number of passes. Each condition other than the reference has three further
+        rows, ``cost_usd_per_added_pass``, ``tokens_per_added_pass`` and
+        ``minutes_per_added_pass``: the change in the amount divided by the change in the pass rate,
+        over the same cases. ``amount`` and ``rate`` are the mean amount of an attempt and the pass
+        rate, or the changes of both. ``n`` counts the cases with an amount and an outcome,
+        ``n_dropped`` those without. ``n_missing`` of ``n_attempts`` attempts at the cases used have
+        no outcome; the columns that end in ``_reference`` count those of the reference.
+
+        An additional pass has no price, and its row is NaN with a note, if the interval of the
+        change in the pass rate holds 0 or lies below it. Limits are NaN with a note if the ratio is
+        unbounded.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, agents or graders would be pooled, or the reference is not
+        among the conditions.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : The changes of the pass rate and of each amount.
+    skillcomp.plots.estimates : Draws the result, one measure at a time.
+
+    Notes
+    -----
+    Repeats are averaged within a case, and each case has the same weight. With the same number of
+    attempts at each case, the amount per pass is the total amount over the number of passes. The
+    interval is Fieller's (:func:`skillcomp.stats.ratios.ratio_of_means`). It rests on t intervals,
+    which cover too seldom if few cases hold most of an amount; ``note`` warns of this. Attempts
+    that ended in an error or a pause have no amount, as in :func:`skillcomp.deltas.paired`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [(f"s/{i}", c, 0.01 if c == "baseline" else 0.016, i % 4 < n)
+    ...     for c, n in (("baseline", 1), ("skill", 3)) for i in range(20)]
+    >>> frame = pd.DataFrame(rows, columns=["case_id", "condition", "cost_usd", "passed"])
+    >>> frame = frame.assign(skill="s", attempt_id=range(40))
+    >>> table = price(frame, frame).dropna(subset="estimate")
+    >>> table[["condition", "measure", "estimate"]].round(3)
+      condition                  measure  estimate
+    0  baseline        cost_usd_per_pass     0.040
+    3     skill        cost_usd_per_pass     0.021
+    6     skill  cost_usd_per_added_pass     0.012
+    """
+    names = listed(by)
+    checked = compared_outcomes(outcomes, names, _WHAT, reference=reference)
+    table = case_table(checked, by=names, column=check_cluster(cluster, checked))
+    table = _with_amounts(table, checked, attempts, names)
+    rows = []
+    for about, part in groups(table, names):
+        sides = {name: part[part["condition"].eq(name)] for name in ordered(part["condition"])}
+        for name, side in sides.items():
+            for amount in _AMOUNTS:
+                cases = side.assign(value=side[amount], passes=side["rate"])
+                place = about | {"condition": name}
+                rows.append(place | _price_row(amount, cases, cluster, ci_level))
+        for name in [name for name in sides if name != reference and reference in sides]:
+            for amount in _AMOUNTS:
+                pairs = _paired_sides(sides[name], sides[reference], amount)
+                reason = _reason_without_price(pairs, cluster, ci_level, interval)
+                place = about | {"condition": name, "reference": reference}
+                rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
+    noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
+    return with_method(
+        estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted), cluster, None
+    )
+
+
+def _with_amounts(
+    table: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]
+) -> pd.DataFrame:
+    """Add the pass rate of each case and condition, and the mean amounts of its attempts."""
+    facts = [name for name in by if name not in GRADER]
+    own = attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
+    checked = prepared(own, "attempts", facts, _WHAT, compared=["condition"], agents=True)
+    counts = usable(checked) | checked["status"].isin(RESULTS)
+    tokens = checked["input_tokens"] + checked["output_tokens"]
+    amounts = checked.assign(tokens=tokens, minutes=checked["seconds"] / 60.0)
+    columns = amounts[[*_AMOUNTS]].astype("float64").where(counts)
+    keys = list(dict.fromkeys([*facts, *CASE, "condition"]))
+    means = grouped(amounts[keys].assign(**columns), keys)[[*_AMOUNTS]].mean().reset_index()
+    return table.assign(rate=level_of(table, "passed")).merge(
+        means, on=keys, how="left", validate="m:1"
+    )
+
+
+def _paired_sides(side: pd.DataFrame, base: pd.DataFrame, amount: str) -> pd.DataFrame:
+    """Return one row per case with the changes of an amount and of the pass rate."""
+    pairs = side.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
+    value, passes = (pairs[n] - pairs[f"{n}_reference"] for n in (amount, "rate"))
+    return pairs.assign(value=value, passes=passes)
+
+
+def _reason_without_price(
+    pairs: pd.DataFrame, cluster: str, ci_level: float, interval: IntervalRule
+) -> str:
+    """Return why an additional pass has no price, or "" if the pass rate rises."""
+    cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
+    if cases.empty:
+        return ""
+    sides = [(cases["rate"], cases["n"], None, 1.0)]
+    sides.append((cases["rate_reference"], cases["n_reference"], None, -1.0))
+    labels, by_name = (
+        claim(cases["skill"], cases[name], cluster)[0] for name in ("cluster", "cluster_by_name")
+    )
+    sample = Sample(cases["passes"].to_numpy(), labels, None, arms_of(sides, is_share=False))
+    how: dict[str, Any] = {"quantity": DELTAS, "ci_level": ci_level, "interval": interval}
+    (delta,) = covering_means([sample], [by_name], **how)
+    if delta.low > 0:
+        return ""
+    limits = f"{delta.estimate:+.2f} [{delta.low:+.2f}, {delta.high:+.2f}]"
+    if delta.high < 0:
+        return f"the pass rate falls, {limits}: there is no additional pass"
+    return f"the interval of the change in the pass rate holds 0, {limits}: no price"
+
+
+def _price_row(
+    amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
+) -> dict[str, Any]:
+    """Return the row of a price; NaN with a note if there is a reason."""
+    part = cases[cases["value"].notna() & cases["passes"].notna()]
+    is_paired = "rate_reference" in part
+    sides = ("the condition", "the reference") if is_paired else ("",)
+    ends = ["", "_reference"][: len(sides)]
+    sizes = [int(part[f"size{end}"].sum()) for end in ends]
+    n_lost = [size - int(part[f"n{end}"].sum()) for size, end in zip(sizes, ends, strict=True)]
+    counts = [n for pair in zip(n_lost, sizes, strict=True) for n in pair]
+    note = claim(part["skill"], part["cluster"], cluster)[1]
+    heavy = heavy_cases(*(part[f"{amount}{ends[at]}"] for at in (0, -1)))
+    if part.empty:
+        reason = f"no case has {amount} and an outcome"
+    elif note == ONE_SKILL:
+        reason, note = note, ""
+    elif not is_paired and not part["passes"].any():
+        reason = "no attempt passed"
+    how: dict[str, Any] = {"ci_level": ci_level, "n": float(len(part))}
+    result = undefined("", reason, **how) if reason else _price(part, cluster, ci_level, heavy)
+    n_dropped = len(cases) - len(part)
+    dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome" if n_dropped else ""
+    notes = (note, dropped, *missing_note(counts, sides))
+    result = replace(result, note=join_notes(result.note, *notes))
+    columns = {"amount": part["value"].mean(), "rate": part["passes"].mean()}
+    columns |= dict(zip(MISSING, counts, strict=False)) | {"n_dropped": n_dropped}
+    return row(f"{amount}_per_{'added_' if is_paired else ''}pass", result, **columns)
+
+
+def _price(cases: pd.DataFrame, cluster: str, ci_level: float, heavy: str) -> Interval:
+    readings = [
+        ratio_of_means(cases["value"], cases["passes"], clusters, ci_level=ci_level)
+        for clusters in cluster_readings(cases, cluster)
+    ]
+    result = reduce(covering, readings)
+    alike = "all cases pass alike: the interval takes their rate as exact"
+    spread = cases["passes"].nunique() > 1
+    return replace(result, note=join_notes(result.note, "" if spread else alike, heavy))

@@ -1,0 +1,135 @@
+"""Ratios of amounts without an upper bound, such as dollars, seconds and tokens."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skillcomp.errors import plural
+from skillcomp.stats.clusters import COLLAPSED, ZERO_VARIANCE, complete_values, cr2_mean, heavy_note
+from skillcomp.stats.results import Interval, check_level, join_notes, quantile, undefined
+
+
+def log_ratio(
+    first: ArrayLike, second: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
+) -> Interval:
+    """Estimate the ratio of two paired amounts with a t interval of the log ratios.
+
+    The amounts, such as dollars, seconds or tokens, need no upper bound.
+
+    Parameters
+    ----------
+    first, second : array_like of float, shape (n,)
+        The two amounts of each case; average the repeats of a case first. Cases with a missing
+        amount, or with an amount of 0 or less, have no ratio and are left out; ``note`` counts
+        both.
+    clusters : array_like, shape (n,), optional
+        Cluster of each case; if omitted, each case is a cluster.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Geometric mean of first / second with limits, all above 0; ``p_value`` tests a ratio of 1.
+        ``se`` and ``df`` are on the log scale. There are no limits if the ratios have no spread or
+        there is only one cluster.
+
+    Notes
+    -----
+    Computed by :func:`skillcomp.stats.clusters.cr2_mean` from the logarithms of the ratios, and
+    transformed back.
+
+    Examples
+    --------
+    >>> ci = log_ratio([2.0, 4.0, 2.0], [1.0, 1.0, 2.0])
+    >>> round(ci.estimate, 3)  # the cube root of 2 x 4 x 1
+    2.0
+    """
+    numerator, denominator = np.asarray(first, float), np.asarray(second, float)
+    empty = (numerator <= 0) | (denominator <= 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(numerator) - np.log(denominator)
+    labels = None if clusters is None else np.asarray(clusters)[~empty]
+    interval = cr2_mean(logs[~empty], labels, ci_level=ci_level, scale=1.0)
+    if empty.any():
+        skipped = f"{plural(int(empty.sum()), 'case')} with an amount of 0: no ratio"
+        interval = replace(interval, note=join_notes(interval.note, skipped))
+    estimate, low, high = np.exp([interval.estimate, interval.low, interval.high]).tolist()
+    method = f"geometric mean of ratios, {interval.method} of logs"
+    return replace(interval, estimate=estimate, low=low, high=high, method=method)
+
+
+def ratio_of_means(
+    numerator: ArrayLike, denominator: ArrayLike, clusters: Any = None, *, ci_level: float = 0.95
+) -> Interval:
+    """Estimate the ratio of two means over the same cases with Fieller's interval.
+
+    Parameters
+    ----------
+    numerator, denominator : array_like of float, shape (n,)
+        Two numbers of each case, such as its cost and its pass rate. Cases that lack one of them
+        are left out and counted in ``note``.
+    clusters : array_like, shape (n,), optional
+        Cluster of each case; if omitted, each case is a cluster.
+    ci_level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    Interval
+        Mean numerator / mean denominator with limits and ``se`` (delta method). There are no limits
+        if the t interval of the mean denominator holds 0, because the ratios that agree with the
+        data are then unbounded, or if the ratio has no spread. NaN without cases or if the mean
+        denominator is 0.
+
+    Notes
+    -----
+    The limits are the ratios r for which the mean of ``numerator - r denominator`` is within t
+    standard errors of 0 (CR2 with Satterthwaite degrees of freedom). Unlike an interval from the
+    delta method, they are not symmetric and allow for a denominator that is known imprecisely.
+
+    References
+    ----------
+    Fieller 1954, J. R. Stat. Soc. B 16:175-185.
+
+    Examples
+    --------
+    >>> ci = ratio_of_means([2.0, 3.0, 5.0, 4.0], [1.0, 1.0, 2.0, 1.0])
+    >>> round(ci.estimate, 2), round(ci.low, 2), round(ci.high, 2)
+    (2.8, 1.75, 4.94)
+    """
+    check_level(ci_level)
+    label = "Fieller, CR2 with Satterthwaite t"
+    top, bottom = np.asarray(numerator, float), np.asarray(denominator, float)
+    both = np.where(np.isfinite(top + bottom), top, np.nan)
+    top, groups, note = complete_values(both, clusters)
+    bottom = bottom[np.isfinite(both)]
+    how: dict[str, Any] = {"ci_level": ci_level, "n": float(groups.n)}
+    if not groups.n or bottom.sum() == 0:
+        reason = "the mean of the denominator is 0" if groups.n else note or "no values"
+        return undefined(label, reason, **how)
+    a, b = float(top.mean()), float(bottom.mean())
+    note = join_notes(note, heavy_note(groups.sizes, "cluster"))
+    ratio, count = a / b, float(groups.count)
+    bare = Interval(ratio, math.nan, math.nan, ci_level, label, note, float(groups.n), count)
+    if count < 2:
+        return replace(bare, note=join_notes("one cluster has no standard error", note))
+    sides = groups.totals(top - a), groups.totals(bottom - b)
+    aa, ab, bb = (float(groups.covariance(sides[i], sides[j])) for i, j in ((0, 0), (0, 1), (1, 1)))
+    variance = aa - 2.0 * ratio * ab + ratio**2 * bb
+    if variance <= ZERO_VARIANCE * float(np.abs(top).max()) ** 2:
+        return replace(bare, note=join_notes(COLLAPSED, note))
+    bare = replace(bare, se=math.sqrt(variance) / abs(b), df=groups.df)
+    t2 = quantile(ci_level, groups.df) ** 2
+    square = b * b - t2 * bb
+    if square <= 0.0:
+        reason = "the t interval of the denominator holds 0: the ratio has no limits"
+        return replace(bare, note=join_notes(reason, note))
+    middle = a * b - t2 * ab
+    reach = math.sqrt(max(middle**2 - square * (a * a - t2 * aa), 0.0))
+    return replace(bare, low=(middle - reach) / square, high=(middle + reach) / square)

@@ -1,0 +1,162 @@
+"""The price of a pass, and Fieller's interval of a ratio of two means."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ttest_1samp
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+from skillcomp.stats import cr2_mean, ratio_of_means
+
+SKILL = [2, 2, 1, 2, 2, 2, 1, 0, 2, 2]
+BASELINE = [0, 1, 0, 0, 1, 1, 0, 0, 0, 1]
+
+
+def study(skill: list[int] = SKILL, baseline: list[int] = BASELINE) -> pd.DataFrame:
+    """Passes of two attempts per case, with amounts; both frames in one table."""
+    rows = [
+        {
+            "attempt_id": f"{case}/{condition}/{repeat}",
+            "skill": "s",
+            "case_id": f"s/{case}",
+            "condition": condition,
+            "repeat": repeat + 1,
+            "agent": "ada",
+            "grader": "g",
+            "status": "ok",
+            "passed": repeat < n,
+            "cost_usd": scale * (1 + (case * 7 + repeat * 3) % 5) / 100,
+            "seconds": 30.0 * scale,
+            "input_tokens": 100 * scale,
+            "output_tokens": 10 + case,
+        }
+        for condition, passes, scale in (("baseline", baseline, 2), ("skill", skill, 3))
+        for case, n in enumerate(passes)
+        for repeat in range(2)
+    ]
+    return pd.DataFrame(rows)
+
+
+def frames_of(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    amounts = ["status", "cost_usd", "seconds", "input_tokens", "output_tokens"]
+    keys = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent"]
+    return table[[*keys, "grader", "passed"]], table[[*keys, *amounts]]
+
+
+@pytest.mark.parametrize("clusters", [None, [0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 8, 9]])
+def test_the_limits_of_a_ratio_are_the_ratios_that_a_t_test_just_rejects(clusters) -> None:
+    rng = np.random.default_rng(1)
+    bottom = rng.normal(2.0, 1.0, 12)
+    top = 3.0 * bottom + rng.normal(0.0, 1.0, 12)
+    ratio = ratio_of_means(top, bottom, clusters)
+    assert ratio.estimate == pytest.approx(top.mean() / bottom.mean())
+    for limit in (ratio.low, ratio.high):
+        if clusters is None:
+            assert ttest_1samp(top - limit * bottom, 0.0).pvalue == pytest.approx(0.05)
+        assert cr2_mean(top - limit * bottom, clusters).p_value == pytest.approx(0.05)
+    # the unit of the numerator does not matter
+    cents = ratio_of_means(100 * top, bottom, clusters)
+    assert cents.high == pytest.approx(100 * ratio.high)
+
+
+def test_a_ratio_without_limits_says_why() -> None:
+    unbounded = ratio_of_means([1.0, 2.0, 3.0], [1.0, -1.0, 0.3])
+    assert np.isnan(unbounded.low) and "holds 0: the ratio has no limits" in unbounded.note
+    assert "collapsed" in ratio_of_means([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]).note
+    assert "one cluster" in ratio_of_means([1.0, 2.0], [2.0, 1.0], [0, 0]).note
+    assert np.isnan(ratio_of_means([1.0, 2.0], [1.0, -1.0]).estimate)
+    gap = ratio_of_means([1.0, 2.0, np.nan, 4.0], [1.0, 3.0, 2.0, 2.0])
+    assert gap.n == 3 and "1 missing value left out" in gap.note
+
+
+def test_a_price_is_the_total_amount_over_the_passes_and_the_change_over_the_change() -> None:
+    table = study()
+    outcomes, attempts = frames_of(table)
+    rows = sc.deltas.price(outcomes, attempts).set_index(["condition", "measure"])
+    spent = table.assign(tokens=table["input_tokens"] + table["output_tokens"])
+    spent = spent.assign(minutes=spent["seconds"] / 60).groupby("condition")
+    passes = spent["passed"].sum()
+    for amount, unit in (("cost_usd", "dollars"), ("tokens", "tokens"), ("minutes", "minutes")):
+        total = spent[amount].sum()
+        for condition in ("baseline", "skill"):
+            row = rows.loc[(condition, f"{amount}_per_pass")]
+            assert row["estimate"] == pytest.approx(total[condition] / passes[condition])
+            assert row["unit"] == unit and row["n"] == 10 and row["n_attempts"] == 20
+        added = rows.loc[("skill", f"{amount}_per_added_pass")]
+        more = (total["skill"] - total["baseline"]) / (passes["skill"] - passes["baseline"])
+        assert added["estimate"] == pytest.approx(more)
+        assert added["ci_low"] < added["estimate"] < added["ci_high"]
+    added = rows.loc[("skill", "cost_usd_per_added_pass")]
+    assert added["reference"] == "baseline" and added["rate"] == pytest.approx((16 - 4) / 20)
+    by_case = spent_by_case(table)
+    assert added["ci_high"] == pytest.approx(ratio_of_means(*by_case).high)
+
+
+def spent_by_case(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Return the change of the cost and of the pass rate of each case."""
+    wide = table.pivot_table(index="case_id", columns="condition", values=["cost_usd", "passed"])
+    cost, passed = (wide[name]["skill"] - wide[name]["baseline"] for name in ("cost_usd", "passed"))
+    return cost, passed
+
+
+@pytest.mark.parametrize(
+    ("skill", "note"),
+    [
+        ([1, 1, 0, 0, 1, 1, 0, 1, 0, 1], "holds 0, +0.10"),
+        (BASELINE, "holds 0, +0.00"),
+    ],
+)
+def test_without_a_shown_gain_an_additional_pass_has_no_price(skill, note) -> None:
+    rows = sc.deltas.price(*frames_of(study(skill))).set_index(["condition", "measure"])
+    added = rows.loc[("skill", "cost_usd_per_added_pass")]
+    assert added[["estimate", "ci_low", "ci_high"]].isna().all() and note in added["note"]
+    assert np.isfinite(rows.loc[("skill", "cost_usd_per_pass"), "estimate"])
+
+
+def test_a_loss_and_a_condition_without_passes_have_no_price() -> None:
+    table = study(skill=[0] * 10, baseline=[2] * 9 + [1])
+    rows = sc.deltas.price(*frames_of(table)).set_index(["condition", "measure"])
+    assert "the pass rate falls" in rows.loc[("skill", "tokens_per_added_pass"), "note"]
+    nothing = rows.loc[("skill", "cost_usd_per_pass")]
+    assert np.isnan(nothing["estimate"]) and nothing["note"] == "no attempt passed"
+    assert nothing["amount"] > 0
+    same = sc.deltas.price(*frames_of(study(skill=[2] * 10, baseline=[0] * 10)))
+    assert "the interval takes their rate as exact" in same.iloc[3]["note"]
+
+
+def test_missing_outcomes_and_amounts_are_left_out_counted_and_noted() -> None:
+    table = study()
+    table["passed"] = table["passed"].astype("boolean").mask(table["attempt_id"].eq("1/skill/0"))
+    table.loc[table["case_id"].eq("s/2"), "cost_usd"] = np.nan
+    table = table.drop(columns="seconds").assign(seconds=np.nan)
+    rows = sc.deltas.price(*frames_of(table)).set_index(["condition", "measure"])
+    row = rows.loc[("skill", "cost_usd_per_added_pass")]
+    assert row[["n", "n_dropped", "n_missing", "n_missing_reference"]].to_list() == [9, 1, 1, 0]
+    assert "1 case dropped: no cost_usd or no outcome" in row["note"]
+    assert "attempts missing: 1 of 18 under the condition" in row["note"]
+    minutes = rows.loc[("skill", "minutes_per_pass")]
+    assert np.isnan(minutes["estimate"]) and "no case has minutes" in minutes["note"]
+
+
+def test_strangers_tables_are_refused_or_read_with_a_remedy() -> None:
+    outcomes, attempts = frames_of(study())
+    two = pd.concat([outcomes, outcomes.assign(grader="h")])
+    by_grader = sc.deltas.price(two, attempts, by=["grader"])
+    assert by_grader.groupby("measure")["estimate"].nunique().max() <= 2
+    for frame, costs, how, message in (
+        (two, attempts, {}, "more than one grader: g, h"),
+        (outcomes, pd.concat([attempts, attempts]), {}, "attempt_id"),
+        (outcomes, attempts.drop(columns="condition"), {}, "condition"),
+        (outcomes, attempts, {"reference": "base"}, "no condition 'base'"),
+        (outcomes, attempts, {"by": "skil"}, "no column 'skil'.*Did you mean 'skill'"),
+        (outcomes.assign(checks_differ=True, note=""), attempts, {}, "different checks"),
+    ):
+        with pytest.raises(FrameError, match=message):
+            sc.deltas.price(frame, costs, **how)
+    agents = pd.concat([study(), study().assign(agent="bo").assign(attempt_id=range(40))])
+    with pytest.raises(FrameError, match="more than one agent"):
+        sc.deltas.price(*frames_of(agents))
+    assert len(sc.deltas.price(*frames_of(agents), by=["agent"])) == 18
+    empty = sc.deltas.price(outcomes.head(0), attempts.head(0))
+    assert empty.empty and list(empty.columns) == list(by_grader.columns.drop("grader"))
