@@ -558,6 +558,13 @@ def test_rates_pass_at_k_and_amounts_count_and_note_what_is_missing() -> None:
     assert row["note"].str.contains(counts).all()
 
 
+def test_notes_name_cases_by_their_skill_where_several_skills_have_cases_of_a_name() -> None:
+    two = pd.concat([outcomes([[True]], [[True]]).assign(skill=name) for name in "ts"])
+    two = two.assign(case_id="1", attempt_id=[f"a{n}" for n in range(4)], task=["x", "x", "y", "y"])
+    rows = (sc.deltas.pass_at_k(two, k=2), sc.deltas.pass_at_k(two, k=2, reference="baseline"))
+    assert all("2 cases (s/1, t/1); the largest" in row["note"].iloc[0] for row in rows)
+
+
 def test_a_k_that_some_cases_lack_names_them_and_the_largest_for_all() -> None:
     frame = outcomes([[True]] * 3, [[True, False, True]] * 2 + [[False, True]])
     row = sc.deltas.pass_at_k(frame, k=3).set_index("condition").loc["skill"]

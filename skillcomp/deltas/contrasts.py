@@ -17,6 +17,7 @@ from skillcomp.frames.case_table import (
     WEIGHT,
     Value,
     arms_of,
+    case_labels,
     case_table,
     claim,
     claimed,
@@ -311,12 +312,13 @@ def _refuse_different_cases(
     facts: pd.DataFrame, has_rows: NDArray[np.bool_], arms: Arms, between: str
 ) -> None:
     """Raise FrameError if a case has rows of one level and none of the other."""
+    labels = case_labels(facts)
     for first in range(0, len(arms), 2):
         (level, condition, _), (other, *_) = arms[first : first + 2]
         only = has_rows[:, first] & ~has_rows[:, first + 1]
         only_other = has_rows[:, first + 1] & ~has_rows[:, first]
         sides = [
-            f"only {between} {name!r}: {first_names(facts['case_id'][rows].to_numpy())}"
+            f"only {between} {name!r}: {first_names(labels[rows].to_numpy())}"
             for name, rows in ((other, only_other), (level, only))
             if rows.any()
         ]

@@ -15,6 +15,7 @@ from skillcomp.deltas.paired_deltas import paired_cases
 from skillcomp.frames.case_table import (
     MISSING,
     CasePairs,
+    case_labels,
     case_table,
     cluster_readings,
     compared_outcomes,
@@ -110,7 +111,9 @@ def _pass_k(
         return _deltas_of_pass_k(outcomes, k, names, reference, ci_level, measure)
     checked = compared_outcomes(outcomes, names, f"deltas.{measure}")
     rows = []
-    for values, group in condition_groups(case_table(checked, by=names), names):
+    table = case_table(checked, by=names)
+    table["case"] = case_labels(table)
+    for values, group in condition_groups(table, names):
         part, whole = (group[group[count].ge(k)] for count in ("n", "size"))
         passed = part["n_passed"].to_numpy(dtype=int)
         readings = cluster_readings(part)
@@ -123,7 +126,7 @@ def _pass_k(
         lost, missing = missing_of_rate(group["size"], group["n"], worst)
         result = replace(
             result,
-            note=join_notes(result.note, _short_cases(group["n"], group["case_id"], k), missing),
+            note=join_notes(result.note, _short_cases(group["n"], group["case"], k), missing),
         )
         about = values | lost | {"k": k, "n_short": len(group) - len(part)}
         rows.append(row(measure, result, **about))

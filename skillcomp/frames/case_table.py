@@ -512,7 +512,7 @@ class Pairing:
         bounds = [table[column] for column in (f"{name}_low", f"{name}_high", "absent", "n_checks")]
         columns = (level_of(table, value), met, n, table["size"], *bounds)
         self._values = [column.to_numpy(dtype=np.float64) for column in columns]
-        self._case = table["case_id"].to_numpy(dtype=object)
+        self._case = case_labels(table).to_numpy(dtype=object)
         self._codes = [pd.factorize(table[k])[0] for k in ("cluster", "cluster_by_name", "skill")]
         self._case_number, self._combination = (
             group_codes(table, names)[0] for names in (CASE, average)
@@ -660,9 +660,17 @@ def missing_note(
     return f"{what}: {', '.join(texts)}", warning if unequal else ""
 
 
+def case_labels(table: pd.DataFrame) -> pd.Series:
+    """Return the case_id of each row, with its skill if several skills have cases of that name."""
+    names = table["case_id"].astype("str")
+    if not table[CASE].drop_duplicates()["case_id"].duplicated().any():
+        return names
+    return table["skill"].astype("str") + "/" + names
+
+
 def first_names(names: NDArray[Any]) -> str:
-    """Count cases and name the first of them."""
-    names = pd.unique(names)
+    """Count cases by their labels, and name the first of them."""
+    names = np.unique(names)
     more = ", ..." if len(names) > _NAMED else ""
     return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"
 
