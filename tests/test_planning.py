@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -5,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.variance_components import paired_components
 from scipy.stats import multinomial
+from scipy.stats import t as student
 
 from skillcomp import planning, simulate
 from skillcomp.deltas import paired
@@ -13,6 +16,7 @@ from skillcomp.frames import outcomes
 from skillcomp.frames.check import check
 from skillcomp.planning.components import (
     PilotCases,
+    case_chances,
     components,
     noise_of_repeats,
     omega2_interval,
@@ -26,10 +30,14 @@ from skillcomp.planning.gold_needed import (
     expected_length,
     expected_variance,
 )
-from skillcomp.planning.power import gap_limits
+from skillcomp.planning.power import GAPS, gap_samples
 from skillcomp.simulate import Grader
-from skillcomp.stats.bounded import DELTAS, bounded_mean
-from skillcomp.stats.bounded_studies import bounded_mean_counts
+from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
+from skillcomp.stats.bounded_studies import (
+    bounded_mean_counts,
+    bounded_mean_many,
+    sides_of_null,
+)
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.ppi import ppi_paired
 
@@ -297,6 +305,72 @@ def test_power_is_that_of_the_interval_that_the_deltas_print():
     assert np.isnan(answer["ci_low"]) and "no limits" in answer["note"]
 
 
+MIXED = dict(sizes=0.5, n_repeats=2, omega2=0.05, sigma2=0.15, baseline_rate=0.3)
+
+
+def test_power_of_repeats_is_exact_for_every_rule():
+    """Five cases with two attempts: all 1,287 possible studies are counted."""
+    chance, fits = case_chances(0.5, 0.05 + 0.3 / 2, 2, 0.3, 0.15, 0.15)
+    rates = np.indices((3, 3)).reshape(2, -1) / 2
+    deltas, arms = rates[0] - rates[1], [Arm(rates[0], [2] * 9), Arm(rates[1], [2] * 9, -1.0)]
+    bars = np.array(list(combinations(range(13), 8)))
+    counts = np.diff(bars, prepend=-1, append=13) - 1
+    weight = multinomial(5, chance).pmf(counts)
+    cases = np.array([np.repeat(deltas, row) for row in counts])
+    shown = {
+        "adaptive": bounded_mean_counts(deltas, counts, arms=arms, quantity=DELTAS).low > 0,
+        "bounded": bounded_mean_counts(deltas, counts, quantity=DELTAS).low > 0,
+        "t": cases.mean(1) > student.ppf(0.975, 4) * cases.std(1, ddof=1) / np.sqrt(5),
+    }
+    shown["t"] &= cases.std(1) > 0  # without spread there is no t interval
+    exact = {rule: float(weight[above].sum()) for rule, above in shown.items()}
+    assert fits and exact["bounded"] + 0.1 < exact["adaptive"] < exact["t"]
+    for rule, expected in exact.items():
+        about = dict(n_skills=1, n_cases=5, interval=rule, n_studies=20_000, **MIXED)
+        found = one(planning.power_curve(**about))
+        # simulation error of 20,000 studies: at most 0.35 points
+        assert found["estimate"] == pytest.approx(expected, abs=0.012), rule
+        words = {"adaptive": "the adaptive bounded", "bounded": "the bounded", "t": "CR2"}[rule]
+        assert f"judged by {words}" in found["method"]
+
+
+def test_skills_are_planned_as_clusters_of_cases():
+    chance, _ = case_chances(0.3, 0.05 + 0.3 / 2, 2, 0.3, 0.15, 0.15)
+    drawn = np.random.default_rng(1).choice(9, size=(2000, 18), p=chance)
+    skill, baseline = np.divmod(drawn, 3)
+    arms = [Arm(skill / 2, np.full(18, 2)), Arm(baseline / 2, np.full(18, 2), -1.0)]
+    studies = bounded_mean_many(
+        (skill - baseline) / 2, np.repeat(np.arange(6), 3), arms=arms, quantity=DELTAS
+    )
+    about = MIXED | dict(sizes=0.3, n_skills=6, n_cases=3, n_studies=5000)
+    found = one(planning.power_curve(cluster="skill", tau2=0.0, **about))["estimate"]
+    # simulation error of 2,000 and 5,000 studies: at most 1.3 points
+    assert found == pytest.approx((studies.low > 0).mean(), abs=0.04)
+    assert 0.3 < found < 0.9
+
+
+@pytest.mark.parametrize("about", [{"effect": "gap", "delta": 0.2}, {"value": "share_passed"}])
+def test_gaps_and_shares_are_planned_with_the_bounded_rule_and_say_so(about):
+    how = dict(sizes=-0.2, n_studies=200, **ASSUMED, **about)
+    adaptive, bounded = (
+        one(planning.power_curve(interval=rule, **how)) for rule in ("adaptive", "bounded")
+    )
+    assert adaptive["estimate"] == bounded["estimate"]
+    assert "not adaptive for" in adaptive["method"] and "adaptive" not in bounded["method"]
+
+
+def test_intervals_of_a_pilot_are_those_of_its_deltas():
+    made = simulate.study(graders=PERFECT, n_skills=6, n_repeats=3, seed=3)
+    pilot = outcomes(made.verdicts, made.cases)
+    for rule in ("adaptive", "bounded", "t"):
+        found = planning.variance_components(pilot, interval=rule).set_index("measure")
+        printed = one(paired(pilot, cluster="skill", interval=rule))
+        limits = ["estimate", "ci_low", "ci_high", "p_value"]
+        assert found.loc["delta", limits].tolist() == pytest.approx(printed[limits].tolist())
+    with pytest.raises(StudyError, match="interval: found 'f'"):
+        planning.cases_needed(pilot, interval="f")
+
+
 def test_a_plan_costs_no_more_than_the_t_formula_and_the_pseudo_case():
     # Where deltas are many and small the interval is nearly the t interval of Miller 2024:
     # variance (0.05 + 0.15 / 2 + 0.15 / 2) / 560; (1.96 + 0.84) * 0.018898 = 0.0529
@@ -307,16 +381,17 @@ def test_a_plan_costs_no_more_than_the_t_formula_and_the_pseudo_case():
 def test_planned_gaps_are_judged_as_transfer_gap_judges_them():
     values, rng = np.array([-1, -0.5, 0, 0.5, 1]), np.random.default_rng(0)
     drawn = [
-        rng.multinomial(12, [0.05, 0.1, 0.5, 0.2, 0.15], 20),
-        rng.multinomial(9, [0.2, 0.2, 0.5, 0.05, 0.05], 20),
+        rng.multinomial(12, [0.05, 0.1, 0.4, 0.2, 0.25], 30),
+        rng.multinomial(9, [0.3, 0.25, 0.35, 0.05, 0.05], 30),
     ]
-    found = gap_limits(drawn, values, {"null": 0.0})
-    far = np.repeat([0, 1], [12, 9])
-    for i, (near_counts, far_counts) in enumerate(zip(*drawn, strict=True)):
+    found = sides_of_null(gap_samples(values, drawn), quantity=GAPS)
+    far, printed = np.repeat([0, 1], [12, 9]), []
+    for near_counts, far_counts in zip(*drawn, strict=True):
         deltas = np.r_[np.repeat(values, near_counts), np.repeat(values, far_counts)]
-        printed = standardised_gap(deltas, far, np.zeros(21), np.arange(21)).gap
-        assert found.p_value[i] == pytest.approx(printed.p_value, abs=1e-7)
-        assert found.estimate[i] == pytest.approx(printed.estimate)
+        gap = standardised_gap(deltas, far, np.zeros(21), np.arange(21)).gap
+        printed.append(np.sign(gap.estimate) * (gap.low > 0 or gap.high < 0))
+    assert found.tolist() == printed
+    assert 5 < np.count_nonzero(found) < 25
 
 
 def test_effects_of_skills_are_noise_to_a_claim_about_skills():
@@ -384,8 +459,9 @@ def test_skills_that_differ_make_more_cases_useless():
     assert "6 skills differ too much from each other" in cases["note"][6]
     assert cases["estimate"][60] < 60
     alike = planning.cases_needed(
-        size=0.1, cluster="skill", n_skills=5, tau2=0.0, n_studies=100, **ASSUMED
-    )
+        size=0.1, cluster="skill", n_skills=5, tau2=0.0, n_studies=100, interval="bounded",
+        **ASSUMED,
+    )  # fmt: skip
     assert "5 skills are too few for this effect" in alike["note"].iloc[0]
 
 
@@ -422,9 +498,10 @@ def test_a_variance_that_no_delta_has_becomes_the_nearest_one_with_a_note():
 
 @given(st.floats(-0.99, 0.99), st.floats(0.0, 1.0), st.integers(1, 8))
 @settings(max_examples=30, deadline=None)
-def test_drawn_deltas_have_the_mean_and_variance_that_are_asked_for(delta, variance, steps):
-    chance, possible = planning.power.case_deltas(delta, variance, steps)
-    values = np.arange(-steps, steps + 1) / steps
+def test_drawn_deltas_have_the_mean_and_variance_that_are_asked_for(delta, variance, n_repeats):
+    chance, possible = case_chances(delta, variance, n_repeats)
+    skill, baseline = np.indices((n_repeats + 1, n_repeats + 1)).reshape(2, -1) / n_repeats
+    values = skill - baseline
     assert chance.min() >= 0 and chance.sum() == pytest.approx(1)
     assert chance @ values == pytest.approx(delta, abs=1e-6)
     if possible:
@@ -478,20 +555,33 @@ def test_point_values_agree_with_the_second_implementation():
 
 
 @pytest.mark.slow
-def test_planned_power_comes_true_in_full_studies():
-    truth = dict(baseline_rate=0.4, value="passed", between_attempt_sd=0.0, checks_per_case=1)
-    pilot = simulate.study(n_skills=40, n_cases=40, delta=0.2, graders=PERFECT, seed=1, **truth)
+@pytest.mark.parametrize(
+    ("cluster", "delta", "design"),
+    [
+        ("case", 0.3, dict(n_skills=1, n_cases=20, n_repeats=3)),
+        ("skill", 0.15, dict(n_skills=10, n_cases=6, n_repeats=2)),
+    ],
+)
+def test_planned_power_comes_true_in_full_studies(cluster, delta, design):
+    truth = dict(
+        baseline_rate=0.4, value="passed", between_attempt_sd=0.0, checks_per_case=1, delta=delta
+    )
+    larger = design | dict(n_skills=40, n_cases=40)
+    pilot = simulate.study(graders=PERFECT, seed=1, **truth, **larger)
     out = outcomes(pilot.verdicts, pilot.cases)
-    planned = one(planning.power_curve(out, sizes=[0.2], n_skills=6, n_cases=8, n_studies=2000))
+    rules = ("adaptive", "bounded", "t")
+    about = dict(sizes=delta, cluster=cluster, n_studies=2000, **design)
+    if cluster == "case":
+        about["tau2"] = 0.0  # the studies have one skill each
+    planned = [one(planning.power_curve(out, interval=r, **about))["estimate"] for r in rules]
     shown = []
-    for seed in range(100):
-        made = simulate.study(
-            n_skills=6, n_cases=8, delta=0.2, graders=PERFECT, seed=500 + seed, **truth
-        )
-        delta = paired(outcomes(made.verdicts, made.cases))
-        shown.append(delta["ci_low"].iloc[0] > 0)
-    # Monte Carlo standard error over 100 studies: at most 5 points
-    assert np.mean(shown) == pytest.approx(planned["estimate"], abs=0.13)
+    for seed in range(150):
+        made = simulate.study(graders=PERFECT, seed=500 + seed, **truth, **design)
+        study = outcomes(made.verdicts, made.cases)
+        deltas = [paired(study, cluster=cluster, interval=rule) for rule in rules]
+        shown.append([one(frame)["ci_low"] > 0 for frame in deltas])
+    # Monte Carlo standard error over 150 studies: at most 4 points
+    assert np.mean(shown, axis=0) == pytest.approx(np.array(planned), abs=0.13)
 
 
 def test_deltas_calmer_than_repeats_allow_have_no_interval_of_one_point():

@@ -14,12 +14,18 @@ from skillcomp.stats.bounded import (
     RATES,
     SHARES,
     Arm,
+    CaseCounts,
     Quantity,
     Sample,
+    adaptive_positions,
     bounded_mean,
     bounded_means,
 )
-from skillcomp.stats.bounded_studies import bounded_mean_counts, bounded_mean_many
+from skillcomp.stats.bounded_studies import (
+    bounded_mean_counts,
+    bounded_mean_many,
+    sides_of_null,
+)
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
 THIRDS = [2 / 3, 1 / 3, 1, 0, 1 / 3, 2 / 3, 0, -1 / 3]
@@ -424,3 +430,38 @@ def test_a_difference_without_spread_has_the_p_value_of_the_chi_square_equation(
         for rule in ("adaptive", "bounded")
     ]
     assert 0 < means[0].p_value == means[1].p_value < 1e-9
+
+
+@pytest.mark.parametrize("ci_level", [0.8, 0.95, 0.99])
+def test_the_side_of_the_null_is_that_of_the_exact_interval(ci_level):
+    rng = np.random.default_rng(7)
+    decided = []
+    for _ in range(12):
+        n, k = int(rng.integers(2, 40)), int(rng.integers(1, 5))
+        rates = np.indices((k + 1, k + 1)).reshape(2, -1) / k
+        deltas, null = rates[0] - rates[1], float(rng.uniform(-0.2, 0.4))
+        chance = rng.dirichlet(np.full(len(deltas), 0.4) * (1 + 2 * (deltas > null)))
+        count = rng.multinomial(n, chance, 25)
+        arms = [Arm(rates[0], [k] * len(deltas)), Arm(rates[1], [k] * len(deltas), -1.0)]
+        weights = rng.choice([1.0, 2.0, 4.0], len(deltas))
+        how = {"quantity": DELTAS, "ci_level": ci_level}
+        for rule in ("adaptive", "bounded"):
+            few = {"arms": arms if rule == "adaptive" else (), "weights": weights}
+            exact = bounded_mean_counts(deltas, count, **few, **how)
+            size = np.tile(weights / weights.max(), (25, 1))
+            start, end = (np.full(25, bound) for bound in (-1.0, 1.0))
+            if rule == "adaptive":
+                places = adaptive_positions(arms, deltas[None], size, (-1, 1), count=count)
+                start, end = places.low, places.high
+            value = np.broadcast_to(deltas, count.shape)
+            samples = CaseCounts(value, size, count.astype(float), start, end)
+            sides = sides_of_null(samples, null=null, **how)
+            above, below = exact.low > null + 1e-9, exact.high < null - 1e-9
+            assert sides.tolist() == (above.astype(float) - below).tolist()
+            decided.extend(sides != 0)
+        study = np.repeat(deltas, count[0])
+        how |= {"null": null, "interval": "t"}
+        t = bounded_mean(study, weights=np.repeat(weights, count[0]), **how)
+        side = sides_of_null(samples.rows([0]), **how)[0]
+        assert side == float(t.low > null) - float(t.high < null)
+    assert 0.2 < np.mean(decided) < 0.8

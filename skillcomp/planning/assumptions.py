@@ -16,13 +16,14 @@ from skillcomp.errors import StudyError, plural, require_known, suggest
 from skillcomp.frames.case_table import Value, few_skills
 from skillcomp.frames.contracts import Cluster
 from skillcomp.frames.estimates import By
+from skillcomp.stats.bounded import IntervalRule
 
 Effect = Literal["delta", "gap"]
 Scope = Literal["within_dimensions", "pooled"]
 Numbers = int | Sequence[int]
 _T = TypeVar("_T")
 
-_WORDS = {"effect": Effect, "cluster": Cluster, "scope": Scope}
+_WORDS = {"effect": Effect, "cluster": Cluster, "scope": Scope, "interval": IntervalRule}
 PLAN = ["effect", "cluster", "scope", "n_skills", "n_cases", "n_repeats"]
 
 
@@ -44,6 +45,7 @@ class Stated(TypedDict, total=False):
     n_studies: int
     seed: int
     ci_level: float
+    interval: IntervalRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,9 @@ class Assumptions:
         Number of simulated studies per row, and the seed that all rows share.
     ci_level : float, default 0.95
         Level of the planned interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule of the planned interval, as in :func:`skillcomp.deltas.paired`. Gaps and shares of
+        checks are planned with ``"bounded"`` instead of ``"adaptive"``; ``method`` says so.
 
     Raises
     ------
@@ -115,6 +120,7 @@ class Assumptions:
     n_studies: int = 1000
     seed: int = 0
     ci_level: float = 0.95
+    interval: IntervalRule = "adaptive"
 
     def __post_init__(self) -> None:
         """Raise StudyError if a word or number is not allowed."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.optimize import nnls
+from scipy.stats import binom, chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.errors import FrameError, StudyError
@@ -19,7 +21,16 @@ from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, row
 from skillcomp.planning.assumptions import Assumptions, StudyPlan, level
-from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_mean, bounded_means
+from skillcomp.stats.bounded import (
+    DELTAS,
+    RATES,
+    Arm,
+    IntervalRule,
+    Quantity,
+    Sample,
+    bounded_mean,
+    bounded_means,
+)
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 Floats = NDArray[np.float64]
@@ -28,6 +39,14 @@ _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
 # Values in [0, 1] have a sample variance of at most 1/2: that of two repeats with values 0 and 1.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
+_TOLERANCE = 1e-4  # A larger deviation of the variance of a delta is noted.
+# A grid of pass probabilities, and the weights of the properties of their distribution: its sum,
+# the mean and the second moment of the delta, the baseline rate and the two sigma2. If not all of
+# them are possible, the heavier ones hold. The last weight is that of an even distribution.
+_RATES = np.linspace(0.0, 1.0, 9)
+_PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
+_EVEN = 3e-3
+_SHARES = np.linspace(-1.0, 1.0, 41)  # With value="share_passed", deltas are multiples of 1/20.
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
 
@@ -38,6 +57,7 @@ def variance_components(
     value: Value = "passed",
     reference: str = "baseline",
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Split the variance of a pilot's paired deltas into parts between skills, cases and repeats.
 
@@ -59,6 +79,10 @@ def variance_components(
         Condition with which the others are compared.
     ci_level : float, default 0.95
         Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule of the intervals of the rate, the delta and the gap, as in
+        :func:`skillcomp.stats.bounded.bounded_mean`. Shares of checks use ``"bounded"`` instead of
+        ``"adaptive"``.
 
     Returns
     -------
@@ -98,11 +122,11 @@ def variance_components(
     between repeats. With one repeat, omega2 and sigma2 cannot be distinguished, and omega2 includes
     both.
 
-    The limits of the rate, the delta and sigma2 are those of a bounded mean
-    (:func:`skillcomp.stats.bounded.bounded_mean`). Rate and delta are clustered by skill if there
-    are several skills. The limits of the gap combine the intervals of near and far by
-    square-and-add. The limits of tau2 and omega2 are the modified large-sample limits for a
-    difference of mean squares; they assume normal deltas and are wide in small pilots.
+    The limits of the rate and the delta are those of :func:`skillcomp.stats.bounded.bounded_mean`
+    with the rule ``interval``, those of sigma2 with the rule ``"bounded"``. Rate and delta are
+    clustered by skill if there are several skills. The limits of the gap combine the intervals of
+    near and far by square-and-add. The limits of tau2 and omega2 are the modified large-sample
+    limits for a difference of mean squares; they assume normal deltas and are wide in small pilots.
 
     References
     ----------
@@ -121,7 +145,7 @@ def variance_components(
                 about = {**values, "condition": condition, "n_skills": pairs.n_skills}
                 about["n_repeats"] = float((pairs.n1 + pairs.n0).mean() / 2) if n else np.nan
                 lost = _missing_attempts(part, value, (condition, reference))
-                intervals = components(pairs, ci_level)
+                intervals = components(pairs, ci_level, interval)
                 for measure in MEASURES:
                     note = join_notes(intervals[measure].note, lost)
                     noted = replace(intervals[measure], note=note)
@@ -143,7 +167,8 @@ class PilotCases:
     ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. The names of
     the other fields end in 1 for the condition and in 0 for the reference condition. They are the
     ``mean`` over repeats, the number ``n`` of repeats with an outcome, and the sample ``variance``
-    between these repeats (NaN with one repeat).
+    between these repeats (NaN with one repeat). ``is_share`` is True if a value is a share of
+    checks.
     """
 
     skill: NDArray[np.intp]
@@ -154,6 +179,15 @@ class PilotCases:
     n0: Floats
     variance1: Floats
     variance0: Floats
+    is_share: bool = False
+
+    def sample(self, *arms: str, at: Any = slice(None)) -> Sample:
+        """Return the means of one or two arms at the selected cases, with skills as clusters."""
+        counts, signs = {"mean1": self.n1, "mean0": self.n0}, (1.0, -1.0)
+        sides = zip(arms, signs, strict=False)
+        rates = [Arm(getattr(self, name)[at], counts[name][at], sign) for name, sign in sides]
+        sample = Sample.of_arms(*rates, clusters=self.skill[at] if self.n_skills > 1 else None)
+        return sample._replace(arms=()) if self.is_share else sample
 
     @property
     def delta(self) -> Floats:
@@ -173,19 +207,22 @@ def pilot_pairs(part: pd.DataFrame, condition: str, reference: str, value: str) 
     sides = [
         numbers[numbers["condition"].eq(name)]
         .groupby(keys, sort=False, dropna=False)["_value"]
-        .agg(["mean", "count", "var"])
+        .agg(mean="mean", n="count", variance="var")
         .add_suffix(end)
         for name, end in ((condition, "1"), (reference, "0"))
     ]
     both = sides[0].join(sides[1], how="inner").reset_index()
-    both = both[both["count1"].gt(0) & both["count0"].gt(0)]
+    both = both[both["n1"].gt(0) & both["n0"].gt(0)]
     both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
-    names = ["far", "mean1", "mean0", "count1", "count0", "var1", "var0"]
-    columns = [np.asarray(both[name], dtype=np.float64) for name in names]
-    return PilotCases(pd.factorize(both["skill"])[0], *columns)
+    names = ["far", "mean1", "mean0", "n1", "n0", "variance1", "variance0"]
+    columns: dict[str, Any] = {name: np.asarray(both[name], dtype=np.float64) for name in names}
+    columns["is_share"] = value == "share_passed"
+    return PilotCases(pd.factorize(both["skill"])[0], **columns)
 
 
-def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
+def components(
+    pairs: PilotCases, ci_level: float, interval: IntervalRule = "adaptive"
+) -> dict[str, Interval]:
     """Return the interval of each measure.
 
     The measures are the baseline rate, the delta (rate with the skill minus baseline rate), the gap
@@ -194,7 +231,6 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     if not len(pairs.skill):
         nothing = undefined("", "no case has outcomes in both conditions", ci_level=ci_level, n=0)
         return dict.fromkeys(MEASURES, nothing)
-    labels = pairs.skill if pairs.n_skills > 1 else None
     sigma = {
         "sigma2_skill": sigma2_interval(pairs.variance1, ci_level),
         "sigma2_baseline": sigma2_interval(pairs.variance0, ci_level),
@@ -203,10 +239,12 @@ def components(pairs: PilotCases, ci_level: float) -> dict[str, Interval]:
     labelled = distances(pairs)
     kinds = np.unique(2 * labelled.skill + labelled.far.astype(np.intp), return_inverse=True)[1]
     apart = spread_of_cases(labelled.delta, kinds)
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    delta = bounded_means([pairs.sample("mean1", "mean0")], quantity=DELTAS, null=0.0, **how)
     return {
-        "baseline_rate": bounded_mean(pairs.mean0, labels, quantity=RATES, ci_level=ci_level),
-        "delta": bounded_mean(pairs.delta, labels, quantity=DELTAS, null=0.0, ci_level=ci_level),
-        "gap": _gap_interval(labelled, ci_level),
+        "baseline_rate": bounded_means([pairs.sample("mean0")], quantity=RATES, **how)[0],
+        "delta": delta[0],
+        "gap": _gap_interval(labelled, how),
         "tau2": tau2_interval(pairs, ci_level),
         "tau2_gap": _tau2_gap(labelled, apart, ci_level),
         "omega2": omega2_interval(spread_of_cases(pairs.delta, pairs.skill), noise, ci_level),
@@ -283,9 +321,10 @@ _NEEDS = "needs at least two skills, and {} in at least one"
 def distances(pairs: PilotCases) -> PilotCases:
     """Return the cases with a known distance, far or near, with new skill codes from 0."""
     labelled = np.isfinite(pairs.far)
-    parts = {name: getattr(pairs, name)[labelled] for name in PilotCases.__slots__}
+    names = [name for name in PilotCases.__slots__ if name != "is_share"]
+    parts: dict[str, Any] = {name: getattr(pairs, name)[labelled] for name in names}
     parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
-    return PilotCases(**parts)
+    return replace(pairs, **parts)
 
 
 def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
@@ -303,16 +342,13 @@ def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
     return _scaled_difference(between, _Square(within.value * scale, within.df), 1.0, ci_level)
 
 
-def _gap_interval(pairs: PilotCases, ci_level: float) -> Interval:
+def _gap_interval(pairs: PilotCases, how: dict[str, Any]) -> Interval:
     n_far = pairs.far.sum()
     if min(n_far, len(pairs.far) - n_far) < 2:
         note = "needs at least two near and two far cases"
-        return undefined("", note, ci_level=ci_level, n=float(len(pairs.far)))
-    samples = [
-        (pairs.delta[side], pairs.skill[side] if pairs.n_skills > 1 else None, None)
-        for side in (pairs.far == 0, pairs.far == 1)
-    ]
-    near, far = bounded_means(samples, quantity=DELTAS, ci_level=ci_level)
+        return undefined("", note, ci_level=how["ci_level"], n=float(len(pairs.far)))
+    samples = [pairs.sample("mean1", "mean0", at=pairs.far == side) for side in (0, 1)]
+    near, far = bounded_means(samples, quantity=DELTAS, **how)
     return replace(far.minus(near), n=float(len(pairs.far)))
 
 
@@ -380,6 +416,11 @@ class Components:
         """Whether a sigma2 is unknown, so that omega2 includes the variance between repeats."""
         return math.isnan(self.sigma2_skill) or math.isnan(self.sigma2_baseline)
 
+    @property
+    def sigma2(self) -> tuple[float, float]:
+        """Variance between repeats with the skill and without; 0 if omega2 includes it."""
+        return (0.0, 0.0) if self.one_repeat else (self.sigma2_skill, self.sigma2_baseline)
+
     def between_skills(self, plan: StudyPlan) -> float:
         """Return the variance between skills of the delta; for a gap, of the near or far delta."""
         if plan.assumptions.cluster == "case":
@@ -397,18 +438,61 @@ class Components:
         else:
             variance = self.omega2
             skills = plan.assumptions.cluster == "case" and not math.isnan(self.tau2)
-        noise = 0.0 if self.one_repeat else self.sigma2_skill + self.sigma2_baseline
-        return variance + (self.tau2 if skills else 0.0) + noise / plan.n_repeats
+        return variance + (self.tau2 if skills else 0.0) + sum(self.sigma2) / plan.n_repeats
 
-    def share_with_mixed_repeats(self, plan: StudyPlan) -> float:
-        """Return the largest share of cases that both pass and fail under one condition.
 
-        Of ``n`` repeats with the pass probability ``p``, not all are equal with a probability of at
-        most ``n p (1 - p)``; sigma2 is the mean of ``p (1 - p)``.
-        """
-        if self.one_repeat:
-            return 1.0
-        return min(plan.n_repeats * (self.sigma2_skill + self.sigma2_baseline), 1.0)
+def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
+    """Return the possible deltas of a case, and the arms behind them; no arms for shares."""
+    if plan.assumptions.value == "share_passed":
+        return _SHARES, []
+    k = plan.n_repeats
+    skill, baseline = np.indices((k + 1, k + 1)).reshape(2, -1) / k
+    attempts = np.full(len(skill), k)
+    return skill - baseline, [Arm(skill, attempts), Arm(baseline, attempts, -1.0)]
+
+
+@lru_cache(maxsize=4096)
+def case_chances(
+    delta: float,
+    variance: float,
+    n_repeats: int = 0,
+    baseline_rate: float = math.nan,
+    sigma2_skill: float = 0.0,
+    sigma2_baseline: float = 0.0,
+) -> tuple[Floats, bool]:
+    """Return the distribution of the result of a case, and whether its variance is possible.
+
+    A result is a pair of numbers of passes, with the skill and without, each from 0 to `n_repeats`.
+    The passes are binomial, with pass probabilities that have a joint distribution over cases. Of
+    all such distributions, this is the most even one with mean `delta` and this variance of the
+    observed delta, this baseline rate and these means of p (1 - p). If they cannot all hold, the
+    mean and the variance of the delta come first. Without repeats, the results are deltas in steps
+    of 1/20, the values of shares of checks.
+    """
+    square = variance + delta**2
+    if not n_repeats:
+        features = np.stack([np.ones(len(_SHARES)), _SHARES, _SHARES**2])
+        chance, second = _most_even(features, np.array([1.0, delta, square]))
+        return chance, abs(second - square) < _TOLERANCE
+    skill, baseline = (rates.ravel() for rates in np.meshgrid(_RATES, _RATES, indexing="ij"))
+    mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
+    squares = (skill - baseline) ** 2 + sum(mixed) / n_repeats
+    features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
+    # if the baseline rate is unknown, the rates of the two conditions are as far from 1/2
+    rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
+    targets = np.array([1.0, delta, square, rate, sigma2_skill, sigma2_baseline])
+    rates, second = _most_even(features, targets)
+    passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
+    chance = (passes.T @ rates.reshape(len(_RATES), -1) @ passes).ravel()
+    return chance / chance.sum(), abs(second - square) < _TOLERANCE
+
+
+def _most_even(features: Floats, targets: Floats) -> tuple[Floats, float]:
+    """Return the most even distribution with these means of features, and the mean of the third."""
+    n, weights = features.shape[1], _PRIORITIES[: len(targets)]
+    left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
+    chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
+    return chance / chance.sum(), float(features[2] @ chance / chance.sum())
 
 
 MEASURES = tuple(component.name for component in fields(Components))
@@ -420,9 +504,8 @@ def components_by_group(
     """Return, for each group of a pilot, its keys, its components, a phrase and a note.
 
     The phrase names the required components that are missing; it is empty if none is. The note
-    counts the attempts of the pilot without an outcome. Stated
-    assumptions override the components of the pilot. StudyError is raised if every group lacks a
-    required component.
+    counts the attempts of the pilot without an outcome. Stated assumptions override the components
+    of the pilot. StudyError is raised if every group lacks a required component.
     """
     stated, needed = assumptions.components(), assumptions.needed(pilot is not None)
     if pilot is None:

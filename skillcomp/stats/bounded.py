@@ -155,6 +155,7 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
+_SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integrand were Gaussian.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
 # Both constants were chosen on one half of the designs of `make validate` and checked on the other.
 _PHI = 0.05  # Share of the distance to the bound that is kept if all cases have mixed outcomes.
@@ -208,7 +209,13 @@ class CaseCounts:
 
 
 def chance_below(
-    value: Floats, weight: Floats, count: Floats, at: Floats, *, slope: bool = False
+    value: Floats,
+    weight: Floats,
+    count: Floats,
+    at: Floats,
+    *,
+    slope: bool = False,
+    near: tuple[float, float] | None = None,
 ) -> tuple[Floats, Floats]:
     """Compute the probability that a randomly weighted mean is below ``at``, and its density.
 
@@ -218,7 +225,8 @@ def chance_below(
     function is an inversion integral. The integral is computed along a hyperbola through the
     saddlepoint, where the integrand neither oscillates nor cancels. The tail that does not contain
     the mean is computed, so that small probabilities keep their precision. The density is 0 unless
-    ``slope`` is True.
+    ``slope`` is True. With ``near``, only probabilities between these two numbers are computed as
+    an integral; the others are saddlepoint approximations.
     """
     reach = np.where(count > 0, weight * (at[:, None] - value), 0.0)
     most, least = reach.max(1), reach.min(1)
@@ -232,7 +240,7 @@ def chance_below(
         # This reverses the sign of the sum, so that the small probability above ``at`` is computed.
         scale = np.where(over, least[k], most[k])[:, None]
         lam, change = reach[k] / scale, weight[k] / scale
-        beyond, change = _path_integral(lam, count[k], change, slope)
+        beyond, change = _path_integral(lam, count[k], change, slope, near)
         chance[k] = np.where(over, 1.0 - beyond, beyond)
         density[k] = np.where(over, -change, change)
     return chance, density
@@ -264,7 +272,9 @@ def _saddle_point(lam: Floats, count: Floats) -> tuple[Floats, Floats]:
     return expit(u), (1.0 - lam) + lam * expit(-u)[:, None]
 
 
-def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tuple[Floats, Floats]:
+def _path_integral(
+    lam: Floats, count: Floats, shift: Floats, slope: bool, near: tuple[float, float] | None
+) -> tuple[Floats, Floats]:
     """Return the probability that ``sum lam g > 0``, and its slope along ``shift``.
 
     The largest ``lam`` must be 1.
@@ -281,6 +291,10 @@ def _path_integral(lam: Floats, count: Floats, shift: Floats, slope: bool) -> tu
     steep = shift / rest
     tilt = total * s * (count * steep).sum(1) if slope else np.zeros(len(s))
     live = np.arange(len(s))
+    if near is not None:
+        rough = height * _SADDLE
+        live = np.flatnonzero((rough > near[0]) & (rough < near[1]))
+        total = np.where((rough > near[0]) & (rough < near[1]), total, _SADDLE)
     for block in range(_BLOCKS):
         v = _STEP * (np.arange(_NODES) + 1.0 + block * _NODES)
         up, right = across[live][:, None], along[live][:, None]
@@ -384,26 +398,17 @@ def relative_weights(weights: ArrayLike | None, values: Floats) -> Floats:
 
 
 def solved_limits(
-    samples: CaseCounts,
-    quantity: Quantity,
-    null: float | None,
-    ci_level: float,
-    limits: bool = True,
+    samples: CaseCounts, quantity: Quantity, null: float | None, ci_level: float
 ) -> Floats:
     """Return lower limits, upper limits and p-values of ``null`` as three rows.
 
-    If ``limits`` is False, the limits are NaN, and the p-values serve only to be compared with 1
-    minus ``ci_level``. The p-values are NaN if ``null`` is None.
+    The p-values are NaN if ``null`` is None.
     """
-    low = high = np.full(len(samples.value), np.nan)
-    if limits:
-        low = _lower_limits(samples, quantity, ci_level)
-        high = -_lower_limits(samples.mirrored(), quantity, ci_level)
+    low = _lower_limits(samples, quantity, ci_level)
+    high = -_lower_limits(samples.mirrored(), quantity, ci_level)
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
         chance = partial(_two_sided, quantity=quantity, null=null)
-        if not limits:
-            return np.stack([low, high, chance(samples, error_rate=1.0 - ci_level)])
         p_value = chance(samples, error_rate=_ALPHA)
         larger = np.flatnonzero(p_value > _ALPHA)
         if len(larger) and quantity.c < 1.0:
@@ -441,7 +446,7 @@ def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate:
     size = samples.count * samples.weight
     above = (size * (samples.value - null)).sum(1) > 0
     c = np.broadcast_to(quantity.weight_at(error_rate), len(above))
-    beyond = partial(_chance_beyond, c=c, largest=quantity.largest)
+    beyond = partial(chance_beyond, c=c, largest=quantity.largest)
     chance = beyond(samples, null, above)
     chance = np.fmin(chance, beyond(samples.mirrored(), -null, ~above))
     rest = ~(chance <= 0.5)
@@ -450,15 +455,24 @@ def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate:
     return np.minimum(1.0, 2.0 * np.fmin(chance, other))
 
 
-def _chance_beyond(
-    samples: CaseCounts, null: float, which: Any, *, c: Floats, largest: bool
+def chance_beyond(
+    samples: CaseCounts,
+    null: float,
+    which: Any,
+    *,
+    c: Floats,
+    largest: bool,
+    near: tuple[float, float] | None = None,
 ) -> Floats:
-    """Return P(mean is below the null) for each study in ``which``; NaN for the others."""
+    """Return P(mean is below the null) for each study in ``which``; NaN for the others.
+
+    ``near`` as in :func:`chance_below`.
+    """
     chance = np.full(len(samples.value), np.nan)
     if which.any():
         side = samples.rows(which)
         whole = side.with_pseudo_case(c[which], largest)
-        below, _ = chance_below(*whole, np.full(len(side.value), null))
+        below, _ = chance_below(*whole, np.full(len(side.value), null), near=near)
         # if all values are at the pseudo-case, so is the mean, whatever the weights
         bottom = np.where(side.count > 0, side.value, np.inf).min(1)
         sure = (side.top <= side.start) & (bottom >= side.start) & (null >= side.start)
@@ -746,11 +760,8 @@ def adaptive_positions(
         passed, failed = (weight * rate).sum(-1), (weight * (1.0 - rate)).sum(-1)
         down = down + part * (passed if arm.sign > 0 else failed)
         up = up + part * (failed if arm.sign > 0 else passed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = 1.0 / (1.0 - share)
-        variance = (count * factor * (share * (value - mean[..., None])) ** 2).sum(-1)
-        crossed = (count * factor * share**2).sum(-1) ** 2
-        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
+    variance, df = cr2_of_counts(value - mean[..., None], share, count)
+    with np.errstate(invalid="ignore"):
         se = np.sqrt(np.maximum(variance, noise))
         reach = _KAPPA * stdtrit(df, _SURE) / ndtri(_SURE) * se / np.sqrt(square)
         lower = mean - np.minimum(np.hypot(down, reach), mean - low)
@@ -758,6 +769,20 @@ def adaptive_positions(
     single = np.asarray((share >= 1.0 - 1e-12).any(-1))  # nothing tells how clusters vary
     lower, upper = np.where(single, low, lower), np.where(single, high, upper)
     return Positions(lower, upper, np.where(single, np.nan, se), np.where(single, np.nan, df))
+
+
+def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
+    """Return CR2 variance and Satterthwaite df of means over clusters, for many studies.
+
+    ``share`` is the share of each cluster in the total size; ``count`` is its number of copies.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = 1.0 / (1.0 - share)
+        variance = (count * factor * (share * residual) ** 2).sum(-1)
+        crossed = (count * factor * share**2).sum(-1) ** 2
+        square = (count * share**2).sum(-1)
+        df = 1.0 / (square + crossed - (count * factor**2 * share**4).sum(-1))
+    return variance, df
 
 
 def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:

@@ -8,21 +8,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from skillcomp.stats.bounded import (
     RATES,
     Arm,
     CaseCounts,
     Floats,
+    IntervalRule,
     Quantity,
     adaptive_positions,
+    chance_beyond,
     check_null,
     clip_to_bounds,
     cluster_positions,
+    cr2_of_counts,
     relative_weights,
     solved_limits,
 )
-from skillcomp.stats.clusters import Clusters
+from skillcomp.stats.clusters import ZERO_VARIANCE, Clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,6 @@ def bounded_mean_many(
     quantity: Quantity = RATES,
     null: float | None = None,
     ci_level: float = 0.95,
-    limits: bool = True,
 ) -> BoundedMeans:
     """Estimate the means of many studies over the same cases.
 
@@ -77,9 +80,6 @@ def bounded_mean_many(
         As in :func:`skillcomp.stats.bounded.bounded_mean`, with rates of the shape (S, n).
     quantity, null, ci_level
         As in :func:`skillcomp.stats.bounded.bounded_mean`.
-    limits : bool, default True
-        Whether to compute limits. Without limits, which are then NaN, a test of ``null`` is ten
-        times as fast. Its p-value then serves only to be compared with ``1 - ci_level``.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def bounded_mean_many(
         positions = cluster_positions(arms, means, groups, quantity, np.ones(groups.n))
         start, end = positions.low, positions.high
     compact, back = _compact_samples(CaseCounts(means, sizes, np.ones(means.shape), start, end))
-    solved = solved_limits(compact, quantity, null, ci_level, limits)[:, back]
+    solved = solved_limits(compact, quantity, null, ci_level)[:, back]
     return BoundedMeans.around(matrix.mean(axis=1), solved, ci_level)
 
 
@@ -147,7 +147,6 @@ def bounded_mean_counts(
     quantity: Quantity = RATES,
     null: float | None = None,
     ci_level: float = 0.95,
-    limits: bool = True,
     recentred: bool = False,
 ) -> BoundedMeans:
     """Estimate the means of many studies from counts of values.
@@ -165,7 +164,7 @@ def bounded_mean_counts(
     arms : sequence of Arm, optional
         As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind each value, of the
         shape (m,) or (S, m).
-    quantity, null, ci_level, limits, recentred
+    quantity, null, ci_level, recentred
         ``recentred`` as in :func:`skillcomp.stats.bounded.bounded_means`, the others as in
         :func:`bounded_mean_many`.
 
@@ -210,5 +209,51 @@ def bounded_mean_counts(
         positions = adaptive_positions(distinct, value[first], size, bounds, **how)
         start, end = positions.low, positions.high
     samples = CaseCounts(value[first], size, count[first], start, end)
-    solved = solved_limits(samples, quantity, null, ci_level, limits)[:, back.ravel()]
+    solved = solved_limits(samples, quantity, null, ci_level)[:, back.ravel()]
     return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)
+
+
+# A saddlepoint approximation of a probability from .005 to .5 was .64 to 1.05 times the probability
+# in 20,000 random studies. Outside this range around the error rate it decides alone.
+_NEAR = np.array([0.5, 1.3])
+
+
+def sides_of_null(
+    samples: CaseCounts,
+    *,
+    quantity: Quantity,
+    null: float = 0.0,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> Floats:
+    """Return on which side of the null the interval of each study lies.
+
+    This is much faster than limits, because the exact probability is computed only for studies with
+    a limit near the null.
+
+    Parameters
+    ----------
+    samples : CaseCounts
+        Cases or clusters of each study. Their pseudo-cases decide between ``"adaptive"`` and
+        ``"bounded"``.
+    quantity, null, ci_level, interval
+        As in :func:`skillcomp.stats.bounded.bounded_mean`.
+
+    Returns
+    -------
+    ndarray of float, shape (S,)
+        1 if the interval is above the null, -1 if it is below, and 0 if it includes the null.
+    """
+    size = samples.count * samples.weight
+    share = samples.weight / size.sum(1, keepdims=True)
+    mean = (samples.count * share * samples.value).sum(1)
+    side, tail = np.sign(mean - null), 0.5 * (1.0 - ci_level)
+    if interval == "t":
+        variance, df = cr2_of_counts(samples.value - mean[:, None], share, samples.count)
+        reach = stdtrit(df, 1.0 - tail) * np.sqrt(variance)
+        return np.where((np.abs(mean - null) > reach) & (variance > ZERO_VARIANCE), side, 0.0)
+    c = np.broadcast_to(quantity.weight_at(1.0 - ci_level), side.shape)
+    how: dict[str, Any] = {"c": c, "largest": quantity.largest, "near": tuple(tail * _NEAR)}
+    above = chance_beyond(samples, null, side > 0, **how)
+    below = chance_beyond(samples.mirrored(), -null, side < 0, **how)
+    return np.where(np.fmin(above, below) < tail, side, 0.0)
