@@ -584,3 +584,25 @@ def test_missing_attempts_are_set_against_the_corrected_verdict() -> None:
     row = sc.skillverdicts.decide(outcomes, corrected=rows).iloc[0]
     assert row["n_missing"] == 6 and "6 of 120 attempts are missing" in row["why"]
     assert row["estimator"] == "ppi"
+
+
+def test_the_note_names_another_verdict_by_another_interval() -> None:
+    # ten cases with three attempts each, from section G of the statistics notes
+    passes = {"skill": "3221321203", "baseline": "1101201201"}
+    frame = pd.DataFrame(
+        [
+            {"skill": "s", "case_id": f"s/{case}", "condition": condition, "passed": k < int(digit)}
+            for condition, digits in passes.items()
+            for case, digit in enumerate(digits)
+            for k in range(3)
+        ]
+    )
+    found = sc.skillverdicts.decide(frame).iloc[0]
+    assert found[["ci_low", "ci_high"]].round(5).tolist() == [0.09355, 0.56784]
+    assert found["verdict"] == "helps" and found["method"].startswith("adaptive bounded mean")
+    assert "undetermined by the bounded interval; teaching by the t interval" in found["note"]
+    bounded, t = (
+        sc.skillverdicts.decide(frame, interval=rule).iloc[0] for rule in ("bounded", "t")
+    )
+    assert (bounded["verdict"], t["verdict"]) == ("undetermined", "teaching")
+    assert "by the t interval" not in bounded["note"]

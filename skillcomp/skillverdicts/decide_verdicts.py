@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import pandas as pd
 from skillcomp.deltas.condition_rates import rates
 from skillcomp.deltas.paired_deltas import paired, paired_cases
 from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.case_table import CasePairs, delta_rows
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.corrected_deltas import (
@@ -70,7 +71,8 @@ def decide(
     ci_level : float, default 0.95
         Level of the intervals that decide.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        As in :func:`skillcomp.deltas.paired`.
+        As in :func:`skillcomp.deltas.paired`. With ``"adaptive"``, the note names the verdict by
+        each of the other two rules if it differs.
     assume_missing : {"at random"}, optional
         Assume that missing attempts are like the others. Default: no assumption, so that missing
         attempts can make a verdict ``undetermined``.
@@ -185,6 +187,8 @@ def decide(
     ends = ["estimate", "ci_low", "ci_high"]
     alone = deltas[ends].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
+    if corrected is None and interval == "adaptive":
+        judged = _with_notes(judged, _verdicts_by_other_rules(deltas, sets, how))
     if corrected is not None:
         matched = {name: how[name] for name in ("value", "cluster", "weight")}
         deltas = deltas.assign(**alone, **judged[FAMILY])
@@ -215,6 +219,15 @@ def _with_verdicts(
 ) -> pd.DataFrame:
     """Add the verdict, and whether missing attempts overturn it."""
     deltas = _with_adjusted_p_values(deltas)
+    deltas = deltas.assign(verdict=_verdicts_of_limits(deltas))
+    how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
+    how["interval"] = interval
+    judged = with_missing_attempts(deltas, sets, references, **how)
+    return _with_reasons(judged)
+
+
+def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
+    """Return the verdict of each row by its interval, whatever is missing."""
     shown = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
     verdicts = {
@@ -225,11 +238,28 @@ def _with_verdicts(
         "helps": shown & (low > 0),
         "hurts": shown & (high < 0),
     }
-    deltas = deltas.assign(verdict=_first_that_holds(verdicts, "undetermined"))
-    how: dict[str, Any] = {"value": value, "assume_missing": assume_missing, "cluster": cluster}
-    how["interval"] = interval
-    judged = with_missing_attempts(deltas, sets, references, **how)
-    return _with_reasons(judged)
+    return _first_that_holds(verdicts, "undetermined")
+
+
+def _verdicts_by_other_rules(
+    deltas: pd.DataFrame, sets: Sequence[CasePairs], how: Mapping[str, Any]
+) -> list[str]:
+    """Remark where the bounded or the t interval of the delta would give another verdict.
+
+    The limit of the rate under the reference, which decides on ``redundant``, stays that of the
+    adaptive rule.
+    """
+    verdict = _verdicts_of_limits(_with_adjusted_p_values(deltas))
+    remarks = [""] * len(deltas)
+    for rule in ("bounded", "t"):
+        settings = (how["value"], how["cluster"], how["ci_level"], how["average"])
+        rows = pd.DataFrame(delta_rows(sets, *settings, interval=rule), index=deltas.index)
+        limits = {name: rows.get(name, np.nan) for name in ("ci_low", "ci_high", "p_value")}
+        other = _verdicts_of_limits(_with_adjusted_p_values(deltas.assign(**limits)))
+        for at in np.flatnonzero(other != verdict):
+            remark = f"{other[at]} by the {rule} interval"
+            remarks[at] = join_notes(remarks[at], remark)
+    return remarks
 
 
 def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
