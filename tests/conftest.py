@@ -23,7 +23,7 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # for tests that set no number of examples; `make fuzz` takes the default of hypothesis
-settings.register_profile("short", max_examples=40, deadline=None)
+settings.register_profile("short", max_examples=25, deadline=None)
 if os.environ.get("SKILLCOMP_FUZZ") != "long":
     settings.load_profile("short")
 

@@ -328,9 +328,6 @@ def test_deltas_of_a_study_with_gold_are_corrected_for_the_graders_errors(run):
     assert status == 0 and rows["estimator"].eq("ppi").all() and rows["n_gold"].eq(14).all()
     assert rows["verdict"].tolist() == rows["verdict_uncorrected"].tolist()
     assert rows["verdict"].value_counts().to_dict() == {"teaching": 3, "undetermined": 3}
-    weights = "normal=1,high=2,critical=4"
-    status, out, _ = run("deltas", PILOT, "--grader", "g2", "--weigh", weights)
-    assert status == 0 and "ppi" in out
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_a_text_that_would_stall_a_browser_is_cut_and_says_so() -> None:
     assert len(page) < 4 * MOST
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.text("ab \n'’\"“<.*", max_size=30),
     st.text("ab \n'’\"“<.*", max_size=6),
@@ -322,7 +322,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(WORDS, WORDS, WORDS, st.integers(1, 4))
 def test_what_is_marked_as_shared_is_what_the_overlap_counts(
     answer: list[str], skill: list[str], prompt: list[str], n: int

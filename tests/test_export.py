@@ -68,7 +68,7 @@ def test_every_frame_is_written_as_csv_with_its_rows_columns_and_gaps(
             assert [row[at] for row in rows] == frame[column].fillna("").tolist()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.lists(
         st.tuples(

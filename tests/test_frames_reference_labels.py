@@ -105,7 +105,7 @@ def test_people_who_labelled_different_items_or_agree_are_settled_item_by_item()
 
 
 def test_two_people_with_a_batch_each_can_be_analysed() -> None:
-    made = sc.simulate.study(n_skills=2, n_cases=12, graders=(sc.simulate.Grader("g"),), seed=1)
+    made = sc.simulate.study(n_skills=1, n_cases=20, graders=(sc.simulate.Grader("g"),), seed=1)
     own = made.gold[made.gold["labeller"].eq("adjudicated")]
     part = own["attempt_id"].isin(own["attempt_id"].unique()[::2])
     split = own.assign(labeller=part.map({True: "anna", False: "bob"}))
@@ -119,12 +119,13 @@ def test_two_people_with_a_batch_each_can_be_analysed() -> None:
         (lambda v, g: sc.reliability.agreement(v, g, n_resamples=20).iloc[:6], "note"),
     ):
         expected = analysis(made.verdicts, own)
-        for gold in (split, twice):
-            found = analysis(made.verdicts, gold)
-            pd.testing.assert_frame_equal(found[columns], expected[columns])
-            if gold is split and text != "method":
-                known = found["estimate"].notna()
-                assert found.loc[known, text].str.contains(by_both).all()
+        found = analysis(made.verdicts, split)
+        pd.testing.assert_frame_equal(found[columns], expected[columns])
+        if text != "method":
+            known = found["estimate"].notna()
+            assert found.loc[known, text].str.contains(by_both).all()
+    found = analysis(made.verdicts, twice)
+    pd.testing.assert_frame_equal(found[columns], expected[columns])
 
 
 @pytest.fixture(scope="module")

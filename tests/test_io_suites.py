@@ -274,7 +274,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.fixed_dictionaries({}, optional={key: _JSON for key in case()}), max_size=3))
 def test_cases_of_any_json_are_read_leniently_and_never_crash(tmp_path_factory, rows):
     file = tmp_path_factory.mktemp("any") / "tide.json"

@@ -176,7 +176,7 @@ def test_unknown_keys_are_kept_and_told_and_strict_refuses_them(make):
         read_suite(file, strict=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -279,7 +279,7 @@ def test_the_pilot_has_no_error_and_its_warnings_are_known(pilot):
     assert counts == expected | {"primitive_missing": 27, "primitive_none": 1}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.text(max_size=60), st.text(max_size=40), st.lists(st.text(max_size=30), max_size=3),
     st.sampled_from([None, "C1", "C7", "x"]), st.sampled_from([None, "near", "far"]),

@@ -276,7 +276,7 @@ def test_a_template_says_by_itself_which_rules_it_tells(template):
     assert "<concept-field" not in less
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=40) | st.sampled_from(["{{ output }}", "</agent-answer>", "\n# OUTPUT\n"]))
 def test_no_answer_leaves_its_block_in_a_template_of_ones_own(text):
     user = grader_prompt(

@@ -42,8 +42,8 @@ REFUSED_TEXTS = {
 CELL_LINES, CLAIM_LINES = 12, 34
 MACHINE_PATHS = r"(?<![\w.])/(home|root|tmp|work|usr|var|opt|Users|private)/|[A-Z]:\\\\"
 
-# chapters whose new run takes half a minute or more; `make report` runs them all
-LONG = ("04-", "07-", "09-")
+# chapters whose new run takes long; `make report` runs them all, with their claims
+LONG = ("01-", "02-", "04-", "07-", "09-", "10-")
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 each_new_run = pytest.mark.parametrize(
@@ -408,11 +408,10 @@ def own_study(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
     return sc.RunStore(written(tmp_path_factory.mktemp("own"), study))
 
 
-@pytest.mark.parametrize("stem", ["02-skill-vs-baseline", "03-near-vs-far"])
 def test_a_study_of_ones_own_without_a_placebo_runs_through(
-    stem: str, own_study: sc.RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_study: sc.RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    path = ROOT / "notebooks" / "03-near-vs-far.ipynb"
     given = {"DATA": str(own_study.path), "OUT": str(tmp_path), "GRADER": "judge"}
     names = run_through(path, monkeypatch, **given)
     assert names["store"].fingerprint != names["PILOT"]
@@ -473,11 +472,10 @@ def less_of_the_pilot(tmp_path_factory: pytest.TempPathFactory, pilot: sc.RunSto
     return less
 
 
-@pytest.mark.parametrize("stem", ["02-skill-vs-baseline", "03-near-vs-far"])
 def test_the_pilot_with_attempts_missing_runs_through(
-    stem: str, less_of_the_pilot: sc.RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    less_of_the_pilot: sc.RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    path = ROOT / "notebooks" / "02-skill-vs-baseline.ipynb"
     given = {"DATA": str(less_of_the_pilot.path), "OUT": str(tmp_path)}
     names = run_through(path, monkeypatch, **given)
     outcomes = names["outcomes"]

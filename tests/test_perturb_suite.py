@@ -308,7 +308,7 @@ def test_odd_kinds_and_unknown_keys_survive_writing(tmp_path):
 TEXTS = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=30)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=3))
 def test_any_text_is_written_and_read_back(tmp_path_factory, rows):
     cases = [

@@ -129,7 +129,7 @@ cases = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=4, max_s
 
 
 @given(cases, st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_grader_equal_to_gold_gives_the_mean_of_all_cases(values, data):
     values = np.array(values)
     labelled = data.draw(st.integers(2, values.size - 1))
@@ -142,7 +142,7 @@ def test_a_grader_equal_to_gold_gives_the_mean_of_all_cases(values, data):
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
     y = np.array(repeats, float)
     if np.all(y[:, 0] == y.mean(axis=1)):
@@ -152,7 +152,7 @@ def test_so_it_does_with_gold_on_one_repeat_of_every_case(repeats):
 
 
 @given(cases, st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_swapping_the_conditions_mirrors_the_interval(gold, data):
     gold = np.array(gold)
     grader = np.array(
@@ -176,7 +176,7 @@ def test_swapping_the_conditions_mirrors_the_interval(gold, data):
     st.integers(1, 6),
     st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_interval_collapses_or_leaves_its_range(pairs, skills, clustered):
     gold, grader = np.array(pairs).T
     clusters = np.arange(gold.size) % skills if clustered else None

@@ -39,7 +39,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("fresh") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
     scripts = place / ("Scripts" if os.name == "nt" else "bin")
-    pip("--python", scripts / "python", "install", "--no-deps", "--no-index", wheel)
+    pip("--python", scripts / "python", "install", "--no-deps", "--no-index", "--no-compile", wheel)
     (site,) = place.glob("lib/*/site-packages")
     # a path file in turn is not read: an editable install of the checkout stays out of sight
     (site / "lent.pth").write_text(sysconfig.get_paths()["purelib"], encoding="utf-8")
