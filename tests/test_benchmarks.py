@@ -54,18 +54,6 @@ def test_the_mean_over_many_studies_is_the_truth(design: designs.Design) -> None
     assert abs(means.mean() - sample.truth) < 5 * means.std() / np.sqrt(len(means)) + 1e-12
 
 
-def test_tests_are_run_on_true_nulls_of_five_skills_or_more() -> None:
-    assert logit(delta=0.0).draw().tested and not logit().draw().tested
-    few = logit(size=3, delta=0.0, tau=0.0).draw()
-    assert not few.tested and all(row["kind"] != "error" for row in methods.run(logit(size=3)))
-
-
-def test_twins_that_are_alike_answer_alike() -> None:
-    sample = world("flips", cases=20, up=0.3, alike=1.0).draw()
-    assert (sample.values[:, ::2] == sample.values[:, 1::2]).all()
-    assert sample.clusters is not None and sample.clusters.tolist() == [i // 2 for i in range(20)]
-
-
 def test_a_cell_holds_every_interval_test_and_c() -> None:
     rows = pd.DataFrame(methods.run(logit(delta=0.0)))
     covered = rows[rows["kind"].eq("coverage")]
@@ -132,13 +120,6 @@ def test_clustered_mcnemar_agrees_with_the_arithmetic_by_hand() -> None:
     assert methods.clustered_mcnemar(totals / [4, 2, 4, 8]) == expected
 
 
-def test_the_bootstrap_resamples_whole_clusters() -> None:
-    # two clusters of equal values: a resample holds 0, 1 or 2 of the second
-    values = np.array([[0.0, 0.0, 1.0, 1.0]])
-    low, high = methods.bootstrap(values, Clusters.of(["a", "a", "b", "b"], 4), 0)
-    assert (low[0], high[0]) == (0.0, 1.0)
-
-
 def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
     # c = 1 is Clopper-Pearson: one case covers everything but the limits 1/40 and 39/40
     rows = {(row["method"], row["c"]): row for row in scan.run(scan.Scan(designs.RATES, 1))}
@@ -153,12 +134,6 @@ def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
     lows = wilson(1, 14).low, beta.ppf(0.025, 1.5, 13.5)
     expected = tuple((1 - low) ** 14 for low in lows)
     assert (known["Wilson"], known["Jeffreys"]) == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_margin_grows_with_the_number_of_cells() -> None:
-    # one-sided 5 % of one cell, and 5 % shared by ten cells: normal quantiles of .95 and .995
-    assert claims.deviations(1) == pytest.approx(1.644854, abs=1e-6)
-    assert claims.deviations(10) == pytest.approx(2.575829, abs=1e-6)
 
 
 def test_a_cell_below_the_margin_fails_its_claim_and_one_inside_does_not() -> None:

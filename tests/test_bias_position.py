@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import beta
@@ -249,15 +248,6 @@ def some_frames(pilot: sc.RunStore) -> tuple[pd.DataFrame, ...]:
     verdicts, attempts = sc.frames.verdicts(pilot).head(50), sc.frames.attempts(pilot)
     graded = attempts["attempt_id"].isin(verdicts["attempt_id"])
     return verdicts, attempts[graded], sc.frames.empty("gold")
-
-
-def test_the_audit_clusters_position_by_contrast_pair(pilot: sc.RunStore) -> None:
-    cases, pairwise = sc.frames.cases(pilot), sc.frames.pairwise(pilot)
-    found = sc.bias.audit(*some_frames(pilot), by=["grader"], pairwise=pairwise, cases=cases)
-    row = found[found["grader"].eq("pairwise")].iloc[0]
-    alone = sc.bias.position(pairwise, cases=cases).set_index("measure").loc["position_points"]
-    assert row["n_clusters"] == 72 and row["n"] == 84
-    assert row["ci_low"] == alone["ci_low"] and np.isfinite(row["ci_low"])
 
 
 def test_the_audit_takes_judgements_that_name_no_case_as_independent(pilot: sc.RunStore) -> None:

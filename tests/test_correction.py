@@ -137,24 +137,6 @@ def test_gold_on_a_part_is_the_paired_prediction_powered_estimate() -> None:
     assert row["n_gold"] == 20
 
 
-def test_gold_on_one_repeat_of_every_case_compares_the_grader_there() -> None:
-    made = simulate.study(n_skills=2, n_cases=10, n_repeats=2, gold_fraction=1.0, seed=4)
-    row = one(sc.correction.delta(made.verdicts, made.gold), "ppi")
-    keys = ["attempt_id", "check_id"]
-    both = made.verdicts.merge(made.gold, on=keys, how="left", suffixes=("", "_gold"))
-    both["seen"] = both["passed"].where(both["passed_gold"].notna())
-    values = both.set_index(["case_id", "condition", "repeat"])
-    values = values[["passed", "seen", "passed_gold"]].astype("float64")
-    means = values.groupby(level=[0, 1, 2]).mean().groupby(level=[0, 1]).mean().unstack()
-    verdict, seen, gold = (
-        (means[name]["skill"] - means[name]["baseline"]).to_numpy() for name in values
-    )
-    expected = ppi_paired(gold, verdict, predicted_on_gold=seen)
-    assert row["estimate"] == pytest.approx(expected.estimate)
-    assert row["ci_low"] == pytest.approx(expected.low)
-    assert "gold on every case" in row["method"]
-
-
 def test_swapping_the_conditions_flips_the_sign() -> None:
     verdicts, gold = study({"baseline": partly(BASELINE, 2), "skill": partly(SKILL, 2)})
     there = sc.correction.delta(verdicts, gold).set_index("estimator")
@@ -240,20 +222,6 @@ def test_whole_attempts_pass_only_when_every_behaviour_does() -> None:
     assert one(attempt, "naive")["specificity"] == pytest.approx(0.5)
 
 
-def test_an_attempt_with_a_missing_label_is_left_out_whether_or_not_it_fails() -> None:
-    side = [
-        [(True, True), (True, None)],
-        [(True, False), (True, None)],
-        [(True, True), (True, True)],
-        [(True, True), (True, False)],
-    ]
-    verdicts, gold = study({"baseline": side})
-    found = sc.correction.rate(verdicts, gold, value="passed")
-    assert one(found, "gold_only")["estimate"] == 0.5
-    assert one(found, "gold_only")["n_gold"] == 2
-    assert "gold on too few checks of 2 attempts, left out" in one(found, "gold_only")["reason"]
-
-
 def test_gold_on_some_checks_of_an_attempt() -> None:
     def labelled(n_labels: int) -> pd.DataFrame:
         """Attempts of three checks, with gold on the first ones."""
@@ -324,19 +292,6 @@ def test_gold_that_was_selected_by_the_outcome_recommends_nothing() -> None:
         assert "state gold_drawn='verdict'" in reason
     drawn = sc.correction.delta(verdicts, gold[case.isin(range(0, 60, 2))])["reason"].iloc[0]
     assert drawn.startswith("gold on 30 cases, taken as drawn at random (gold_drawn='random')")
-
-
-def test_repeats_that_were_selected_by_the_outcome_recommend_nothing() -> None:
-    made = simulate.study(n_skills=2, n_cases=20, n_repeats=3, gold_fraction=1.0, seed=4)
-    rows = made.verdicts
-    share = rows.groupby("attempt_id")["passed"].mean().rename("share").reset_index()
-    share = share.merge(rows[["attempt_id", "case_id", "condition"]].drop_duplicates())
-    worst = share.loc[share.groupby(["case_id", "condition"])["share"].idxmin(), "attempt_id"]
-    selected = made.labels[made.labels["attempt_id"].isin(worst)]
-    for gold, recommended in ((made.gold, 1), (selected, 0)):
-        found = sc.correction.delta(rows, gold)
-        assert found["recommended"].sum() == recommended
-        assert ("no random draw" in found["reason"].iloc[0]) == (not recommended)
 
 
 @pytest.mark.parametrize("size", [1, 3])  # verdicts of a case; a case is labelled as a whole
@@ -444,19 +399,6 @@ def test_graders_and_labellers_are_never_pooled_silently() -> None:
         sc.correction.delta(verdicts, gold.assign(inclusion_probability=0.0))
     settled = pd.concat([gold.assign(labeller="adjudicated"), gold.assign(labeller="b")])
     assert len(sc.correction.delta(verdicts, settled)) == 5
-
-
-def test_answers_of_several_agents_are_never_taken_for_repeats() -> None:
-    verdicts, gold = VERDICTS, GOLD
-    sides = verdicts["condition"].map({"baseline": "A", "skill": "B"})
-    for analysis in (sc.correction.delta, sc.correction.rate, sc.correction.differential):
-        # an condition of one agent against an condition of the other is no delta of either
-        with pytest.raises(FrameError, match="answers of more than one agent: A, B"):
-            analysis(verdicts.assign(agent=sides), gold)
-    other = verdicts.assign(agent="B", attempt_id="B/" + verdicts["attempt_id"])
-    both = pd.concat([verdicts.assign(agent="A"), other])
-    found = sc.correction.delta(both, gold, by=["agent"])
-    assert found.groupby("agent")["recommended"].sum().to_dict() == {"A": 1, "B": 0}
 
 
 @profile(max_examples=4, deadline=None)

@@ -74,19 +74,6 @@ def test_420_plain_attempts_and_60_padded_ones_that_inherit_from_their_source(at
         assert source["answer"] in copy["answer"]
 
 
-def test_every_verdict_belongs_to_a_check_of_the_case_that_was_answered(pilot, attempts, verdicts):
-    checks = {
-        (case.case_id, check.check_id): check.check_kind
-        for suite in pilot.suites.values()
-        for case in suite.cases
-        for check in case.checks
-    }
-    case_of = {a["attempt_id"]: a["case_id"] for a in attempts}
-    for verdict in verdicts:
-        key = (case_of[verdict["attempt_id"]], verdict["check_id"])
-        assert checks[key] == verdict["check_kind"]
-
-
 def test_grader_versions_name_the_hash_of_the_prompt(pilot, verdicts):
     versions = {(v["grader"], v["grader_version"]) for v in verdicts}
     prompts = {
@@ -151,50 +138,6 @@ def judged(execution):
     for one in execution.table("verdicts").to_pylist():
         found.setdefault(one["grader_version"].partition("@")[0], {})[one["attempt_id"]] = one
     return found
-
-
-def test_the_experiment_asks_eight_tasks_of_six_skills_under_five_conditions(execution):
-    suites = execution.suites.values()
-    assert [len(suite.cases) for suite in suites] == [8] * 6
-    assert {(suite.kind, suite.skill == suite.slug, suite.problems) for suite in suites} == {
-        ("tasks", True, ())
-    }
-    judges = [case.checks[0].judge.type for suite in suites for case in suite.cases]
-    assert Counter(judges) == {"pytest": 24, "contains": 18, "llm-rubric": 6}
-    attempts = execution.table("attempts").to_pylist()
-    cells = Counter((a["skill"], a["condition"]) for a in attempts)
-    assert len(attempts) == 480 and set(cells.values()) == {16} and len(cells) == 30
-    design = execution.manifest["design"]
-    assert {a["condition"] for a in attempts} == {"baseline", *(d["condition"] for d in design)}
-
-
-def test_each_answer_of_the_experiment_names_its_document(execution, pilot):
-    attempts = execution.table("attempts").to_pylist()
-    loaded = {(a["condition"], a["loaded_skill"]) for a in attempts}
-    assert {skill for name, skill in loaded if name == "baseline"} == {None}
-    documents = {skill for _, skill in loaded if skill}
-    assert documents == set(execution.skills) and len(documents) == 24
-    for slug, skill in pilot.skills.items():  # the condition `skill` is the pilot's own document
-        assert execution.skills[slug].sha256 == skill.sha256
-        assert ("skill", slug) in loaded
-    # each of the others keeps the name of its skill in the front matter, and nothing else is noted
-    assert len(execution.problems) == 18
-    assert all("front matter: 'name' is" in one for one in execution.problems)
-
-
-def test_every_answer_has_one_verdict_by_each_version_of_the_suites_grader(execution, judged):
-    assert set(judged) == {"rubric-1", "rubric-2"}
-    assert [len(one) for one in judged.values()] == [480, 480]
-    first, second = judged["rubric-1"], judged["rubric-2"]
-    rubric = {key for key, one in first.items() if one["check_id"] == "llm-rubric"}
-    assert len(rubric) == 60
-    same = {key for key in rubric if first[key]["passed"] == second[key]["passed"]}
-    assert len(same) == 58
-    facts = ("check_id", "passed", "score")
-    for key in first.keys() - rubric:
-        assert [first[key][f] for f in facts] == [second[key][f] for f in facts]
-    for one in (first, second):
-        assert all(one[key]["passed"] == (one[key]["score"] >= 0.7) for key in rubric)
 
 
 def test_deterministic_judges_pass_what_the_record_counts(execution, judged):
@@ -264,19 +207,6 @@ def test_the_study_of_triggering_has_84_prompts_of_three_kinds_and_no_problems(t
     kinds = cases["case_id"].str.split("-").str[-2]
     assert cases["prompt_kind"].tolist() == kinds.tolist()
     assert Counter(kinds) == {"explicit": 18, "implicit": 36, "negative": 30}
-
-
-def test_756_decisions_in_nine_sittings_of_twelve_skills_on_offer(triggers):
-    found = sc.frames.invocations(triggers)
-    assert len(found) == 756 * 12 and found["invoked"].notna().all()
-    assert found["should_invoke"].notna().all()
-    attempts = sc.frames.attempts(triggers)
-    assert Counter(attempts["condition"]) == {"precise": 252, "vague": 252, "opaque": 252}
-    assert attempts.groupby("sitting").size().tolist() == [84] * 9
-    own = found[found["offered"].eq(found["skill"])]
-    assert own.set_index("attempt_id")["invoked"].equals(
-        attempts.set_index("attempt_id")["triggered"].rename("invoked")
-    )
 
 
 # counted independently of this package: invoked of asked by kind of prompt, exact sets of skills

@@ -267,15 +267,6 @@ def test_an_empty_frame_gives_an_empty_estimates_frame() -> None:
     assert list(frame.columns[:3]) == ["skill", "condition", "measure"]
 
 
-def test_rates_are_over_cases_and_count_what_is_missing() -> None:
-    frame = outcomes([[True]] * 3 + [[False]] * 7 + [[None]], [[True]] * 11)
-    rates = sc.deltas.rates(frame).set_index("condition")
-    assert rates.loc["baseline", "estimate"] == pytest.approx(0.3)
-    assert rates.loc["baseline", "n_missing"] == 1
-    assert rates.loc["skill", "ci_high"] == 1
-    assert rates.loc["skill", "ci_low"] < 0.8
-
-
 def test_dimensions_are_adjusted_over_the_declared_family_of_nine() -> None:
     frame = outcomes([[False]] * 8, [[True]] * 8)
     frame["comprehension_dimension"] = np.where(frame["case_id"] < "s/4", "C1", "C2")
@@ -283,15 +274,6 @@ def test_dimensions_are_adjusted_over_the_declared_family_of_nine() -> None:
     assert rows["comprehension_dimension"].tolist() == ["C1", "C2"]
     # Holm counts all nine: the smallest of two equal p-values is multiplied by 9, the next by 8
     assert (rows["p_adjusted"] >= np.minimum(1, 8 * rows["p_value"]) - 1e-12).all()
-
-
-def test_pass_at_k_and_pass_hat_k_bracket_the_rate() -> None:
-    frame = outcomes([[True, False]] * 6, [[True, True]] * 6)
-    at = sc.deltas.pass_at_k(frame, k=2).set_index("condition")["estimate"]
-    hat = sc.deltas.pass_hat_k(frame, k=2).set_index("condition")["estimate"]
-    assert at["baseline"] == 1
-    assert hat["baseline"] == 0
-    assert hat["skill"] == 1
 
 
 def test_paired_deltas_of_pass_k_average_the_differences_of_the_cases() -> None:
@@ -339,15 +321,6 @@ def test_on_the_pilot_the_skill_helps_and_the_placebo_stands_beside_it(
     assert rows.loc["placebo", "estimate"] == pytest.approx(0.0476, abs=5e-5)
     assert rows.loc["skill", "n"] == 84
     assert rows.loc["skill", "n_clusters"] == 72
-
-
-def test_cases_of_two_skills_that_share_a_number_are_not_mixed_up() -> None:
-    first = outcomes([[False]] * 6, [[True]] * 4 + [[False]] * 2).assign(skill="a")
-    second = outcomes([[True]] * 4 + [[False]] * 2, [[False]] * 6).assign(skill="b")
-    second["attempt_id"] = "b" + second["attempt_id"]
-    row = one(sc.deltas.paired(pd.concat([first, second])))
-    assert row["estimate"] == pytest.approx(0)
-    assert row["n"] == 12
 
 
 def losing(whole: pd.DataFrame, shares: dict[str, float], seed: int, how: str) -> pd.DataFrame:
@@ -486,18 +459,6 @@ def test_cases_weigh_by_their_criticality_and_intervals_stay_inside_their_bounds
         frame.assign(comprehension_dimension="C2"), weight="worth"
     )
     assert one(by_dimension)["estimate"] == pytest.approx(row["estimate"])
-
-
-@given(
-    st.floats(0.1, 50), st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=9)
-)
-@settings(max_examples=10, deadline=None)
-def test_equal_weights_are_no_weights(weight: float, passed: list[tuple[bool, bool]]) -> None:
-    frame = outcomes([[a] for a, _ in passed], [[b] for _, b in passed])
-    plain = one(sc.deltas.paired(frame))
-    same = one(sc.deltas.paired(frame.assign(worth=weight), weight="worth"))
-    for name in ("estimate", "ci_low", "ci_high", "p_value", "worst_low", "worst_high"):
-        assert same[name] == pytest.approx(plain[name], abs=1e-8)
 
 
 def test_weights_that_are_none_are_told() -> None:

@@ -155,13 +155,6 @@ def test_the_pilot_has_the_rows_that_were_counted_independently(pilot: sc.RunSto
     assert len(sc.frames.checks(pilot)) == 410
 
 
-def test_the_pilots_quotes_are_substrings_of_its_answers(pilot: sc.RunStore) -> None:
-    verdicts = sc.frames.verdicts(pilot)
-    asked = verdicts[verdicts["grader"].isin(["g1", "g2"])]
-    assert asked["evidence_found"].all()
-    assert verdicts.loc[verdicts["grader"].eq("g0"), "evidence_found"].isna().all()
-
-
 def test_rounds_and_perturbations_that_are_not_there(pilot: sc.RunStore) -> None:
     assert len(sc.frames.verdicts(pilot, round=np.int64(2))) == 817
     assert sc.frames.verdicts(pilot, round=7).empty
@@ -193,20 +186,6 @@ def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(
     for analysis in refused:
         with pytest.raises(FrameError, match=r"altered copies .* \(perturbation: none, pad\)"):
             analysis()
-
-
-def test_copies_kept_apart_leave_the_plain_study_as_it_is(pilot: sc.RunStore) -> None:
-    every = sc.frames.verdicts(pilot, perturbation="all")
-    g0, gold, cases = every[every["grader"].eq("g0")], sc.frames.gold(pilot), sc.frames.cases(pilot)
-    columns = ["estimate", "ci_low", "ci_high", "n"]
-    for analysis in (
-        lambda rows, **by: sc.correction.delta(rows, gold, cases=cases, **by),
-        lambda rows, **by: sc.deltas.paired(sc.frames.outcomes(rows, cases), **by),
-    ):
-        apart = analysis(g0, by=["perturbation"])
-        found = apart.loc[apart["perturbation"].isna(), columns].reset_index(drop=True)
-        alone = analysis(g0[g0["perturbation"].isna()])
-        pd.testing.assert_frame_equal(found, alone[columns])
 
 
 @pytest.mark.parametrize(

@@ -497,14 +497,6 @@ def test_the_last_of_several_tries_counts_if_asked() -> None:
         quiet(own, keep="first")
 
 
-def test_scores_are_read_without_a_verdict() -> None:
-    own = table(mark=[40.0, 60.0, 80.0, 100.0] * 4)
-    made = quiet(own, repeat="repeat", passed=None, score="mark")
-    delta = sc.deltas.paired(made.outcomes, value="score").set_index("measure")
-    assert delta["estimate"].iloc[0] == pytest.approx(40.0)
-    assert made.outcomes["passed"].isna().all()
-
-
 @pytest.mark.parametrize("passed", [None, "passed"])
 def test_scores_of_time_outs_count_and_scores_of_crashes_do_not(passed) -> None:
     marks = {"baseline": [0.5] * 12, "skill": [0.9] * 6 + [0.0] * 6}
@@ -552,20 +544,6 @@ def test_odd_input_gives_an_error_of_ours(columns, named) -> None:
         quiet(own, **named)
 
 
-def test_complex_dtypes_are_refused() -> None:
-    for role in ("condition", "cost_usd", "score", "passed"):
-        with pytest.raises(FrameError, match=r"1\+2j"):
-            own = table().assign(**{role: np.full(16, 1 + 2j)})
-            quiet(own, repeat="repeat", **({role: role} if role not in own.columns[:3] else {}))
-
-
-def test_small_floats_are_read_as_numbers() -> None:
-    cost = np.arange(16, dtype=np.float16)
-    own = table(cost=cost, case=np.repeat(np.arange(4, dtype=np.float16), 4))
-    made = quiet(own, repeat="repeat", cost_usd="cost")
-    assert made.attempts["cost_usd"].tolist() == cost.tolist()
-
-
 # Repeats and ids
 
 
@@ -585,15 +563,6 @@ def test_with_checks_rows_alike_are_refused_and_the_columns_that_could_help_are_
     assert made.attempts["answer"].tolist() == own["text"].tolist()
     found = sc.deltas.paired(made.attempts, value="seconds")
     assert found["estimate"].dropna().iloc[0] == pytest.approx(2.0)
-
-
-def test_two_graders_in_a_column_that_is_not_named_are_never_pooled_into_one() -> None:
-    own = pd.concat([table(grader=name) for name in ("g1", "g2")])
-    with pytest.raises(FrameError, match="32 rows are verdicts on the same thing"):
-        sc.from_frame(own, repeat="repeat")
-    made = sc.from_frame(own, repeat="repeat", grader="grader")
-    assert made.outcomes.groupby("grader").size().tolist() == [16, 16]
-    assert len(made.attempts) == 16
 
 
 def test_ids_never_meet_whatever_the_names_hold() -> None:

@@ -128,42 +128,6 @@ def test_two_people_with_a_batch_each_can_be_analysed() -> None:
     pd.testing.assert_frame_equal(found[columns], expected[columns])
 
 
-@pytest.fixture(scope="module")
-def disputes_adjudicated(pilot: sc.RunStore) -> pd.DataFrame:
-    """The pilot's labels with an adjudicated one only where the two labellers differ."""
-    every = sc.frames.gold(pilot, labeller="all")
-    single = every[every["labeller"].ne("adjudicated")]
-    n = single.groupby(["attempt_id", "check_id"])["passed"].transform("nunique")
-    disputed = single.loc[n > 1, ["attempt_id", "check_id"]].drop_duplicates()
-    settled = every[every["labeller"].eq("adjudicated")].merge(disputed)
-    assert len(settled) == 10
-    return pd.concat([single, settled], ignore_index=True)
-
-
-def test_adjudicating_disputes_alone_gives_what_adjudicating_everything_gives(
-    pilot: sc.RunStore, disputes_adjudicated: pd.DataFrame
-) -> None:
-    verdicts = sc.frames.verdicts(pilot)
-    given = verdicts[verdicts["grader"].eq("g2") & verdicts["condition"].ne("placebo")]
-    full = sc.frames.gold(pilot)
-    columns = ["estimate", "ci_low", "ci_high", "n"]
-    for analysis, how in (
-        (sc.reliability.agreement, {"n_resamples": 20}),
-        (sc.correction.delta, {}),
-    ):
-        found = analysis(given, disputes_adjudicated, **how)
-        expected = analysis(given, full, **how)
-        known = ~found["measure"].str.startswith("ceiling")
-        pd.testing.assert_frame_equal(found.loc[known, columns], expected.loc[known, columns])
-        text = "reason" if "reason" in found else "note"
-        shown = found[text].str.contains("gold: 10 labels adjudicated, 810 agreed")
-        assert shown[known & found["measure"].ne("failure_share")].all()
-    both = verdicts[verdicts["grader"].isin(["g0", "g2"])]
-    drift = sc.reliability.drift(both, disputes_adjudicated, reference_grader="g0", n_resamples=20)
-    expected = sc.reliability.drift(both, full, reference_grader="g0", n_resamples=20)
-    pd.testing.assert_frame_equal(drift[columns], expected[columns])
-
-
 def test_the_reader_gives_one_label_an_item_when_disputes_were_adjudicated(tmp_path: Path) -> None:
     store = sc.RunStore(tmp_path)
     labels = {"a": (True, True), "b": (True, False), "c": (False, True)}

@@ -93,12 +93,6 @@ def test_a_public_name_is_announced_by_a_word_of_its_file() -> None:
     assert missing <= UNANNOUNCED
 
 
-def test_the_docstring_of_a_catalogue_lists_its_public_names() -> None:
-    for package in CATALOGUES:
-        module = importlib.import_module(f"skillcomp.{package}")
-        assert set(module.__all__) <= set(re.findall(r"\w+", module.__doc__ or "")), package
-
-
 def test_every_file_has_a_name_of_its_own() -> None:
     paths = [path for path, _ in sources()]
     count = Counter(Path(path).stem for path in paths)

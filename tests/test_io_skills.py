@@ -5,8 +5,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skillcomp.errors import SkillError
 from skillcomp.io import read_skill
@@ -206,21 +204,6 @@ def test_what_is_no_file_of_the_folder_is_refused(tmp_path):
 def test_a_file_of_another_name_lends_its_stem(tmp_path):
     (tmp_path / "older.md").write_text("---\nname: older\ndescription: b\n---\n")
     assert read_skill(tmp_path / "older.md", strict=True).slug == "older"
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.one_of(st.text(max_size=200), st.text(max_size=200).map(lambda t: f"---\n{t}\n---\n{t}")))
-def test_any_text_is_read_or_refused_with_a_skill_error(tmp_path_factory, text):
-    file = tmp_path_factory.mktemp("any") / "SKILL.md"
-    data = text.encode("utf-8", "surrogatepass")
-    file.write_bytes(data)
-    try:
-        skill = read_skill(file)
-    except SkillError as error:
-        assert "SKILL.md" in str(error)
-    else:
-        assert skill.sha256 == sha256(data).hexdigest()
-        assert skill.text.endswith(skill.body)
 
 
 @pytest.mark.parametrize("under", ["", "metadata:\n"], ids=["at the top", "under metadata"])

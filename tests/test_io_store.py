@@ -3,12 +3,9 @@
 import json
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import textwrap
-import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -86,24 +83,6 @@ def test_records_come_back_as_they_were_written(store):
     assert list(RunStore(store.path).records("attempts")) == written
     assert store.table("attempts")["answer"].to_pylist() == ["Answer 1", None]
     assert store.problems == ()
-
-
-def test_a_sound_table_is_not_gone_through_line_by_line(store):
-    """A column of nulls once led to a check of every line, which took twice the time."""
-    store.append("attempts", [attempt(i) for i in range(300)])
-    calls = 0
-
-    def count(frame, event, _):
-        nonlocal calls
-        calls += event == "call" and frame.f_code.co_filename.endswith("json_lines.py")
-
-    sys.setprofile(count)
-    try:
-        table = RunStore(store.path).table("attempts")
-    finally:
-        sys.setprofile(None)
-    assert table["cost_usd"].null_count == table.num_rows == 300
-    assert 0 < calls < 300
 
 
 def test_mappings_are_validated_and_given_the_defaults(store):
@@ -332,17 +311,6 @@ def test_a_byte_order_mark_is_read_over(store, unknown, end):
     assert [record.attempt_id for record in again.records("attempts")] == ["a"]
 
 
-def test_a_broken_line_in_the_middle_is_an_error_that_names_file_and_line(store):
-    store.append("attempts", [attempt(1), attempt(2), attempt(3)])
-    file = store.path / "attempts.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(lines[0] + lines[1][:40] + b"\n" + lines[2])
-    with pytest.raises(StoreError, match=r"attempts\.jsonl, line 2: not a JSON object"):
-        store.table("attempts")
-    with pytest.raises(StoreError, match=r"attempts\.jsonl, line 2: not a JSON object"):
-        list(store.records("attempts"))
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -522,61 +490,6 @@ def test_a_writer_in_another_process_is_named_and_its_death_frees_the_place(stor
     assert reader.table("attempts").num_rows == 2
     assert "left out" not in "\n".join(reader.problems)
     assert store.table("attempts").num_rows == 2
-
-
-WRITE = """
-    import sys, time
-    from skillcomp.io import RunStore
-    from skillcomp.records import Attempt
-    store, i = RunStore(sys.argv[1]), 0
-    with store.writer(sync=False):
-        while True:
-            i += 1
-            store.append("attempts", [Attempt(attempt_id=f"a/{i}", skill="a", case_id="a/1",
-                condition="skill", repeat=i, answer="word " * 5_000)])
-            time.sleep(0.001)  # so that a slow reader does not meet gigabytes
-            if i == 20:
-                print("started", flush=True)
-"""
-
-
-@pytest.mark.filterwarnings("ignore::skillcomp.io.store.StoreWarning")
-def test_reading_works_while_another_writes_and_a_kill_loses_no_whole_record(store):
-    other = run_python(WRITE, store.path)
-    try:
-        assert other.stdout.readline() == "started\n"
-        reader = RunStore(store.path)
-        counts = []
-        for _ in range(8):
-            repeats = reader.table("attempts")["repeat"].to_pylist()
-            assert repeats == list(range(1, len(repeats) + 1))
-            counts.append(len(repeats))
-            time.sleep(0.02)
-        assert counts == sorted(counts)
-        assert counts[-1] > counts[0]
-    finally:
-        other.send_signal(signal.SIGKILL)
-        other.communicate()
-    n_whole = (store.path / "attempts.jsonl").read_bytes().count(b"\n")
-    after = RunStore(store.path)
-    after.append("attempts", [attempt(n_whole + 1)])
-    repeats = [record.repeat for record in after.records("attempts")]
-    assert repeats == list(range(1, n_whole + 2))
-
-
-def test_threads_share_the_writers_place(store):
-    def work(start: int) -> None:
-        for i in range(start, start + 10):
-            store.append("attempts", [attempt(i)])
-
-    with store.writer(sync=False):
-        threads = [threading.Thread(target=work, args=(n * 10 + 1,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    repeats = store.table("attempts")["repeat"].to_pylist()
-    assert sorted(repeats) == list(range(1, 41))
 
 
 def test_a_store_that_cannot_be_written_can_be_read(store, monkeypatch):

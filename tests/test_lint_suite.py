@@ -1,12 +1,9 @@
 """The rules of a suite, one by one, on a suite that breaks no other rule."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skillcomp.errors import SuiteError
 from skillcomp.grading_rules import forbids_copying as is_bound
@@ -277,19 +274,6 @@ def test_the_pilot_has_no_error_and_its_warnings_are_known(pilot):
     # describe what a primitive does more often than they name it
     expected = {"far_missing_near_in_report": 6, "negative_missing": 1}
     assert counts == expected | {"primitive_missing": 27, "primitive_none": 1}
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    st.text(max_size=60), st.text(max_size=40), st.lists(st.text(max_size=30), max_size=3),
-    st.sampled_from([None, "C1", "C7", "x"]), st.sampled_from([None, "near", "far"]),
-)  # fmt: skip
-def test_no_text_breaks_the_lint(prompt, reasoning, sources, dimension, transfer):
-    case = case_of(
-        1, dimension, transfer, prompt=prompt, expected_reasoning=reasoning,
-        truth_sources=tuple(sources), contrast_of="tide/2",
-    )  # fmt: skip
-    assert set(rules(case, root=Path(__file__).parent)) <= set(RULES)
 
 
 def test_a_suite_of_the_older_shape_gets_advice_and_no_errors():

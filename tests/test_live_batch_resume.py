@@ -41,7 +41,6 @@ from skillcomp.live.status import status
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 SINGLE = "POST /v1/messages 200"
-LISTED = "GET /v1/messages/batches"
 OTHER_KEY = "sk-fake-of-another-workspace-77"
 FOREIGN = 10**9  # looks at a batch that never ends
 

@@ -93,20 +93,6 @@ def test_every_count_is_that_of_sets(source, prompt, own, cut, n, split) -> None
     check_against_sets(found, texts, source, prompt, split or tokenize)
 
 
-@settings(max_examples=25, deadline=None)
-@given(
-    parts=st.lists(st.sampled_from(["alpha ", "beta1 ", "gamma "]), min_size=1, max_size=60),
-    prompt=st.lists(st.sampled_from(["alpha ", "beta1 ", "gamma "]), max_size=30),
-)
-def test_few_words_repeated_often_are_counted_right(parts: list[str], prompt: list[str]) -> None:
-    text, source = "".join(parts), "".join(parts[::-1] + parts[: len(parts) // 2])
-    texts = [text, source, text * 2]
-    found = match(
-        texts, [source], [0] * 3, excludes=["".join(prompt)], exclude_of=[0] * 3, n=[2, 4]
-    )
-    check_against_sets(found, texts, source, "".join(prompt), tokenize)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.text(max_size=80))
 @example("\u0130\u0130abcd\u0130 efgh")

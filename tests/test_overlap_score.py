@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,7 +12,6 @@ from skillcomp.errors import FrameError
 from skillcomp.ngrams import tokenize
 from skillcomp.overlap import score
 
-CORPUS = Path(__file__).resolve().parent.parent / "data" / "corpus" / "copies.jsonl"
 SKILLS = {
     "types": "Always narrow unknown values before they leak further inside.",
     "retry": "Once.",
@@ -189,36 +187,3 @@ def test_what_cannot_be_scored_is_named(change: dict[str, Any], message: str) ->
     given = {"texts": attempts("a"), "skills": SKILLS, "cases": cases(), **change}
     with pytest.raises(FrameError, match=message):
         score(given.pop("texts"), **given)
-
-
-def test_the_pilots_answers_share_six_tokens_as_often_as_counted_by_sets(
-    pilot: sc.RunStore, pilot_cases: pd.DataFrame
-) -> None:
-    answers = sc.frames.attempts(pilot)
-    found = score(answers, skills=pilot.skills, cases=pilot_cases)
-    prompts = pilot_cases.set_index("case_id")["prompt"]
-    for n in (3, 12):
-        mine = found[found["n"].eq(n)].set_index("attempt_id")
-        for row in answers.itertuples():
-            own = grams(row.answer, n)
-            counted = own & grams(pilot.skills[row.skill].text, n)
-            counted -= grams(prompts[row.case_id], n)
-            assert mine.loc[row.attempt_id, "n_shared"] == len(counted)
-            assert mine.loc[row.attempt_id, "share"] == len(counted) / len(own)
-    answer_of = answers.set_index("attempt_id")["answer"]
-    pairs = zip(found["attempt_id"], found["longest_text"], strict=True)
-    assert all(piece in answer_of[attempt] for attempt, piece in pairs)
-    # Counted from the files with plain sets.
-    flagged = found[found["n"].eq(6)].groupby(["condition", "skill"])["any_shared"].sum()
-    assert flagged["baseline"].sum() == 0 and flagged["placebo"].sum() == 0
-    assert flagged["skill"].to_dict() == {
-        "base-rate-reasoning": 0,
-        "braid-provenance": 11,
-        "idempotent-retries": 2,
-        "lantern-escalation": 7,
-        "tidemark-reconciliation": 3,
-        "type-safety": 4,
-    }
-    # At n = 4, one of 168 baseline answers and 69 of 168 skill answers.
-    four = found[found["n"].eq(4)].groupby("condition")["any_shared"].sum()
-    assert four.to_dict() == {"baseline": 1, "placebo": 0, "skill": 69}

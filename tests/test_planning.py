@@ -401,14 +401,6 @@ def test_effects_of_skills_are_noise_to_a_claim_about_skills():
     assert by_skill < by_case
 
 
-def test_shares_of_checks_are_planned_by_simulation_too():
-    # the same variance in finer steps: nearly the same power
-    about = dict(sizes=0.15, n_cases=14, omega2=0.1, sigma2=0.1)
-    whole = one(planning.power_curve(**about))["estimate"]
-    shares = one(planning.power_curve(value="share_passed", **about))["estimate"]
-    assert shares == pytest.approx(whole, abs=0.05)
-
-
 def test_power_without_an_effect_is_at_most_half_the_error_rate():
     found = planning.power_curve(sizes=[0.0], n_studies=2000, **ASSUMED)
     assert one(found)["ci_low"] < 0.025
@@ -520,14 +512,6 @@ def test_a_pilot_and_its_components_give_the_same_plan():
     assert check(direct, "estimates") is not None
     with pytest.raises(FrameError, match="name their columns in by="):
         planning.minimum_detectable_delta(components_frame)
-
-
-def test_what_is_stated_takes_the_place_of_what_the_pilot_says():
-    made = simulate.study(graders=PERFECT, seed=1)
-    pilot = outcomes(made.verdicts, made.cases)
-    calm = planning.minimum_detectable_delta(pilot, tau2=0.0, omega2=0.0, n_studies=100)
-    wild = planning.minimum_detectable_delta(pilot, tau2=0.0, omega2=0.3, n_studies=100)
-    assert one(calm)["estimate"] < one(wild)["estimate"]
 
 
 def test_a_pilot_with_one_repeat_says_what_it_takes_for_granted():

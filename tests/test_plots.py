@@ -6,8 +6,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from test_style import luminance
 
 from skillcomp import plots, style
@@ -223,24 +221,6 @@ def test_frames_may_be_categorical_nullable_or_indexed_and_stay_unchanged():
     pd.testing.assert_frame_equal(frame, before)
 
 
-@settings(max_examples=10, deadline=None)
-@given(
-    st.lists(
-        st.tuples(*[st.floats(-1, 1) | st.just(NAN) for _ in range(3)]), min_size=1, max_size=6
-    )
-)
-def test_each_row_is_either_a_point_or_a_note(rows):
-    frame = pd.DataFrame(rows, columns=["estimate", "ci_low", "ci_high"])
-    frame["row"] = [f"r{i}" for i in range(len(frame))]
-    ax = plots.estimates(frame, y="row")
-    points = [p for p in drawn_points(ax)["estimate"] if np.isfinite(p[0])]
-    assert len(points) + len(gids(ax, "note")) == len(frame)
-    assert len(segments(ax)) == int(
-        (frame["estimate"].notna() & frame["ci_low"].notna() & frame["ci_high"].notna()).sum()
-    )
-    plt.close("all")
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -307,12 +287,6 @@ def test_groups_head_their_rows_which_stand_together():
     assert [text.get_text() for text in gids(ax, "group")] == ["known", "invented"]
     assert [text.split("\n")[0].split(" (")[0] for text in ticks(ax.yaxis)] == ["", "a", "", "b"]
     assert np.round(drawn_points(ax)["skill"][:, 1]).tolist() == [1, 3]
-
-
-def test_units_share_axes_only_where_each_has_its_own_zero():
-    with pytest.raises(FrameError, match=r"several units \(rate, logits\)"):
-        plots.transfer(near_far().assign(unit=["rate"] * 4 + ["logits"]))
-    plots.transfer(near_far().assign(unit=["rate"] * 4 + ["points"]))
 
 
 def test_severity_is_drawn_on_the_logit_scale():
@@ -576,17 +550,6 @@ def test_transfer_takes_the_frame_of_the_gap_analysis_with_both_scopes():
     (hollow,) = gids(ax, "no interval")
     assert hollow.get_ydata().tolist() == [0.6, 0.4, -0.2]
     assert len(segments(ax)) == 6
-
-
-def test_rates_and_deltas_may_stand_in_one_frame():
-    gap = pd.DataFrame(
-        {"measure": ["near_delta", "gap"], "condition": "skill", "scope": "within_dimensions",
-         "estimate": [0.7, -0.1], "ci_low": [0.5, -0.3], "ci_high": [0.9, 0.1]}
-    )  # fmt: skip
-    both = pd.concat([near_far().query("transfer != 'gap'").assign(measure="rate_passed"), gap])
-    ax = plots.transfer(both)
-    assert [text.split("\n")[0] for text in ticks(ax.xaxis)] == ["Near", "Far", "Near", "Gap"]
-    assert legend_texts(ax) == ["baseline", "skill"]
 
 
 def test_an_unknown_gap_is_marked_and_its_reason_in_the_key():

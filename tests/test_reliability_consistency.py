@@ -154,15 +154,3 @@ def test_items_of_one_round_are_named_and_agents_are_never_pooled() -> None:
     row = together.loc["flip_rate"]
     assert row[["estimate", "n", "n_clusters"]].tolist() == [0.25, 40, 20]
     assert "2 agents together" in row["note"]
-
-
-def test_the_same_tasks_of_several_skills_are_one_cluster() -> None:
-    one = regraded([True, False] * 10, [True] * 20)
-    parts = [one.assign(skill=s, attempt_id=s + one["attempt_id"], rationale=s) for s in "stu"]
-    rows = pd.concat(parts)
-    cases = rows[["skill", "case_id"]].drop_duplicates()
-    shared = cases.assign(task=cases["case_id"])
-    same = consistency(rows, cases=shared, n_resamples=9).set_index("measure").loc["flip_rate"]
-    unknown = consistency(rows, n_resamples=9).set_index("measure").loc["flip_rate"]
-    assert same["n_clusters"] == 20 and not same["note"]
-    assert unknown["ci_low"] == same["ci_low"] and "State shared_cases=" in unknown["note"]

@@ -97,14 +97,6 @@ def test_a_reference_that_is_no_name_and_version_is_refused(reference: object) -
         flipped(ROWS, reference_grader=reference)  # type: ignore[arg-type]
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 12), st.integers(0, 12))
-def test_the_clustered_test_of_single_items_is_the_mid_p_mcnemar(b: int, c: int) -> None:
-    gained, lost = [1] * b + [0] * (c + 2), [0] * b + [1] * c + [0] * 2
-    found = clustered_midp(gained, lost, list(range(b + c + 2)))
-    assert found.p_value == pytest.approx(mcnemar_midp(b, c).p_value, abs=1e-12)
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
 def test_the_clustered_test_enumerates_the_signs_of_the_cases(flips: list[tuple[int, int]]) -> None:
@@ -219,13 +211,6 @@ def test_what_cannot_be_compared_is_refused_with_the_reason() -> None:
             changes(rows)
 
 
-def test_rows_by_check() -> None:
-    every = drift(
-        graded({"old": OLD, "new": NEW}, checks=2), reference_grader="old", by=["check_id"]
-    )
-    assert every["check_id"].value_counts().to_dict() == {"c0": 4, "c1": 4}
-
-
 def test_three_versions_get_cochrans_q_beside_the_pairs() -> None:
     third: list[bool | None] = [True] * 30 + [False] * 10
     found = drift(graded({"a": OLD, "b": NEW, "c": third}), LABELS, reference_grader="a")
@@ -301,17 +286,6 @@ def test_a_planted_loss_of_specificity_is_recovered() -> None:
     assert one["ci_low"] < -0.3 < one["ci_high"] and one["p_adjusted"] < 0.001
     two = found.loc["sensitivity_change"]
     assert two["ci_low"] < 0 < two["ci_high"]
-
-
-def test_twins_that_name_each_other_or_form_a_chain_are_one_cluster() -> None:
-    ids = [f"s/{k}" for k in range(40)]
-    mutual = [ids[k + 1] if k % 2 == 0 else ids[k - 1] for k in range(40)]
-    chain = [ids[k + 1] if k % 4 < 3 else None for k in range(40)]
-    one_way = [None if k % 2 == 0 else ids[k - 1] for k in range(40)]
-    for contrast_of, count in ((one_way, 20), (mutual, 20), (chain, 10)):
-        cases = pd.DataFrame({"skill": "s", "case_id": ids, "contrast_of": contrast_of})
-        found = changes(ROWS, cases=cases)
-        assert found.loc["pass_rate_change", "n_clusters"] == count
 
 
 def test_every_text_leaves_out_all_checks_that_contain_it() -> None:

@@ -6,7 +6,6 @@ from build import gold, verdicts
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement
-from skillcomp.simulate import Grader
 from skillcomp.stats.agreement import gwet_ac1
 from skillcomp.stats.grader_errors import sensitivity
 
@@ -50,13 +49,6 @@ def test_a_failed_grader_is_left_out_and_never_counted_as_a_fail() -> None:
     assert table.loc["failure_share", "estimate"] == pytest.approx(4 / 20)
     assert table.loc["failure_share", "note"] == "4 malformed"
     assert set(table["n_failed"]) == {4}
-
-
-def test_a_verdict_with_a_failed_status_does_not_count_even_if_it_says_passed() -> None:
-    rows = verdicts([True] * 12).assign(status=["refused"] * 3 + ["ok"] * 9)
-    table = measures(rows, gold([True] * 12))
-    assert table.loc["sensitivity", "n"] == 9
-    assert table.loc["failure_share", "note"] == "3 refused"
 
 
 def test_an_interval_never_has_zero_width_where_everything_agrees() -> None:
@@ -143,16 +135,6 @@ def test_graders_versions_and_rounds_are_never_pooled(name: str, other: object) 
     assert measures(rows, gold([True] * 4), by=name)[name].nunique() == 2
 
 
-def test_the_members_of_a_contrast_pair_form_one_cluster() -> None:
-    rows, labels = verdicts([True, False] * 10), gold([True, True] * 10)
-    partners = [f"s/{19 - k}" for k in range(20)]
-    # one direction only, as suites have it, or both: ten pairs in all
-    for contrast_of in ([None] * 10 + partners[10:], partners):
-        cases = pd.DataFrame({"skill": "s", "case_id": rows["case_id"], "contrast_of": contrast_of})
-        table = measures(rows, labels, cases=cases)
-        assert table.loc["sensitivity", ["n", "n_clusters"]].tolist() == [20, 10]
-
-
 def test_unequal_chances_of_being_labelled_are_noted() -> None:
     labels = gold([True, False] * 6).assign(inclusion_probability=[0.5] * 6 + [0.25] * 6)
     table = measures(verdicts([True, False] * 6), labels)
@@ -167,14 +149,6 @@ def test_the_pilot_graders_rank_as_recorded(pilot: sc.RunStore) -> None:
     assert table.loc["sensitivity"].round(3).to_dict() == {"g0": 0.997, "g1": 0.998, "g2": 0.992}
     assert table.loc["ceiling_raw_agreement"].round(4).unique().tolist() == [0.9878]
     assert (table.loc["failure_share"] == 0).all()
-
-
-def test_the_intervals_of_a_simulated_grader_contain_its_rates() -> None:
-    grader = Grader("j", 0.93, 0.7, failure_rate=0.05)
-    study = sc.simulate.study(n_cases=20, graders=(grader,), gold_fraction=1.0, seed=4)
-    table = measures(study.verdicts, study.gold)
-    for name, truth in (("sensitivity", 0.93), ("specificity", 0.7), ("failure_share", 0.05)):
-        assert table.loc[name, "ci_low"] < truth < table.loc[name, "ci_high"], name
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.grading_rules import hedges, own_words, undecided
+from skillcomp.grading_rules import hedges, own_words
 from skillcomp.reliability import integrity, integrity_rates
 from skillcomp.simulate import Grader
 
@@ -144,25 +144,6 @@ def test_hedges_are_the_graders_own_words(
     found = marks(verdicts((passed,) * 3, rationale=rationale)).iloc[0]
     for name, wanted in (("hedged_fail", hedged), ("softened_pass", softened)):
         assert pd.isna(found[name]) if wanted is None else found[name] == wanted
-
-
-@pytest.mark.parametrize(
-    ("rationale", "told"),
-    [
-        ("could not evaluate because the response did not address this criterion", True),
-        ("I cannot decide whether the owner is named.", True),
-        ("The behaviour could not be judged from this answer.", True),
-        ("Unable to determine which class is meant.", True),
-        ("It says that it cannot tell who writes a braid.", False),
-        ("It declares that it could not evaluate the plan.", False),
-        ("It leaves the figure undecided.", False),
-    ],
-)
-def test_only_the_graders_own_indecision_counts(rationale: str, told: bool) -> None:
-    assert undecided(rationale) is told
-    found = marks(verdicts((False, False, False), rationale=rationale))
-    assert found["undecided_fail"].tolist() == [told] * 3
-    assert marks(verdicts(rationale=rationale))["undecided_fail"].isna().all()
 
 
 def test_what_a_rationale_quotes_is_not_its_own_wording() -> None:

@@ -308,37 +308,6 @@ def test_a_family_bias_favours_the_graders_own_family():
     assert rates["family-b", False] == pytest.approx(0.4619, abs=0.03)
 
 
-def test_position_bias_shows_in_both_orders():
-    fair, biased = Grader("fair"), Grader("biased", position_bias=2.0)
-    made = simulate.study(n_skills=20, n_cases=20, graders=(fair, biased), delta=0.0, seed=1)
-    first = made.pairwise["winner_position"].eq(1).groupby(made.pairwise["grader"]).mean()
-    assert first["fair"] == pytest.approx(0.5, abs=0.06)
-    assert first["biased"] > 0.75
-    winner = made.pairwise["first"].where(
-        made.pairwise["winner_position"].eq(1), made.pairwise["second"]
-    )
-    assert winner.eq(made.pairwise["winner"]).all()
-
-
-def test_grading_padded_copies_moves_only_the_grader_that_likes_length():
-    made = simulate.study(n_skills=20, n_cases=10, n_repeats=1, seed=1)
-    copies = made.attempts.assign(
-        source_attempt_id=made.attempts["attempt_id"],
-        attempt_id=made.attempts["attempt_id"] + "/pad",
-        perturbation="pad",
-        answer=made.attempts["answer"] + " Zumon telum." * 60,
-    )
-    shares = {}
-    for bias in (0.0, 1.0):
-        grader = Grader("g", 0.7, 0.7, verbosity_bias=bias)
-        for name, attempts in (("plain", None), ("pad", copies)):
-            verdicts = simulate.grade(made, grader, attempts=attempts, seed=7)
-            pd.testing.assert_frame_equal(check(verdicts, "verdicts"), verdicts)
-            shares[bias, name] = verdicts["passed"].mean()
-    assert shares[0.0, "pad"] == pytest.approx(shares[0.0, "plain"], abs=0.03)
-    assert shares[1.0, "pad"] > shares[1.0, "plain"] + 0.15
-
-
 def test_a_stranger_among_the_attempts_is_refused():
     made = simulate.study(n_skills=1, n_cases=2)
     stranger = made.attempts.assign(attempt_id=made.attempts["attempt_id"] + "x")

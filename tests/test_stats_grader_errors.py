@@ -109,20 +109,6 @@ def test_where_the_robust_error_collapses_whole_cases_change_conditions():
     assert np.isnan(one.sensitivity.p_value) and "too few cases" in one.sensitivity.note
 
 
-def type_one_error(runs, seed):
-    rng = np.random.default_rng(seed)
-    rejected = 0
-    for _ in range(runs):
-        case = np.repeat(np.arange(40), 4)
-        skill = np.tile([False, False, True, True], 40)
-        # Attempts of a case share how hard its answer is to grade.
-        right = rng.random(160) < np.repeat(rng.beta(8, 2, 40), 4)
-        gold = rng.random(160) < 0.6
-        found = differential_misclassification(right == gold, gold, skill, clusters=case)
-        rejected += found.either.p_value < 0.05
-    return rejected / runs
-
-
 def leniency_study(runs, gold, seed):
     """Simulate a grader that is more lenient with the skill, without a true delta.
 

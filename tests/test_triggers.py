@@ -73,21 +73,6 @@ def test_estimates_are_those_of_sklearn_and_limits_hold_them(rows: list[tuple[bo
     assert found.loc[found["estimate"].isna(), "note"].ne("").all()
 
 
-@given(DECISIONS)
-@settings(max_examples=8, deadline=None)
-def test_swapping_what_fired_and_what_should_swaps_precision_and_recall(
-    rows: list[tuple[bool, bool]],
-) -> None:
-    should, did = zip(*rows, strict=True)
-    one = sc.triggers.detection(fired(should, did)).set_index("measure")
-    other = sc.triggers.detection(fired(did, should)).set_index("measure")
-    shape = ["estimate", "ci_low", "ci_high"]
-    for name, twin in (("precision", "recall"), ("f1", "f1")):
-        assert one.loc[name, shape].tolist() == pytest.approx(
-            other.loc[twin, shape].tolist(), nan_ok=True
-        )
-
-
 def test_all_right_is_called_a_ceiling_and_has_the_limit_of_fourteen_ones() -> None:
     found = sc.triggers.detection(fired([1] * 14, [1] * 14))
     for name in ("recall", "precision", "f1", "exact"):
