@@ -64,7 +64,8 @@ def answered_once() -> Iterator[None]:
     answers: dict[str, report.Answer] = {}
 
     def once(study: RunStore, **how: object) -> report.Answer:
-        key = f"{study.path} {study.fingerprint} {sorted(how.items())}"
+        chosen = sorted((name, value) for name, value in how.items() if value is not None)
+        key = f"{study.path} {study.fingerprint} {chosen}"
         if key not in answers:
             answers[key] = answer(study, **how)
         return answers[key]
