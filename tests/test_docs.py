@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # the pages of the site that are built here; the other notebooks are built like this one
-PAGES = ("*.md", "docs/*.md", "docs/api/*", "data/README.md", "notebooks/03-*.ipynb")
+PAGES = ("*.md", "docs/*.md", "docs/api/*", "data/README.md", "notebooks/00-*.ipynb")
 
 
 class Links(HTMLParser):

@@ -43,14 +43,14 @@ class Arm:
 
     Attributes
     ----------
-    rates : array_like, shape (n,)
+    rates : array_like
         Share of the attempts at each case that passed, or share of its checks.
-    attempts : array_like, shape (n,), optional
+    attempts : array_like, optional
         Number of attempts behind each rate. If several agents, graders or rounds repeat a case,
         ``rates`` are means over them, and this is the smallest of their numbers.
     sign : float, default 1
         Coefficient of the arm.
-    checks : array_like, shape (n,), optional
+    checks : array_like, optional
         For shares of checks, the number of different checks of each case; without ``attempts``.
         Without either of the two, differences between attempts are ignored.
     """
@@ -547,7 +547,7 @@ def bounded_mean(
     interval does not depend on the order of cases, is mirrored if all signs change, and is
     continuous in the data.
 
-    With ``arms``, :func:`adaptive_positions` replaces the bounds by
+    With ``arms``, ``adaptive_positions`` replaces the bounds by
     positions nearer to the mean, as far as outcomes are mixed within cases. With one attempt per
     case nothing changes. Coverage was at least 93.7 % in all designs of ``make validate``, except
     where a few cases are unlike all others: with hopeless cases among middling ones it fell to 91 %
