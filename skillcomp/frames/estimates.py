@@ -53,7 +53,8 @@ _MEASURES_OF_UNIT = {
         hedged_gap
         pass_rate_change sensitivity_change specificity_change position_consistency_change
         position_reversals_change position_tie_differences_change
-        minimum_detectable_delta minimum_detectable_gap""",
+        minimum_detectable_delta minimum_detectable_gap
+        pooled_delta mean_delta next_skill_delta""",
     "percentage points": "effect_points position_points perturbation_points",
     "rate": """
         rate_passed rate_share_passed baseline_rate failure_share fired_share power
@@ -68,6 +69,7 @@ _MEASURES_OF_UNIT = {
         ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared
         cross_validated_r_squared detectable_r_squared ceiling_r_squared spearman""",
     "variance": "tau2 tau2_gap omega2 omega2_gap sigma2_baseline sigma2_skill",
+    "standard deviation": "between_skill_sd",
     "logits": "severity_shift",
     "ratio": """
         ratio_cost_usd ratio_seconds ratio_input_tokens ratio_output_tokens ratio_n_words

@@ -180,18 +180,19 @@ def _judged_row(
     if not claims or not sum(row[name] for name in counts):
         return verdict, False, "", ""
     shares = [row[name] / row[name.replace("missing", "attempts")] for name in counts]
+    claimed = f"'{verdict}'" if " " in verdict else verdict
     if max(shares) >= ENOUGH_MISSING - 1e-9 and any(c.fails_in_worst_case() for c in claims):
         if assume_missing:
-            remark = f"{verdict}, assuming that attempts are missing {assume_missing}"
+            remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
             return verdict, True, assume_missing, remark
-        others = f"the others alone would say {verdict} ({row['estimate']:+.2f})"
+        others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
         return "undetermined", True, "", f"undetermined: too many attempts are missing; {others}"
     points = [n for claim in claims if (n := claim.tipping_point()) is not None]
     n = int(sum(row[name] for name in counts))
     every = f"all {n} missing attempts" if n > 1 else "the missing attempt"
     some = f"{min(points)} of the {n} missing attempts" if points and n > 1 else every
     end = f"would fall if {some}" if points else f"would stand even if {every}"
-    return verdict, False, "", f"{verdict} {end} had gone against it"
+    return verdict, False, "", f"{claimed} {end} had gone against it"
 
 
 def _claims_of_row(
@@ -209,7 +210,10 @@ def _claims_of_row(
     of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
     no_loss = replace(gain, bound=-margin, is_gain=False)
     # a gain or loss among several rows is shown at a higher level
-    family: dict[str, Any] = {"bound": 0.0, "ci_level": 1.0 - row["p_limit"]}
+    family: dict[str, Any] = {
+        "bound": 0.0,
+        "ci_level": 1.0 - row.get("p_limit", 1.0 - row["ci_level"]),
+    }
     claims = {
         "teaching": [gain],
         "harmful": [loss],
@@ -218,7 +222,8 @@ def _claims_of_row(
         "helps": [replace(gain, **family)],
         "hurts": [replace(loss, **family)],
     }
-    return claims.get(verdict, [])
+    claims |= {"worse": claims["hurts"], "better": claims["helps"]}  # those of `compare`
+    return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
 
 
 def mirrored(pairs: CasePairs) -> CasePairs:

@@ -301,9 +301,9 @@ def _draw_forest(
     collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
     spots = list(zip(places, hues, strict=True))
     _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
-    step = dict(zip(order, draw.offsets(len(order)), strict=True))
-    at = np.array([place + step[level] for place, level in zip(places, hues, strict=True)])
-    lines = len(categories) * (len(order) * _LINE + 0.06)
+    lane, n_lanes = _lanes_of_rows(places, [order.index(level) for level in hues], len(order))
+    at = places + lane
+    lines = len(categories) * (n_lanes * _LINE + 0.06)
     height = max(lines + _MARGIN, 1.3)
     ax = draw.axes(ax, width=width, height=height)
     grow(ax.figure.get_figure(root=True), height)
@@ -355,6 +355,19 @@ def _places_of_rows(
         categories = [own for own in grouped if len(own) == 1 or own in of_row]
     place = {category: i for i, category in enumerate(categories)}
     return categories, np.array([place[row] for row in of_row], dtype=np.float64)
+
+
+def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple[draw.Floats, int]:
+    """Return the offset of each row from its category, and the number of lanes of a category.
+
+    Each level has a lane of its own. If no category has all levels, its own levels share the space.
+    """
+    most = int(np.unique(places, return_counts=True)[1].max(initial=1))
+    if most >= n_levels:
+        return draw.offsets(n_levels)[rank] if rank else places, n_levels
+    own = [sorted(r for p, r in zip(places, rank, strict=True) if p == place) for place in places]
+    pairs = zip(own, rank, strict=True)
+    return np.array([draw.offsets(len(ranks))[ranks.index(r)] for ranks, r in pairs]), most
 
 
 def _refuse_alike(

@@ -158,10 +158,7 @@ def decide(
     delta equals the margin. This was found by computing all possible outcomes of cases with one
     attempt (:mod:`skillcomp.stats.bounded`).
     """
-    if not is_number(margin) or not 0.0 < margin < 1.0:
-        raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
-    if assume_missing is not None:
-        require_known("assume_missing: found", assume_missing, ["at random"])
+    check_margin(margin, assume_missing)
     names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
     how |= {"cluster": cluster, "average": listed(average)}
@@ -196,6 +193,14 @@ def decide(
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
     return judged.drop(columns=[*MOVED, *FAMILY, "correction_reason"], errors="ignore")
+
+
+def check_margin(margin: float, assume_missing: str | None) -> None:
+    """Raise FrameError unless the margin and the assumption about missing attempts are allowed."""
+    if not is_number(margin) or not 0.0 < margin < 1.0:
+        raise FrameError(f"margin: found {margin!r}; allowed: a number above 0 and below 1.")
+    if assume_missing is not None:
+        require_known("assume_missing: found", assume_missing, ["at random"])
 
 
 def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
@@ -238,7 +243,7 @@ def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
         "helps": shown & (low > 0),
         "hurts": shown & (high < 0),
     }
-    return _first_that_holds(verdicts, "undetermined")
+    return first_that_holds(verdicts, "undetermined")
 
 
 def _verdicts_by_other_rules(
@@ -279,7 +284,8 @@ def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
     return deltas.assign(p_adjusted=adjusted, p_limit=limits, n_family=size, method=method)
 
 
-def _first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
+def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
+    """Return for each row the first word that holds there, otherwise ``otherwise``."""
     return np.select(list(words.values()), list(words), default=otherwise)
 
 

@@ -55,6 +55,10 @@ passk: several attempts per case
 ppi: verdicts on all cases, gold on some
     ``ppi_mean``, ``ppi_paired``: prediction-powered mean and paired difference.
 
+random_effects: effects that differ between units, such as skills
+    ``random_effects``, ``RandomEffects``: their standard deviation, and partially pooled effects.
+    ``prediction_interval``: the effect of the next unit.
+
 ratios: amounts without an upper bound
     ``log_ratio``: geometric mean of the ratios of two paired amounts.
     ``ratio_of_means``: ratio of two means over the same cases, with Fieller's interval.

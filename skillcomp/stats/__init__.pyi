@@ -43,6 +43,9 @@ from .passk import pooled_pass_at_k as pooled_pass_at_k
 from .passk import pooled_pass_hat_k as pooled_pass_hat_k
 from .ppi import ppi_mean as ppi_mean
 from .ppi import ppi_paired as ppi_paired
+from .random_effects import RandomEffects as RandomEffects
+from .random_effects import prediction_interval as prediction_interval
+from .random_effects import random_effects as random_effects
 from .ratios import log_ratio as log_ratio
 from .ratios import ratio_of_means as ratio_of_means
 from .results import HypothesisTest as HypothesisTest

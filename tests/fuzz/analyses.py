@@ -92,6 +92,9 @@ def frames() -> dict[str, pd.DataFrame]:
         "outcomes": outcomes,
         "forced": forced,
         "crossed": documents(forced),
+        "many": forced.assign(
+            skill="s" + pd.Series(forced.groupby("case_id").ngroup() % 6).astype("str")
+        ),
         "scores": scores[scores["feature"].isin(["total", "words"])].reset_index(drop=True),
         "both": both,
         "perturbed": perturbed,
@@ -178,6 +181,10 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     ),
     "skillverdicts.decide": lambda f: sc.skillverdicts.decide(
         f["outcomes"], by=["skill", "grader"]
+    ),
+    "skillverdicts.across": lambda f: sc.skillverdicts.across(f["many"]),
+    "skillverdicts.compare": lambda f: sc.skillverdicts.compare(
+        f["outcomes"], f["attempts"], by=["skill", "grader"], reference="baseline", limit=1000.0
     ),
     "skillverdicts.together": lambda f: sc.skillverdicts.together(f["judged"], by=GRADER),
     "skillverdicts.aggregate": lambda f: sc.skillverdicts.aggregate(
