@@ -418,7 +418,7 @@ class _PlannedStudy:
         """Return the cases (or skills) of each study, with the positions of the pseudo-cases."""
         plan, (values, arms) = self.plan, case_results(self.plan)
         bounds = quantity.low, quantity.high
-        start, end = (np.full(len(drawn[0]), bound) for bound in bounds)
+        places = Positions.at_bounds(quantity, len(drawn[0]))
         count: Any = drawn[0]
         if plan.assumptions.cluster == "skill":
             # the value of a skill is the mean delta (or gap) of its cases
@@ -427,18 +427,17 @@ class _PlannedStudy:
             even = np.ones(value.shape)
             if self.adaptive:
                 places = _positions_of_skills(arms, count, plan.n_cases, value)
-                start, end = places.low, places.high
-            return CaseCounts(value, even, even, start, end)
+            return CaseCounts(value, even, even, places.low, places.high, places.reach)
         if self.adaptive:
             even = np.ones((1, len(values)))
             places = adaptive_positions(arms, values[None], even, bounds, count=count)
-            start, end = places.low, places.high
         counts = [_counts_by_value(values, side) for side in drawn]
         distinct = np.unique(values.round(9))
         if len(counts) == 2:
             return gap_samples(distinct, counts)
         shape = counts[0].shape
-        return CaseCounts(np.broadcast_to(distinct, shape), np.ones(shape), counts[0], start, end)
+        ends = places.low, places.high, places.reach
+        return CaseCounts(np.broadcast_to(distinct, shape), np.ones(shape), counts[0], *ends)
 
 
 def _planned_studies(
@@ -534,7 +533,8 @@ def gap_samples(values: Floats, drawn: Sequence[Floats]) -> CaseCounts:
     residuals = [s * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m) for s, mean, m in sides]
     centred = np.hstack([(far - near)[:, None] + rest for rest in residuals])
     weights = np.broadcast_to(np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)), centred.shape)
-    ends = (np.full(len(centred), bound) for bound in (GAPS.low, GAPS.high))
+    places = Positions.at_bounds(GAPS, len(centred))
+    ends = places.low, places.high, places.reach
     return CaseCounts(centred, weights, np.hstack(drawn), *ends)
 
 

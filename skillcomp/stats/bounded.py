@@ -69,21 +69,26 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Positions of the pseudo-cases, and the standard error that they rest on; one per study.
+    """Positions of the pseudo-cases; one per study.
 
     Attributes
     ----------
     low, high : ndarray, shape (S,)
-        Position for the lower limit and for the upper limit.
-    se, df : ndarray, shape (S,)
-        Standard error of the mean, at least that of independent attempts, and its Satterthwaite
+        Position for the lower limit and for the upper limit, up to a level of 95 %.
+    reach : ndarray, shape (S, 2)
+        The part of the distance to the mean that grows at higher levels (0 at the bounds), and its
         degrees of freedom.
     """
 
     low: Floats
     high: Floats
-    se: Floats
-    df: Floats
+    reach: Floats
+
+    @classmethod
+    def at_bounds(cls, quantity: Quantity, n_studies: int) -> Positions:
+        """Return the positions of the rule that assumes nothing about unseen cases."""
+        low, high = (np.full(n_studies, bound) for bound in (quantity.low, quantity.high))
+        return cls(low, high, np.tile([0.0, 1.0], (n_studies, 1)))
 
 
 class Sample(NamedTuple):
@@ -129,12 +134,17 @@ class Quantity:
     c: float
     largest: bool = False
 
+    def mirrored(self) -> Quantity:
+        """Return the quantity with the opposite sign."""
+        return replace(self, low=-self.high, high=-self.low)
+
     def weight_at(self, error_rate: Any) -> Floats:
         """Return the weight of the pseudo-case at error rates (1 minus the confidence level).
 
-        It is ``c`` up to 5 % and 1 from 10 % on, because lower levels need more of a case.
+        It is ``c`` at 5 %, and 1 from 10 % on. Up to 2 % it is higher than ``c`` by a fifth of the
+        difference to 1 (0.8 for a ``c`` of 0.75). It is linear in between.
         """
-        rise = np.clip(np.asarray(error_rate, float) / _ALPHA - 1.0, 0.0, 1.0)
+        rise = np.interp(error_rate, (_SMALL, _ALPHA, 2.0 * _ALPHA), (0.2, 0.0, 1.0))
         return np.asarray(self.c + rise * max(1.0 - self.c, 0.0))
 
 
@@ -144,7 +154,10 @@ class Quantity:
 # worst true value, with at most 5 % error on either side. For example, 0.7 fails: coverage is 93.0
 # % for eight cases that all flip, half of them up, or that pass half the time.
 _C = 0.75
-_ALPHA = 0.05  # c holds at this error rate; at twice the rate or more, the weight is 1.
+# c holds at the error rate _ALPHA. At twice this rate or more the weight is 1. At _SMALL or less it
+# is also higher than c: with 0.75, coverage at 99 % falls to 98.4 %.
+_ALPHA, _SMALL = 0.05, 0.02
+_SURE = 1.0 - _ALPHA / 2
 RATES = Quantity(0.0, 1.0, _C)
 SHARES = Quantity(0.0, 1.0, _C)
 DELTAS = Quantity(-1.0, 1.0, _C)
@@ -159,9 +172,11 @@ _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integr
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
 # Both constants were chosen on one half of the designs of `make validate` and checked on the other.
 _PHI = 0.05  # Share of the distance to the bound that is kept if all cases have mixed outcomes.
-_KAPPA = 1.45  # Distance in standard deviations of a case, for many cases.
-_SURE = 0.975  # The distance does not depend on the level, so that wider levels have wider limits.
-_SMALL_P = 1e-3  # P-values of the adaptive rule below this are not below those of a t test.
+# Distance in standard deviations of a case, for many cases and up to a level of 95 %. Above, it
+# grows with the t quantile: without this, coverage at 99 % falls to 97.1 % (two attempts per case).
+_KAPPA = 1.45
+_SAME_P = 1e-8  # Relative precision of a p-value.
+_LEAST_P = 1e-15  # P-values below this are not exact, but they are below this.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
 _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
@@ -173,7 +188,7 @@ class CaseCounts:
 
     ``value``, ``weight`` and ``count`` have the shape (S, m). Entries with a count of 0 only fill
     up the shape. ``start`` and ``end``, of the shape (S,), are the positions of the pseudo-case for
-    the lower and the upper limit.
+    the lower and the upper limit up to a level of 95 %; ``reach`` is as in :class:`Positions`.
     """
 
     value: Floats
@@ -181,6 +196,7 @@ class CaseCounts:
     count: Floats
     start: Floats
     end: Floats
+    reach: Floats
 
     @property
     def top(self) -> Floats:
@@ -189,22 +205,33 @@ class CaseCounts:
 
     def rows(self, keep: Any) -> CaseCounts:
         """Return the selected studies."""
-        parts = (self.value, self.weight, self.count, self.start, self.end)
+        parts = (self.value, self.weight, self.count, self.start, self.end, self.reach)
         return CaseCounts(*(part[keep] for part in parts))
 
     def mirrored(self) -> CaseCounts:
         """Return the studies with the opposite sign."""
-        return CaseCounts(-self.value, self.weight, self.count, -self.end, -self.start)
+        ends = -self.end, -self.start
+        return CaseCounts(-self.value, self.weight, self.count, *ends, self.reach)
 
-    def with_pseudo_case(self, c: Any, largest: bool) -> tuple[Floats, Floats, Floats]:
-        """Return value, weight and count with a pseudo-case of count ``c`` at ``start``."""
+    def with_pseudo_case(
+        self, quantity: Quantity, error_rate: Any
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return value, weight and count; the last column is the pseudo-case of lower limits."""
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
-        if largest:
+        if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
+        total = self.count * self.weight
+        mean = (total * self.value).sum(1) / total.sum(1)
+        reach, df = self.reach.T
+        ratio = stdtrit(df, 1.0 - 0.5 * np.minimum(error_rate, _ALPHA)) / stdtrit(df, _SURE)
+        further = reach**2 * (ratio**2 - 1.0)
+        far = mean - np.sqrt((mean - self.start) ** 2 + further)
+        start = np.where(further > 0, np.maximum(far, quantity.low), self.start)
+        c = np.broadcast_to(quantity.weight_at(error_rate), len(size))
         return (
-            np.hstack([self.value, self.start[:, None]]),
+            np.hstack([self.value, start[:, None]]),
             np.hstack([self.weight, size[:, None]]),
-            np.hstack([self.count, np.broadcast_to(c, len(size))[:, None]]),
+            np.hstack([self.count, c[:, None]]),
         )
 
 
@@ -328,10 +355,8 @@ def _lower_limits(samples: CaseCounts, quantity: Quantity, ci_level: float) -> F
     and variance as the randomly weighted mean.
     """
     tail = 0.5 * (1.0 - ci_level)
-    value, weight, count = samples.with_pseudo_case(
-        quantity.weight_at(1.0 - ci_level), quantity.largest
-    )
-    top = np.maximum(samples.top, samples.start)
+    value, weight, count = samples.with_pseudo_case(quantity, 1.0 - ci_level)
+    top = np.maximum(samples.top, value[:, -1])
     limits: Floats = np.where(count > 0, value, np.inf).min(1)
     live = np.flatnonzero(top - limits > _XTOL * (quantity.high - quantity.low))
     value, weight, count, low, high = (a[live] for a in (value, weight, count, limits, top))
@@ -405,34 +430,47 @@ def solved_limits(
     The p-values are NaN if ``null`` is None.
     """
     low = _lower_limits(samples, quantity, ci_level)
-    high = -_lower_limits(samples.mirrored(), quantity, ci_level)
+    high = -_lower_limits(samples.mirrored(), quantity.mirrored(), ci_level)
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
         chance = partial(_two_sided, quantity=quantity, null=null)
-        p_value = chance(samples, error_rate=_ALPHA)
-        larger = np.flatnonzero(p_value > _ALPHA)
-        if len(larger) and quantity.c < 1.0:
-            p_value[larger] = _larger_p_values(samples.rows(larger), p_value[larger], chance)
+        p_value = _p_values(samples, chance)
     return np.stack([low, high, p_value])
 
 
-def _larger_p_values(samples: CaseCounts, at_c: Floats, chance: Callable[..., Floats]) -> Floats:
-    """Return p-values above ``_ALPHA``, at which the pseudo-case is heavier than ``c``.
+def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
+    """Return the smallest error rates at which the limits exclude the null.
 
-    A p-value is the smallest error rate at which the limits exclude the null. Between ``_ALPHA``
-    and its double, the weight depends on this error rate, and the p-value solves an equation that
-    is almost linear.
+    ``chance`` depends on the error rate, because the pseudo-case does. The p-value is the rate that
+    equals its chance. It is found by the Illinois method, on the scale of logarithms.
     """
-    p_value = chance(samples, error_rate=2.0 * _ALPHA)
-    between = np.flatnonzero(p_value < 2.0 * _ALPHA)
-    if len(between):
-        rows, first = samples.rows(between), at_c[between]
-        slope = (p_value[between] - first) / _ALPHA
-        guess = (first - slope * _ALPHA) / (1.0 - slope)
-        for _ in range(8):
-            excess = chance(rows, error_rate=guess) - guess
-            guess = np.clip(guess + excess / (1.0 - slope), _ALPHA, 2.0 * _ALPHA)
-        p_value[between] = guess
+    p_value = chance(samples, error_rate=_ALPHA)
+    small = p_value <= _ALPHA
+    low = np.where(small, np.maximum(p_value, _LEAST_P), _ALPHA)
+    high = np.where(small, _ALPHA, 2.0 * _ALPHA)
+    other = chance(samples, error_rate=np.where(small, low, high))
+    chances = [np.where(small, other, p_value), np.where(small, p_value, other)]
+    ends = [np.log(low), np.log(high)]
+    excess = [np.log(np.maximum(c, 1e-300)) - end for c, end in zip(chances, ends, strict=True)]
+    p_value = np.where(excess[0] > _SAME_P, chances[1], chances[0])
+    live = np.flatnonzero((excess[0] > _SAME_P) & (excess[1] < -_SAME_P))
+    a, b, over, under = (part[live] for part in (*ends, *excess))
+    before = np.full(len(live), 0.5)  # neither end has been replaced
+    for _ in range(60):
+        if not len(live):
+            break
+        at = (a * under - b * over) / (under - over)
+        p_value[live] = chance(samples.rows(live), error_rate=np.exp(at))
+        rest = np.log(np.maximum(p_value[live], 1e-300)) - at
+        right = rest > 0
+        # an end that stays for the second time counts half in the next step
+        stays = np.where(right == before, 0.5, 1.0)
+        over, under = np.where(right, rest, stays * over), np.where(right, stays * under, rest)
+        a, b = np.where(right, at, a), np.where(right, b, at)
+        going = np.abs(rest) > _SAME_P
+        live, a, b, over, under, before = (
+            part[going] for part in (live, a, b, over, under, 1.0 * right)
+        )
     return p_value
 
 
@@ -440,28 +478,26 @@ def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate:
     """Return twice the smaller of two probabilities: that the mean is below or above the null.
 
     Each is computed with a pseudo-case at its own position, so they add up to 1 or more. If the
-    first one computed is at most 1/2, it is the smaller one. The weight of the pseudo-case is that
-    of ``error_rate``.
+    first one computed is at most 1/2, it is the smaller one. The pseudo-cases are those of
+    ``error_rate``.
     """
     size = samples.count * samples.weight
     above = (size * (samples.value - null)).sum(1) > 0
-    c = np.broadcast_to(quantity.weight_at(error_rate), len(above))
-    beyond = partial(chance_beyond, c=c, largest=quantity.largest)
-    chance = beyond(samples, null, above)
-    chance = np.fmin(chance, beyond(samples.mirrored(), -null, ~above))
+    rates = np.broadcast_to(error_rate, len(above))
+    beyond = partial(chance_beyond, samples, quantity, null, rates)
+    mirrored = partial(chance_beyond, samples.mirrored(), quantity.mirrored(), -null, rates)
+    chance = np.fmin(beyond(above), mirrored(~above))
     rest = ~(chance <= 0.5)
-    other = beyond(samples, null, rest & ~above)
-    other = np.fmin(other, beyond(samples.mirrored(), -null, rest & above))
+    other = np.fmin(beyond(rest & ~above), mirrored(rest & above))
     return np.minimum(1.0, 2.0 * np.fmin(chance, other))
 
 
 def chance_beyond(
     samples: CaseCounts,
+    quantity: Quantity,
     null: float,
+    error_rates: Floats,
     which: Any,
-    *,
-    c: Floats,
-    largest: bool,
     near: tuple[float, float] | None = None,
 ) -> Floats:
     """Return P(mean is below the null) for each study in ``which``; NaN for the others.
@@ -471,11 +507,11 @@ def chance_beyond(
     chance = np.full(len(samples.value), np.nan)
     if which.any():
         side = samples.rows(which)
-        whole = side.with_pseudo_case(c[which], largest)
+        whole = side.with_pseudo_case(quantity, error_rates[which])
         below, _ = chance_below(*whole, np.full(len(side.value), null), near=near)
         # if all values are at the pseudo-case, so is the mean, whatever the weights
-        bottom = np.where(side.count > 0, side.value, np.inf).min(1)
-        sure = (side.top <= side.start) & (bottom >= side.start) & (null >= side.start)
+        start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
+        sure = (side.top <= start) & (bottom >= start) & (null >= start)
         chance[which] = np.where(sure, 1.0, below)
     return chance
 
@@ -551,7 +587,7 @@ def bounded_mean(
     positions nearer to the mean, as far as outcomes are mixed within cases. With one attempt per
     case nothing changes. Coverage was at least 93.7 % in all designs of ``make validate``, except
     where a few cases are unlike all others: with hopeless cases among middling ones it fell to 91 %
-    (``"bounded"``: 96 %). Below 95 %, the weight c of the pseudo-case rises, to 1 at 90 %.
+    (``"bounded"``: 96 %). The weight c of the pseudo-case rises to 1 at 90 %, and to 0.8 at 98 %.
 
     A cluster with sum S_g and size m_g enters as ``g_g (S_g - L m_g)``. The size of the pseudo-case
     is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``. If only a few larger
@@ -617,8 +653,8 @@ def bounded_means(
     how: dict[str, Any] = {"rule": interval, "free": recentred, "ci_level": ci_level}
     read = [_read_sample(Sample(*sample), quantity, **how) for sample in samples]
     if interval == "t":
-        return [_t_interval(bare, null) for _, bare, _ in read]
-    compact = [sample for sample, _, _ in read]
+        return [_t_interval(bare, null) for _, bare in read]
+    compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
     # Samples that are solved together are padded to the same number of distinct values, so each
     # group has samples with a similar number.
@@ -628,25 +664,11 @@ def bounded_means(
         batch = [sample for i in place if (sample := compact[i]) is not None]
         limits[:, place] = solved_limits(_stack_samples(batch), quantity, null, ci_level)
     intervals = []
-    for (_, bare, positions), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
+    for (_, bare), (low, high, p_value) in zip(read, limits.T.tolist(), strict=True):
         # widen the limits if rounding has put the estimate just outside them
         ends = min(low, bare.estimate), max(high, bare.estimate)
-        if positions is not None and p_value < _SMALL_P:
-            p_value = max(p_value, _p_of_t(positions, bare.estimate, null))
         intervals.append(replace(bare, low=ends[0], high=ends[1], p_value=p_value))
     return intervals
-
-
-def _p_of_t(positions: Positions, estimate: float, null: float | None) -> float:
-    """Return the p-value of a t test, at most ``_SMALL_P``.
-
-    The adaptive rule has no probability beyond the pseudo-case. Its small p-values are therefore
-    not below those of a t test.
-    """
-    if positions.se[0] == 0.0:
-        return 0.0
-    statistic = abs(estimate - (null or 0.0)) / float(positions.se[0])
-    return min(_SMALL_P, 2.0 * float(stdtr(positions.df[0], -statistic)))
 
 
 def _t_interval(bare: Interval, null: float | None) -> Interval:
@@ -663,18 +685,15 @@ def _t_interval(bare: Interval, null: float | None) -> Interval:
 
 def _read_sample(
     sample: Sample, quantity: Quantity, *, rule: IntervalRule, free: bool, ci_level: float
-) -> tuple[CaseCounts | None, Interval, Positions | None]:
-    """Return a sample in compact form (None without cases) and its interval without limits.
-
-    The last entry is None unless the adaptive rule has placed the pseudo-case.
-    """
+) -> tuple[CaseCounts | None, Interval]:
+    """Return a sample in compact form (None without cases) and its interval without limits."""
     adaptive = rule == "adaptive" and bool(sample.arms)
     label = "CR2 with Satterthwaite t" if rule == "t" else bounded_label(quantity, adaptive)
     numbers = np.asarray(sample.values, dtype=np.float64)
     complete, groups, note = complete_values(numbers, sample.clusters)
     if not complete.size:
         bare = undefined(label, note or "no cases", ci_level=ci_level, n=0.0)
-        return None, bare, None
+        return None, bare
     if not free:
         clip_to_bounds(complete, quantity)
     present = np.isfinite(numbers)
@@ -684,12 +703,11 @@ def _read_sample(
     se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
     values = means if free else np.clip(means, quantity.low, quantity.high)
-    positions, ends = None, (np.array([quantity.low]), np.array([quantity.high]))
+    places = Positions.at_bounds(quantity, 1)
     if adaptive:
         arms = [arm.rows(present) for arm in sample.arms]
-        positions = cluster_positions(arms, values[None], groups, quantity, heavy)
-        ends = positions.low, positions.high
-    compact = _compact_sample(values, sizes, *ends)
+        places = cluster_positions(arms, values[None], groups, quantity, heavy)
+    compact = _compact_sample(values, sizes, places)
     n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
     if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
         units = "clusters" if count < n else "cases"
@@ -698,7 +716,7 @@ def _read_sample(
         note = join_notes(note, f"only {count} case{'s' * (count > 1)}: read with care")
     note = join_notes(note, heavy_note(sizes, "cluster" if count < n else "case"))
     limits, counts = (math.nan, math.nan), (float(n), float(count))
-    return compact, Interval(estimate, *limits, ci_level, label, note, *counts, se, df), positions
+    return compact, Interval(estimate, *limits, ci_level, label, note, *counts, se, df)
 
 
 def bounded_label(quantity: Quantity, adaptive: bool) -> str:
@@ -768,7 +786,8 @@ def adaptive_positions(
         upper = mean + np.minimum(np.hypot(up, reach), high - mean)
     single = np.asarray((share >= 1.0 - 1e-12).any(-1))  # nothing tells how clusters vary
     lower, upper = np.where(single, low, lower), np.where(single, high, upper)
-    return Positions(lower, upper, np.where(single, np.nan, se), np.where(single, np.nan, df))
+    parts = np.where(single, 0.0, reach), np.where(single, 1.0, df)
+    return Positions(lower, upper, np.stack(np.broadcast_arrays(*parts), axis=-1))
 
 
 def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
@@ -853,12 +872,12 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
     return math.sqrt(variance), satterthwaite(share)
 
 
-def _compact_sample(value: Floats, weight: Floats, start: Floats, end: Floats) -> CaseCounts:
+def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:
     """Count the clusters with equal value and weight, apart from rounding errors."""
     pairs = np.stack([value, weight], axis=1).round(12)
     distinct, count = np.unique(pairs, axis=0, return_counts=True)
     columns = (distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
-    return CaseCounts(*columns, start, end)
+    return CaseCounts(*columns, places.low, places.high, places.reach)
 
 
 def _stack_samples(samples: Sequence[CaseCounts]) -> CaseCounts:
@@ -867,5 +886,5 @@ def _stack_samples(samples: Sequence[CaseCounts]) -> CaseCounts:
     for i, sample in enumerate(samples):
         for part, row in zip(parts, (sample.value, sample.weight, sample.count), strict=True):
             part[i, : row.shape[1]] = row[0]
-    ends = (np.concatenate([getattr(s, name) for s in samples]) for name in ("start", "end"))
-    return CaseCounts(*parts, *ends)
+    names = ("start", "end", "reach")
+    return CaseCounts(*parts, *(np.concatenate([getattr(s, n) for s in samples]) for n in names))

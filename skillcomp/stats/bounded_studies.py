@@ -16,6 +16,7 @@ from skillcomp.stats.bounded import (
     CaseCounts,
     Floats,
     IntervalRule,
+    Positions,
     Quantity,
     adaptive_positions,
     chance_beyond,
@@ -61,6 +62,7 @@ def bounded_mean_many(
     values: ArrayLike,
     clusters: Any = None,
     *,
+    weights: ArrayLike | None = None,
     arms: Sequence[Arm] = (),
     quantity: Quantity = RATES,
     null: float | None = None,
@@ -76,6 +78,8 @@ def bounded_mean_many(
         One row per study and one column per case; no value may be missing.
     clusters : array_like, shape (n,), optional
         Cluster of each case, the same in every study.
+    weights : array_like of float, shape (n,), optional
+        Weight of each case, the same in every study; equal if omitted.
     arms : sequence of Arm, optional
         As in :func:`skillcomp.stats.bounded.bounded_mean`, with rates of the shape (S, n).
     quantity, null, ci_level
@@ -103,15 +107,16 @@ def bounded_mean_many(
         raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
     clip_to_bounds(matrix, quantity)
     groups = Clusters.of(clusters, matrix.shape[1])
-    sizes = np.broadcast_to(groups.sizes, (len(matrix), groups.count))
-    means = np.clip(groups.totals(matrix) / sizes, quantity.low, quantity.high)
-    start, end = (np.full(len(matrix), bound) for bound in (quantity.low, quantity.high))
+    heavy = relative_weights(weights, matrix[0])
+    sizes = np.broadcast_to(groups.totals(heavy), (len(matrix), groups.count))
+    means = np.clip(groups.totals(matrix * heavy) / sizes, quantity.low, quantity.high)
+    places = Positions.at_bounds(quantity, len(matrix))
     if arms:
-        positions = cluster_positions(arms, means, groups, quantity, np.ones(groups.n))
-        start, end = positions.low, positions.high
-    compact, back = _compact_samples(CaseCounts(means, sizes, np.ones(means.shape), start, end))
+        places = cluster_positions(arms, means, groups, quantity, heavy)
+    ends = places.low, places.high, places.reach
+    compact, back = _compact_samples(CaseCounts(means, sizes, np.ones(means.shape), *ends))
     solved = solved_limits(compact, quantity, null, ci_level)[:, back]
-    return BoundedMeans.around(matrix.mean(axis=1), solved, ci_level)
+    return BoundedMeans.around(np.average(matrix, axis=1, weights=heavy), solved, ci_level)
 
 
 def _compact_samples(samples: CaseCounts) -> tuple[CaseCounts, NDArray[np.intp]]:
@@ -130,12 +135,13 @@ def _compact_samples(samples: CaseCounts) -> tuple[CaseCounts, NDArray[np.intp]]
         return samples, np.arange(n_studies)
     flat = np.repeat(np.arange(n_studies), n) * len(distinct) + code.ravel()
     count = np.bincount(flat, minlength=n_studies * len(distinct)).reshape(n_studies, -1)
-    ends = np.stack([samples.start, samples.end], axis=1)
+    ends = np.column_stack([samples.start, samples.end, samples.reach])
     both = np.hstack([count, ends.round(12)])
     _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
     value_of, weight_of = (np.tile(column, (len(first), 1)) for column in distinct.T)
     counts = count[first].astype(np.float64)
-    return CaseCounts(value_of, weight_of, counts, *ends[first].T), back.ravel()
+    places = samples.start[first], samples.end[first], samples.reach[first]
+    return CaseCounts(value_of, weight_of, counts, *places), back.ravel()
 
 
 def bounded_mean_counts(
@@ -200,15 +206,15 @@ def bounded_mean_counts(
     heavy = relative_weights(weights, np.zeros(count.shape[1]))
     both = np.hstack([count, value])
     _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
-    start, end = (np.full(len(first), bound) for bound in (quantity.low, quantity.high))
     size = np.tile(heavy, (len(first), 1))
+    places = Positions.at_bounds(quantity, len(first))
     if arms:
         distinct = [arm.rows(first) if np.ndim(arm.rates) > 1 else arm for arm in arms]
         bounds = quantity.low, quantity.high
         how: dict[str, Any] = {"count": count[first]}
-        positions = adaptive_positions(distinct, value[first], size, bounds, **how)
-        start, end = positions.low, positions.high
-    samples = CaseCounts(value[first], size, count[first], start, end)
+        places = adaptive_positions(distinct, value[first], size, bounds, **how)
+    ends = places.low, places.high, places.reach
+    samples = CaseCounts(value[first], size, count[first], *ends)
     solved = solved_limits(samples, quantity, null, ci_level)[:, back.ravel()]
     return BoundedMeans.around((count * value) @ heavy / (count @ heavy), solved, ci_level)
 
@@ -252,8 +258,7 @@ def sides_of_null(
         variance, df = cr2_of_counts(samples.value - mean[:, None], share, samples.count)
         reach = stdtrit(df, 1.0 - tail) * np.sqrt(variance)
         return np.where((np.abs(mean - null) > reach) & (variance > ZERO_VARIANCE), side, 0.0)
-    c = np.broadcast_to(quantity.weight_at(1.0 - ci_level), side.shape)
-    how: dict[str, Any] = {"c": c, "largest": quantity.largest, "near": tuple(tail * _NEAR)}
-    above = chance_beyond(samples, null, side > 0, **how)
-    below = chance_beyond(samples.mirrored(), -null, side < 0, **how)
+    rates, near = np.full(len(side), 1.0 - ci_level), tuple(tail * _NEAR)
+    above = chance_beyond(samples, quantity, null, rates, side > 0, near)
+    below = chance_beyond(samples.mirrored(), quantity.mirrored(), -null, rates, side < 0, near)
     return np.where(np.fmin(above, below) < tail, side, 0.0)
