@@ -268,7 +268,7 @@ def test_each_verdict_has_a_sign_at_the_edge_that_the_key_explains():
 
 
 def test_the_height_of_a_forest_follows_its_number_of_rows():
-    rows = pd.DataFrame({"skill": [f"s{i}" for i in range(90)], "estimate": 0.5, "unit": "rate"})
+    rows = pd.DataFrame({"skill": [f"s{i}" for i in range(45)], "estimate": 0.5, "unit": "rate"})
     rows = rows.assign(ci_low=0.1, ci_high=0.9)
     for ax in (None, style.figure("text")[1]):
         ax = plots.estimates(rows, y="skill", ax=ax)

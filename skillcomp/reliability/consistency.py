@@ -310,15 +310,17 @@ def flip_rates(
     again = decided[decided["again"]]
     parts = list(groups(again, [*names, *keys]))
     items = [
-        part.groupby(ITEM, sort=False)["verdict"].agg(["min", "max", "count"]) for _, part in parts
+        part.groupby(ITEM, sort=False)["verdict"].agg(["min", "max", "count", "size"])
+        for _, part in parts
     ]
     flips = [of_case["min"].ne(of_case["max"])[of_case["count"].ge(2)] for of_case in items]
     shares = bounded_means(
         [(flipped.to_numpy(), None, None) for flipped in flips], quantity=RATES, ci_level=ci_level
     )
     rows = []
-    for (values, part), flipped, share in zip(parts, flips, shares, strict=True):
-        n_missing, *worst = _worst_cases(part)["flip_rate"]
+    for (values, part), of_case, flipped, share in zip(parts, items, flips, shares, strict=True):
+        is_open, low = of_case["count"].lt(of_case["size"]), of_case["min"].lt(of_case["max"])
+        n_missing, worst = int(is_open.sum()), [float(x.mean()) for x in (low, low | is_open)]
         note = f"{plural(len(flipped), 'check')} of one case taken as independent"
         ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}" if n_missing else ""
         note = join_notes(note if len(flipped) else _NO_PAIR, *_left_out(part), ends)
