@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test quick lint slow check notebooks bench validate fuzz docs programs clean
+.PHONY: help lab report test quick lint outputs slow check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ $(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
 	mkdir -p $(VENV)/programs && cp tests/programs/package.json $(VENV)/programs/
 	npm install --prefix $(VENV)/programs --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@
+
+outputs: $(VENV)/.dev-ready  ## run the long chapters and compare their outputs with the stored ones
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow -k a_new_run tests/test_notebooks.py
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600
