@@ -310,7 +310,7 @@ MIXED = dict(sizes=0.5, n_repeats=2, omega2=0.05, sigma2=0.15, baseline_rate=0.3
 
 def test_power_of_repeats_is_exact_for_every_rule():
     """Five cases with two attempts: all 1,287 possible studies are counted."""
-    chance, fits = case_chances(0.5, 0.05 + 0.3 / 2, 2, 0.3, 0.15, 0.15)
+    chance, fits = case_chances(0.5, 0.05 + 0.3 / 2, 2, 0.3, (0.15, 0.15))
     rates = np.indices((3, 3)).reshape(2, -1) / 2
     deltas, arms = rates[0] - rates[1], [Arm(rates[0], [2] * 9), Arm(rates[1], [2] * 9, -1.0)]
     bars = np.array(list(combinations(range(13), 8)))
@@ -335,7 +335,7 @@ def test_power_of_repeats_is_exact_for_every_rule():
 
 
 def test_skills_are_planned_as_clusters_of_cases():
-    chance, _ = case_chances(0.3, 0.05 + 0.3 / 2, 2, 0.3, 0.15, 0.15)
+    chance, _ = case_chances(0.3, 0.05 + 0.3 / 2, 2, 0.3, (0.15, 0.15))
     drawn = np.random.default_rng(1).choice(9, size=(2000, 18), p=chance)
     skill, baseline = np.divmod(drawn, 3)
     arms = [Arm(skill / 2, np.full(18, 2)), Arm(baseline / 2, np.full(18, 2), -1.0)]

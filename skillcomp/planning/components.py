@@ -46,7 +46,6 @@ _TOLERANCE = 1e-4  # A larger deviation of the variance of a delta is noted.
 _RATES = np.linspace(0.0, 1.0, 9)
 _PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
 _EVEN = 3e-3
-_SHARES = np.linspace(-1.0, 1.0, 41)  # With value="share_passed", deltas are multiples of 1/20.
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
 
@@ -442,12 +441,11 @@ class Components:
 
 
 def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
-    """Return the possible deltas of a case, and the arms behind them; no arms for shares."""
-    if plan.assumptions.value == "share_passed":
-        return _SHARES, []
-    k = plan.n_repeats
-    skill, baseline = np.indices((k + 1, k + 1)).reshape(2, -1) / k
-    attempts = np.full(len(skill), k)
+    """Return the possible deltas of a case, and the arms behind them."""
+    k, share = plan.n_repeats, plan.assumptions.value == "share_passed"
+    rates = _RATES if share else np.arange(k + 1) / k
+    skill, baseline = (side.ravel() for side in np.meshgrid(rates, rates, indexing="ij"))
+    attempts = None if share else np.full(len(skill), k)
     return skill - baseline, [Arm(skill, attempts), Arm(baseline, attempts, -1.0)]
 
 
@@ -455,44 +453,41 @@ def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
 def case_chances(
     delta: float,
     variance: float,
-    n_repeats: int = 0,
+    n_repeats: int,
     baseline_rate: float = math.nan,
-    sigma2_skill: float = 0.0,
-    sigma2_baseline: float = 0.0,
+    sigma2: tuple[float, float] | None = (0.0, 0.0),
 ) -> tuple[Floats, bool]:
-    """Return the distribution of the result of a case, and whether its variance is possible.
+    """Return the chance of each result of a case, and whether its variance is possible.
 
-    A result is a pair of numbers of passes, with the skill and without, each from 0 to `n_repeats`.
-    The passes are binomial, with pass probabilities that have a joint distribution over cases. Of
-    all such distributions, this is the most even one with mean `delta` and this variance of the
-    observed delta, this baseline rate and these means of p (1 - p). If they cannot all hold, the
-    mean and the variance of the delta come first. Without repeats, the results are deltas in steps
-    of 1/20, the values of shares of checks.
+    A result is a pair of rates, with the skill and without, as in :func:`case_results`. The passes
+    are binomial, with pass probabilities that have a joint distribution over cases. Of all such
+    distributions, this is the most even one with mean `delta` and this variance of the observed
+    delta, this baseline rate and these means of p (1 - p). If they cannot all hold, the mean and
+    the variance of the delta come first. Without sigma2, the result is a pair of shares of checks,
+    and the distribution is that of the shares.
     """
-    square = variance + delta**2
-    if not n_repeats:
-        features = np.stack([np.ones(len(_SHARES)), _SHARES, _SHARES**2])
-        chance, second = _most_even(features, np.array([1.0, delta, square]))
-        return chance, abs(second - square) < _TOLERANCE
-    skill, baseline = (rates.ravel() for rates in np.meshgrid(_RATES, _RATES, indexing="ij"))
+    skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
-    squares = (skill - baseline) ** 2 + sum(mixed) / n_repeats
-    features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
     # if the baseline rate is unknown, the rates of the two conditions are as far from 1/2
     rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
-    targets = np.array([1.0, delta, square, rate, sigma2_skill, sigma2_baseline])
-    rates, second = _most_even(features, targets)
-    passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
-    chance = (passes.T @ rates.reshape(len(_RATES), -1) @ passes).ravel()
-    return chance / chance.sum(), abs(second - square) < _TOLERANCE
+    square, noise = variance + delta**2, sum(mixed) / n_repeats if sigma2 else 0.0
+    squares = (skill - baseline) ** 2 + noise
+    targets = np.array([1.0, delta, square, rate, *(sigma2 or ())])
+    features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
+    chance = _most_even(features[: len(targets)], targets)
+    fits = abs(float(features[2] @ chance) - square) < _TOLERANCE
+    if sigma2:
+        passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
+        chance = (passes.T @ chance.reshape(len(_RATES), -1) @ passes).ravel()
+    return chance / chance.sum(), fits
 
 
-def _most_even(features: Floats, targets: Floats) -> tuple[Floats, float]:
-    """Return the most even distribution with these means of features, and the mean of the third."""
+def _most_even(features: Floats, targets: Floats) -> Floats:
+    """Return the most even distribution with these means of features."""
     n, weights = features.shape[1], _PRIORITIES[: len(targets)]
     left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
     chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
-    return chance / chance.sum(), float(features[2] @ chance / chance.sum())
+    return np.asarray(chance / chance.sum())
 
 
 MEASURES = tuple(component.name for component in fields(Components))

@@ -123,9 +123,9 @@ def power_curve(
     delta is omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such distributions, the
     most even one is used. If not all of this is possible, the mean and the variance of the delta
     come first; another variance is noted. If the baseline rate is unknown, the two rates are as far
-    from one half. With ``value="share_passed"``, the delta of a case is drawn in steps of 1/20.
-    With ``cluster="skill"``, the effects of skills are drawn from a normal distribution. A pilot
-    with one repeat cannot distinguish the variance between cases from that between repeats. Further
+    from one half. With ``value="share_passed"``, shares are drawn in steps of 1/8. With
+    ``cluster="skill"``, the effects of skills are drawn from a normal distribution. A pilot with
+    one repeat cannot distinguish the variance between cases from that between repeats. Further
     repeats are then assumed to equal the first.
 
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
@@ -403,14 +403,13 @@ class _PlannedStudy:
         False if a delta with this mean cannot have the planned variance.
         """
         settings, n_skills = self.plan.assumptions, self.plan.n_skills
-        about: tuple[Any, ...] = (self.components.of_a_case(self.plan),)
-        if settings.value == "passed":
-            parts = self.components
-            about += (self.plan.n_repeats, parts.baseline_rate, *parts.sigma2)
+        parts = self.components
+        sigma2 = parts.sigma2 if settings.value == "passed" else None
+        about = parts.of_a_case(self.plan), self.plan.n_repeats, parts.baseline_rate, sigma2
         if settings.cluster == "case":
             chance, fits = case_chances(delta, *about)
             return rng.multinomial(n_skills * n_cases, chance, settings.n_studies), fits
-        tables, fits = _chances_by_skill(delta, self.components.between_skills(self.plan), about)
+        tables, fits = _chances_by_skill(delta, parts.between_skills(self.plan), about)
         skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
 
