@@ -177,6 +177,26 @@ def test_other_columns_are_not_pooled_and_different_checks_are_refused() -> None
         sc.deltas.contrast(checks, between="agent")
 
 
+def test_sittings_may_have_the_same_repeats_or_ids_and_copies_are_refused() -> None:
+    frame = study(TWO)
+    first = frame[frame["agent"].eq("ada")].drop(columns="agent")
+    later = frame[frame["agent"].eq("bo")].drop(columns="agent")
+    both = pd.concat([first.assign(sitting="am"), later.assign(sitting="pm")])
+    expected = sc.deltas.contrast(frame, between="agent")["estimate"].to_list()
+    numbered = [f.assign(attempt_id=range(32)) for f in (first, later)]
+    named = pd.concat([f.assign(sitting=name) for f, name in zip(numbered, "ap", strict=True)])
+    for table in (both, named):
+        assert sc.deltas.contrast(table, between="sitting")["estimate"].to_list() == expected
+        with pytest.raises(FrameError, match="attempt_id"):
+            sc.deltas.contrast(pd.concat([table, table]), between="sitting")
+    with pytest.raises(FrameError, match="between='sitting': this is a column of the attempts"):
+        sc.deltas.contrast(frame, between="sitting")
+    lacking = frame.assign(checks_differ=True, note="")
+    with pytest.raises(FrameError, match="different checks"):
+        sc.deltas.contrast(lacking, between="agent")
+    assert len(sc.deltas.contrast(lacking, between="agent", condition="skill")) == 1
+
+
 def test_a_contrast_of_the_pilot_compares_graders_on_the_same_answers(pilot: sc.RunStore) -> None:
     outcomes = sc.frames.outcomes(sc.frames.verdicts(pilot), sc.frames.cases(pilot))
     rows = sc.deltas.contrast(outcomes, between="grader", condition="skill")

@@ -28,7 +28,7 @@ from skillcomp.frames.case_table import (
     with_weights,
 )
 from skillcomp.frames.check import check_cluster
-from skillcomp.frames.contracts import CASE
+from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     RESERVED,
     By,
@@ -127,7 +127,7 @@ def contrast(
     --------
     skillcomp.deltas.paired : Compares conditions.
     skillcomp.deltas.over_time : Compares each run with the run before.
-    skillcomp.plots.estimates : Draws the result.
+    skillcomp.plots.estimates : Draws the result; with several pairs, use ``hue="reference"``.
 
     Notes
     -----
@@ -162,13 +162,15 @@ def contrast(
     table = case_table(checked, by=[*names, between, *averaged], column=column)
     table = _with_bounds(with_weights(table, checked, weight), value)
     places, contrasts = [], []
+    pairs = list(combinations(_sorted_levels(checked[between]), 2))
     for about, part in groups(table, names):
-        for name, pair in product(conditions, combinations(_sorted_levels(checked[between]), 2)):
+        wide = _numbers_by_cell(part, between, averaged)
+        for name, pair in product(conditions, pairs):
             compared = rows_of_group(checked[checked["condition"].isin([name, base])], about)
             note = note_on_checks(compared, [], between, pair, _WHAT)
             place = {"condition": name, "reference": pair[0], between: pair[1]}
             places.append(about | place | {"reference_condition": base})
-            contrasts.append(_contrast(part, between, _arms(pair, name, base), averaged, note))
+            contrasts.append(_contrast(wide, between, _arms(pair, name, base), averaged, note))
     rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
     rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
     noted = checked.drop(columns=between)  # a row has the notes of the outcomes of all levels
@@ -190,15 +192,18 @@ def _checked_outcomes(
         raise FrameError(
             f"{_WHAT}: between= names '{between}', a column that the analysis adds. Rename yours."
         )
+    if between not in outcomes and between in CONTRACTS["attempts"].columns:
+        raise FrameError(
+            f"{_WHAT}: between='{between}': this is a column of the attempts. Add it: "
+            f"outcomes.merge(attempts[['attempt_id', '{between}']], on='attempt_id')."
+        )
     require_columns(outcomes, [between], f"{_WHAT}: between=")
     if outcomes[between].isna().any():
         raise FrameError(
             f"{_WHAT}: column '{between}': missing in some rows. Name their level, or leave these "
             f"rows out: outcomes[outcomes['{between}'].notna()]."
         )
-    if "attempt_id" in outcomes.columns:  # attempts of two levels may have the same ids
-        ids = outcomes[between].astype("str") + "/" + outcomes["attempt_id"].astype("str")
-        outcomes = outcomes.assign(attempt_id=ids)
+    outcomes = _with_ids_of_levels(outcomes, between)
     how: dict[str, Any] = {"compared": ["condition", between], "average": averaged, "agents": True}
     checked = prepared(outcomes, "outcomes", names, _WHAT, **how)
     levels = checked[between].unique()
@@ -213,6 +218,20 @@ def _checked_outcomes(
             "far cases."
         )
     return checked
+
+
+def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
+    """Add the level to the ids of attempts, because two levels may have the same ids or repeats."""
+    names = ["attempt_id"]
+    if "attempt_id" not in outcomes.columns:
+        names = [name for name in ATTEMPT_KEYS if name in outcomes.columns]
+        if "repeat" not in names:
+            return outcomes
+    ids = outcomes[between].astype("str")
+    for name in names:
+        ids = ids + "/" + outcomes[name].astype("str").fillna("")
+    has_id = outcomes["repeat" if len(names) > 1 else "attempt_id"].notna()
+    return outcomes.assign(attempt_id=ids.where(has_id))
 
 
 def _sorted_levels(levels: pd.Series) -> list[Any]:
@@ -267,10 +286,14 @@ def _arms(pair: tuple[Any, Any], condition: str, base: str | None) -> Arms:
 
 
 def _contrast(
-    part: pd.DataFrame, between: str, arms: Arms, averaged: list[str], note: str
+    wide: pd.DataFrame, between: str, arms: Arms, averaged: list[str], note: str
 ) -> _Contrast:
     """Collect the cases with an outcome in every arm, and count what is missing."""
-    facts, cells = _cells(part, between, arms, averaged)
+    facts = wide.index.to_frame(index=False)
+    cells: Cells = {
+        name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)
+        for name in _CELL
+    }
     has_rows = ~np.isnan(cells["size"])
     complete, any_row = np.asarray(has_rows.all(axis=1)), pd.Series(has_rows.any(axis=1))
     empty = [arm for arm, rows in zip(arms, has_rows.T, strict=True) if not rows.any()]
@@ -294,18 +317,11 @@ def _contrast(
     return _Contrast(arms, cases, {"n_dropped": n_dropped, **columns}, notes, nothing)
 
 
-def _cells(
-    part: pd.DataFrame, between: str, arms: Arms, averaged: list[str]
-) -> tuple[pd.DataFrame, Cells]:
-    """Return one row per case (and averaged values), and its numbers in each arm."""
+def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
+    """Return one row per case (and averaged values), with a column per number and cell."""
     weight = [WEIGHT] if WEIGHT in part else []
     keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
-    wide = part.pivot(index=keys, columns=[between, "condition"], values=_CELL)
-    cells: Cells = {
-        name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)
-        for name in _CELL
-    }
-    return wide.index.to_frame(index=False), cells
+    return part.pivot(index=keys, columns=[between, "condition"], values=_CELL)
 
 
 def _refuse_different_cases(

@@ -227,7 +227,8 @@ def _price_row(
     how: dict[str, Any] = {"ci_level": ci_level, "n": float(len(part))}
     result = undefined("", reason, **how) if reason else _price(part, cluster, ci_level, heavy)
     n_dropped = len(cases) - len(part)
-    dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome" if n_dropped else ""
+    dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
+    dropped = dropped if n_dropped and len(part) else ""
     notes = (note, dropped, *missing_note(counts, sides))
     result = replace(result, note=join_notes(result.note, *notes))
     columns = {"amount": part["value"].mean(), "rate": part["passes"].mean()}
