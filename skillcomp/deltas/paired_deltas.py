@@ -80,8 +80,8 @@ def paired(
     cluster : {"case", "skill"} or str, default "case"
         ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
         is about skills in general. This needs at least five skills: with two to four the interval
-        is about cases, and with one it is NaN. With five to seven skills hardly any interval can
-        exclude 0. ``note`` states each of these limits. Any other column with one value in all
+        is about cases, and with one it is NaN. ``note`` states these limits, and the smallest delta
+        that nine of ten studies of so many skills show. Any other column with one value in all
         rows of a case (a video, a repository, a user): cases with the same value are one cluster,
         together with the other case of a contrast pair; a case without a value is a cluster of its
         own. Coverage falls to 84-91 % if clusters differ much in size and only the large ones

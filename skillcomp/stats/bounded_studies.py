@@ -102,6 +102,23 @@ def bounded_mean_many(
     array([0.993, 0.554])
     """
     check_null(null, quantity, ci_level)
+    samples, back = counted_studies(values, clusters, weights=weights, arms=arms, quantity=quantity)
+    solved = solved_limits(samples, quantity, null, ci_level)[:, back]
+    return BoundedMeans.around(np.average(values, axis=1, weights=weights), solved, ci_level)
+
+
+def counted_studies(
+    values: ArrayLike,
+    clusters: Any = None,
+    *,
+    weights: ArrayLike | None = None,
+    arms: Sequence[Arm] = (),
+    quantity: Quantity = RATES,
+) -> tuple[CaseCounts, NDArray[np.intp]]:
+    """Return distinct studies for :func:`sides_of_null`, and which of them each study is.
+
+    The parameters are those of :func:`bounded_mean_many`.
+    """
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or not matrix.size:
         raise ValueError(f"values must be studies by cases, found shape {matrix.shape}.")
@@ -114,9 +131,7 @@ def bounded_mean_many(
     if arms:
         places = cluster_positions(arms, means, groups, quantity, heavy)
     ends = places.low, places.high, places.reach
-    compact, back = _compact_samples(CaseCounts(means, sizes, np.ones(means.shape), *ends))
-    solved = solved_limits(compact, quantity, null, ci_level)[:, back]
-    return BoundedMeans.around(np.average(matrix, axis=1, weights=heavy), solved, ci_level)
+    return _compact_samples(CaseCounts(means, sizes, np.ones(means.shape), *ends))
 
 
 def _compact_samples(samples: CaseCounts) -> tuple[CaseCounts, NDArray[np.intp]]:
