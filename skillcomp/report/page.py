@@ -330,6 +330,14 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
     return ARCHIVE
 
 
+_ADAPTIVE = (
+    "The adaptive intervals assume no cases unlike those observed, as far as attempts at a case "
+    "have mixed outcomes. They show a gain a little less often than a t interval does (57 % "
+    "against 64 % of studies, for 30 points with 10 cases of 3 attempts), which misses the truth "
+    "in up to 38 % of studies if agents always give the same answer."
+)
+
+
 def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
     """Return pairs of name and value: versions, hash of the study, seeds and methods."""
     rows = [("Study, sha256", fingerprint), ("Python", python_version())]
@@ -340,6 +348,7 @@ def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
         methods = [method for frame in with_method for method in frame["method"].dropna()]
         seeds = {seed for m in methods for seed in re.findall(r"seed (\d+)", str(m))}
         rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
+        rows += [("Intervals", _ADAPTIVE)] if any("adaptive" in str(m) for m in methods) else []
         rows += [("Method", str(name)) for name in dict.fromkeys(methods)]
     return rows
 
