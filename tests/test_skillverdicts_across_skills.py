@@ -120,3 +120,6 @@ def test_the_forest_shows_raw_and_pooled_deltas_and_the_next_skill() -> None:
     ax = sc.plots.estimates(rows[rows["unit"].eq("points")], y="skill", hue="measure")
     names = [tick.get_text().split("\n")[0] for tick in ax.get_yticklabels()]
     assert names[-2:] == ["all skills", "next skill"]
+    # the mean and the next skill have a row of their own, so they are in its middle
+    heights = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == "estimate"]
+    assert heights[0] < 0 < heights[1] and heights[2:] == [5, 6]

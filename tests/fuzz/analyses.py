@@ -92,8 +92,9 @@ def frames() -> dict[str, pd.DataFrame]:
         "outcomes": outcomes,
         "forced": forced,
         "crossed": documents(forced),
+        # two skills of each, because skills in general need five
         "many": forced.assign(
-            skill="s" + pd.Series(forced.groupby("case_id").ngroup() % 6).astype("str")
+            skill=forced["skill"] + (forced.groupby("case_id").ngroup() % 2).astype("str")
         ),
         "scores": scores[scores["feature"].isin(["total", "words"])].reset_index(drop=True),
         "both": both,
