@@ -399,6 +399,11 @@ def test_several_values_in_one_call_are_the_rows_of_each_value() -> None:
     # only the cases of the outcomes count
     some = frame[~frame["case_id"].isin(["s/4", "s/5"])]
     assert sc.deltas.paired(some, attempts, value=values)["n"].tolist() == [4] * 5
+    more = [attempts, amounts(frame).assign(agent="b", attempt_id=range(100, 124))]
+    more.append(attempts[attempts["condition"].eq("skill")].assign(condition="placebo"))
+    more[2] = more[2].assign(attempt_id=range(200, 212))
+    whole = sc.deltas.paired(frame.assign(agent="a"), pd.concat(more), value=values)
+    assert whole["estimate"].equals(rows["estimate"])
     limited = sc.deltas.paired(frame, attempts, value=["passed", "seconds"], limit=600.0)
     assert limited["ci_low"].iloc[1] != rows["ci_low"].iloc[3]
     two = pd.concat([frame, frame.assign(grader="h")])

@@ -70,6 +70,23 @@ def test_a_ratio_without_limits_says_why() -> None:
     assert gap.n == 3 and "1 missing value left out" in gap.note
 
 
+def test_fieller_covers_the_price_that_the_delta_method_misses() -> None:
+    # 14 cases with 3 attempts; the skill costs 40 % more and passes 25 points more often
+    rng = np.random.default_rng(2)
+    hard = rng.beta(1.1, 1.5, (1000, 14))
+    gain = rng.binomial(3, np.clip(hard + 0.3, 0, 1)) / 3 - rng.binomial(3, hard) / 3
+    cost = rng.lognormal(0.0, 0.5, gain.shape)
+    more = cost * (1.4 * rng.lognormal(0.0, 0.3, gain.shape) - 1.0)
+    many = rng.beta(1.1, 1.5, 1_000_000)
+    price = np.exp(0.125) * (1.4 * np.exp(0.045) - 1) / (np.clip(many + 0.3, 0, 1) - many).mean()
+    ratios = [ratio_of_means(*study) for study in zip(more, gain, strict=True)]
+    ratios = [ratio for ratio in ratios if np.isfinite(ratio.low)]
+    covered = np.mean([ratio.low <= price <= ratio.high for ratio in ratios])
+    assert len(ratios) > 700 and covered == pytest.approx(0.95, abs=0.02)
+    plain = np.mean([abs(ratio.estimate - price) <= 2.16 * ratio.se for ratio in ratios])
+    assert plain < 0.92
+
+
 def test_a_price_is_the_total_amount_over_the_passes_and_the_change_over_the_change() -> None:
     table = study()
     outcomes, attempts = frames_of(table)

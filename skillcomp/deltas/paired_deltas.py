@@ -63,8 +63,8 @@ def paired(
         An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
         attempts frame if ``value`` is one of its amounts and ``attempts`` is omitted.
     attempts : pandas.DataFrame, optional
-        An attempts frame with the amounts. Its rows at the cases of the outcomes are used, with
-        the facts of these cases, such as ``contrast_of``.
+        An attempts frame with the amounts. Its rows with the cases, conditions and agents of the
+        outcomes are used, with the facts of these cases, such as ``contrast_of``.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``.
     value : {"passed", "share_passed"}, an amount, or a list of these, default "passed"
@@ -246,7 +246,7 @@ def _rows_of_values(
 def attempts_of_outcomes(
     outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: Sequence[str], what: str
 ) -> pd.DataFrame:
-    """Return the attempts at the cases of the outcomes, with facts of the cases that they lack."""
+    """Return the attempts with cases, conditions and agents of the outcomes; add facts of cases."""
     require_columns(outcomes, CASE, f"{what}: outcomes")
     require_columns(attempts, CASE, f"{what}: attempts")
     names = dict.fromkeys([*facts, "contrast_of", "task"])
@@ -259,6 +259,9 @@ def attempts_of_outcomes(
             "case of the outcomes. Select one of its values in the outcomes, and leave it out of "
             "by= and average=."
         )
+    for name in {"condition", "agent"}.intersection(outcomes, attempts):
+        if outcomes[name].notna().any():
+            attempts = attempts[attempts[name].isin(outcomes[name])]
     return attempts.merge(rows, on=CASE)
 
 

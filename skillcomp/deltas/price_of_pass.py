@@ -70,7 +70,7 @@ def price(
         An outcomes frame.
     attempts : pandas.DataFrame
         An attempts frame with cost_usd, input_tokens, output_tokens and seconds, as far as they
-        were recorded. Its rows at the cases of the outcomes are used.
+        were recorded. Its rows with the cases, conditions and agents of the outcomes are used.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     reference : str, default "baseline"
@@ -115,9 +115,11 @@ def price(
     -----
     Repeats are averaged within a case, and each case has the same weight. With the same number of
     attempts at each case, the amount per pass is the total amount over the number of passes. The
-    interval is Fieller's (:func:`skillcomp.stats.ratios.ratio_of_means`). It rests on t intervals,
-    which cover too seldom if few cases hold most of an amount; ``note`` warns of this. Attempts
-    that ended in an error or a pause have no amount, as in :func:`skillcomp.deltas.paired`.
+    interval is Fieller's (:func:`skillcomp.stats.ratios.ratio_of_means`). In simulated studies of
+    14 to 84 cases it covered the price in 93 to 96 %, the delta method in 75 to 94 %. Both cover
+    too seldom if few cases hold most of an amount (72 % with 20 cases of which one in twenty costs
+    20 times as much); ``note`` warns of such cases, but a sample may hold none. Attempts that ended
+    in an error or a pause have no amount, as in :func:`skillcomp.deltas.paired`.
 
     Examples
     --------
