@@ -340,7 +340,7 @@ def losing(whole: pd.DataFrame, shares: dict[str, float], seed: int, how: str) -
 @pytest.mark.parametrize("how", ["outcome", "row"])
 def test_worst_case_bounds_hold_the_delta_of_the_complete_study(value: str, how: str) -> None:
     shares, warned, n_wrong = {"baseline": 0.05, "skill": 0.2}, 0, 0
-    for seed in range(8):
+    for seed in range(4):
         draw = np.random.default_rng(seed).random
         passes = [(draw((30, 4)) < rate).tolist() for rate in (0.5, 0.7)]
         whole = outcomes(*passes)
@@ -349,7 +349,7 @@ def test_worst_case_bounds_hold_the_delta_of_the_complete_study(value: str, how:
         assert row["worst_low"] <= truth + 1e-12 and truth <= row["worst_high"] + 1e-12
         warned += "attempts missing" in row["note"]
         n_wrong += abs(row["estimate"] - truth) > 1e-9
-    assert warned >= 6 and n_wrong >= 6
+    assert warned >= 3 and n_wrong >= 3
 
 
 def test_amounts_have_a_difference_and_a_ratio_with_t_intervals() -> None:
