@@ -21,7 +21,8 @@ NAMES = ["recall", "refusal", "use"]
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> sc.RunStore:
     """Two skills whose cases ask for recall, use and refusal in turn."""
-    study = sc.simulate.study(n_skills=2, n_cases=12, delta=0.4, between_skill_sd=0.0, seed=5)
+    plan = {"n_skills": 2, "n_cases": 12, "n_repeats": 1, "gold_fraction": 0.0}
+    study = sc.simulate.study(**plan, delta=0.4, between_skill_sd=0.0, seed=5)
     turns = (study.cases.groupby("skill").cumcount() % 3).map(dict(enumerate(NAMES)))
     own = study.cases.assign(comprehension_dimension=turns.astype("str"), concept_field=None)
     made = dataclasses.replace(study, cases=own)
