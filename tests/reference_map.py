@@ -232,7 +232,7 @@ EXEMPT = {
     "gee_": "GEE: by statsmodels where an analysis needs it",
     "glmm_": "GLMM: not offered; the linear model with CR2 has the same estimand",
     "miller_": "power by formula is not offered: skillcomp.planning simulates the own interval",
-    "mover_did": "Newcombe and Tango are not offered; independent_difference adds bounded means",
+    "mover_did": "Newcombe and Tango are not offered; bounded_slope compares bounded means",
     "newcombe10_neff_fixture": _INDEPENDENT,
     "paired_rd_": _INDEPENDENT,
     "power_mcnemar_": "power by formula is not offered: skillcomp.planning simulates it",

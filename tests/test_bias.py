@@ -20,6 +20,7 @@ PLANTED = {
     "polish: lists": "list_effect",
     "order in the batch": "order_effect",
 }
+CONDITIONS = ("baseline", "skill")
 FAIR = simulate.Grader("fair", asks_evidence=False)
 BIASED = simulate.Grader(
     "biased",
@@ -276,6 +277,45 @@ def test_a_grader_that_passes_everything_is_lenient_to_no_condition() -> None:
     assert row["estimate"] == pytest.approx(0) and row["ci_low"] < 0 < row["ci_high"]
 
 
+def test_leniency_rises_with_each_answer_that_fools_the_grader() -> None:
+    # two skills with 40 gold fails under each condition, of which 0, 1, 2, ... pass with the skill
+    limits = []
+    for fooled in (0, 1, 2, 3, 6):
+        cells = {(s, c): [(False, False), (True, True)] * 40 for s in "ab" for c in CONDITIONS}
+        side = [(k < fooled, False) for k in range(40)]
+        cells["a", "skill"] = side + [(True, True)] * 40
+        rows = leniency(cells).loc[["all", "gold fail"]]
+        limits.append(rows[["ci_low", "ci_high"]].to_numpy().ravel())
+        assert rows.loc["gold fail", "estimate"] == pytest.approx(100 * fooled / 80)
+    assert (np.diff(limits, axis=0) > 0).all()
+    assert -5 < limits[0][2] < 0 < limits[0][3] < 5
+
+
+def test_a_grader_that_is_never_fooled_gets_a_bound_for_every_bias() -> None:
+    grader = simulate.Grader("sure", sensitivity=1.0, specificity=1.0, asks_evidence=False)
+    study = planted_study(5, n_skills=2, n_cases=12, graders=(grader,))
+    rows = sc.bias.audit(study.verdicts, study.attempts, study.gold)
+    rows = rows[rows["bias"].isin(PLANTED) | rows["bias"].eq("condition leniency")]
+    assert len(rows) == 8
+    assert rows["estimate"].abs().max() < 1e-9 and rows["p_value"].eq(1).all()
+    assert rows["ci_low"].lt(0).all() and rows["ci_high"].gt(0).all()
+    narrow = rows[rows["bias"].eq("condition leniency")]
+    assert narrow["ci_high"].max() < 25
+    textbook = sc.bias.audit(study.verdicts, study.attempts, study.gold, interval="t")
+    assert textbook.loc[rows.index, "ci_low"].isna().all()
+
+
+@pytest.mark.slow
+def test_leniency_is_covered_where_few_answers_fool_the_grader() -> None:
+    # one skill, 40 gold fails under each condition, 8 % of which pass: least squares covered 83 %
+    rng, hits = np.random.default_rng(1), 0
+    for _ in range(150):
+        cells = {("a", c): [(bool(v), False) for v in rng.random(40) < 0.08] for c in CONDITIONS}
+        row = leniency(cells).loc["gold fail"]
+        hits += row["ci_low"] <= 0 <= row["ci_high"]
+    assert hits / 150 >= 0.92  # 94 % and more; fewer by chance in 1 % of runs
+
+
 def test_p_of_one_stratum_agrees_with_its_interval() -> None:
     # gold fails only: 1 of 20 pass in the baseline, 8 of 20 with the skill
     sides = {
@@ -303,7 +343,7 @@ def test_a_feature_that_spans_less_than_its_unit_is_not_identified() -> None:
 def test_a_slope_per_unit_is_not_cut_like_a_difference_of_rates() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
-        {"skill": "s", "condition": "skill", "gold": 0.0, "cluster": range(12),
+        {"skill": "s", "condition": "skill", "check_id": "c", "gold": 0.0, "cluster": range(12),
          "x": np.r_[0.0, rng.normal(0.5, 0.05, 10), 1.0], "verdict": [0.0, 1.0] * 6}
     )  # fmt: skip
     row = feature_effect(frame, "x", [], 0.95)
@@ -314,7 +354,7 @@ def test_a_slope_per_unit_is_not_cut_like_a_difference_of_rates() -> None:
 def test_rows_without_a_feature_held_constant_are_left_out_and_counted() -> None:
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(
-        {"skill": "s", "condition": "skill", "gold": 0.0, "cluster": range(60),
+        {"skill": "s", "condition": "skill", "check_id": "c", "gold": 0.0, "cluster": range(60),
          "x": rng.normal(0, 1, 60), "z": rng.normal(0, 1, 60), "rare": np.nan}
     )  # fmt: skip
     frame["verdict"] = (frame["x"] + 2 * frame["z"] + rng.normal(0, 1, 60) > 0).astype(float)

@@ -1,113 +1,69 @@
 """Difference of two bounded means, plain and within levels."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta, binom, ttest_ind
+from scipy.stats import beta, binom
 
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.clusters import cr2
-from skillcomp.stats.gaps import independent_difference, standardised_gap
+from skillcomp.stats.gaps import bounded_slope, standardised_gap
 
 
-def sample(values, clusters=None, weights=None):
-    return np.asarray(values, dtype=float), clusters, weights
+def difference(first, second, **how):
+    """Second minus first, of different cases."""
+    values = np.concatenate([first, second]).astype(float)
+    column = np.repeat([[0.0], [1.0]], [len(first), len(second)], axis=0)
+    label = np.arange(len(values))
+    return bounded_slope(values, column, np.zeros(len(values)), label, **how)
 
 
-def test_limits_are_square_and_add_of_the_two_bounded_intervals():
-    first, second = [1, 1, 0, 1, 0.5, 1], [0, 0.5, 0, 1, 0, 0, 0, 0]
-    a = bounded_mean(first, quantity=RATES)
-    b = bounded_mean(second, quantity=RATES)
-    found = independent_difference(sample(first), sample(second), quantity=RATES)
-    # D = 1.5 / 8 - 4.5 / 6 = -.5625
-    assert found.estimate == pytest.approx(-0.5625)
-    low = math.sqrt((b.estimate - b.low) ** 2 + (a.high - a.estimate) ** 2)
-    high = math.sqrt((b.high - b.estimate) ** 2 + (a.estimate - a.low) ** 2)
-    assert found.low == pytest.approx(-0.5625 - low, abs=1e-12)
-    assert found.high == pytest.approx(-0.5625 + high, abs=1e-12)
-    assert found.n == found.n_clusters == 14
+def test_two_groups_without_spread_differ_by_no_more_than_one_of_them_allows():
+    # forty zeros and a pseudo-case of weight c at 2, because a single 1 in a group of twenty
+    # moves the difference twice as far as one of forty: 2 times a quantile of Beta(c, 40)
+    reach = 2 * beta.ppf(0.975, RATES.c, 40)
+    found = difference(np.zeros(20), np.zeros(20))
+    assert (found.estimate, found.p_value) == (0, 1)
+    assert (found.low, found.high) == pytest.approx((-reach, reach), abs=1e-8)
+    assert found.high == pytest.approx(bounded_mean(np.zeros(20)).high, rel=0.05)
 
 
-def test_two_samples_without_spread_keep_the_width_of_their_own_limits():
-    # upper limit of ten zeros with a pseudo-case of weight c at 1: the .975 quantile of
-    # Beta(c, 10). The lower limits are 0, so that each side of the difference is one of them.
-    reach = beta.ppf(0.975, RATES.c, 10)
-    found = independent_difference(sample(np.zeros(10)), sample(np.zeros(10)), quantity=RATES)
-    assert found.estimate == 0
-    assert (found.low, found.high) == pytest.approx((-reach, reach), abs=1e-9)
-    assert found.p_value == 1.0
-    assert math.isnan(found.se) and math.isnan(found.df)
+@pytest.mark.parametrize("repeat", [1, 2])
+@pytest.mark.parametrize("interval", ["adaptive", "bounded"])
+def test_limits_rise_with_each_answer_that_fools_the_grader(interval, repeat):
+    # 40 answers under each condition, none of which fools the grader under the first
+    level, cases = np.repeat([0, 1], [40, 40]), np.tile(np.arange(40), 2)
+    column, limits = level[:, None].astype(float), []
+    for fooled in range(0, 41, 4) if repeat == 2 else range(6):
+        values = np.r_[np.zeros(40), np.arange(40) < fooled].astype(float)
+        rows = {"units": np.repeat(np.arange(80), repeat), "interval": interval}
+        both = (np.repeat(part, repeat, axis=0) for part in (values, column, 0 * level, cases))
+        limits.append([(i := bounded_slope(*both, **rows)).low, i.high])
+    assert (np.diff(limits, axis=0) > 0).all()
 
 
-def test_turning_the_samples_round_turns_the_sign():
-    rng = np.random.default_rng(7)
-    first, second = sample(rng.binomial(3, 0.4, 12) / 3), sample(rng.binomial(2, 0.8, 9) / 2)
-    one = independent_difference(first, second, quantity=RATES, null=0.1)
-    other = independent_difference(second, first, quantity=RATES, null=-0.1)
-    assert (other.estimate, other.low, other.high) == pytest.approx(
-        (-one.estimate, -one.high, -one.low), abs=1e-9
+def test_the_slope_is_that_of_least_squares_given_levels_and_other_columns():
+    rng = np.random.default_rng(2)
+    columns, levels = rng.normal(size=(60, 2)), np.repeat(np.arange(3), 20)
+    values, cases = rng.integers(0, 2, 60).astype(float), np.arange(60) % 15
+    fit = cr2(values, np.column_stack([columns, np.eye(3)[levels]]), cases).interval(0)
+    plain, textbook = (
+        bounded_slope(values, columns, levels, cases, interval=rule) for rule in ("bounded", "t")
     )
-    assert (other.p_value, other.se, other.df) == pytest.approx(
-        (one.p_value, one.se, one.df), rel=1e-6
-    )
+    assert (textbook.low, textbook.high) == pytest.approx((fit.low, fit.high))
+    assert plain.estimate == pytest.approx(fit.estimate)
+    assert plain.low < fit.estimate < plain.high
+    twice = bounded_slope(values, 2 * columns, levels, cases, interval="bounded")
+    assert (twice.low, twice.high) == pytest.approx((plain.low / 2, plain.high / 2))
 
 
-@pytest.mark.parametrize("quantity", [RATES, DELTAS])
-def test_the_p_value_is_the_level_at_which_a_limit_reaches_the_null(quantity):
-    first, second = sample([0, 0, 0.5, 0, 0, 1, 0, 0]), sample([1, 0.5, 1, 1, 0, 1, 0.5])
-    p = independent_difference(first, second, quantity=quantity).p_value
+@pytest.mark.parametrize("interval", ["adaptive", "bounded"])
+def test_the_p_value_is_the_level_at_which_a_limit_reaches_zero(interval):
+    first, second = [0, 0, 1, 0, 0, 1, 0, 0], [1, 0, 1, 1, 0, 1, 1, 1, 1]
+    how = {"units": np.arange(17), "interval": interval}
+    p = difference(first, second, **how).p_value
     assert 0.001 < p < 0.5
-    at = independent_difference(first, second, quantity=quantity, ci_level=1 - p)
-    assert at.low == pytest.approx(0, abs=1e-6)
-
-
-def test_a_difference_without_doubt_has_the_smallest_p_value_told():
-    found = independent_difference(sample(np.zeros(400)), sample(np.ones(400)), quantity=RATES)
-    assert found.p_value == 2e-12
-    assert found.low > 0.98 and found.high == 1
-
-
-def test_standard_errors_combine_as_welch_does():
-    first, second = np.array([0, 1, 0.5, 1, 0]), np.array([1, 1, 0, 1, 0.5, 1, 1])
-    found = independent_difference(sample(first), sample(second), quantity=RATES)
-    welch = ttest_ind(second, first, equal_var=False)
-    assert found.estimate / found.se == pytest.approx(welch.statistic)
-    assert found.df == pytest.approx(welch.df)
-
-
-def test_copies_inside_a_cluster_change_nothing():
-    values, clusters = np.array([1, 0, 1, 1, 0, 1.0]), np.array(list("abcdef"))
-    second = sample([0, 0, 1, 0.0])
-    once = independent_difference(sample(values, clusters), second, quantity=RATES)
-    thrice = independent_difference(
-        sample(np.repeat(values, 3), np.repeat(clusters, 3)), second, quantity=RATES
-    )
-    assert (thrice.low, thrice.high, thrice.p_value) == pytest.approx(
-        (once.low, once.high, once.p_value), abs=1e-9
-    )
-    assert thrice.n_clusters == once.n_clusters == 10
-
-
-def test_an_empty_sample_gives_nan_and_says_so():
-    found = independent_difference(sample([]), sample([1, 0]), quantity=RATES)
-    assert math.isnan(found.estimate) and math.isnan(found.low) and math.isnan(found.p_value)
-    assert "no cases" in found.note
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n1", "p1", "n2", "p2"),
-    [(30, 0.05, 30, 0.05), (8, 0.9, 40, 0.7), (14, 0.5, 14, 0.5), (60, 0.02, 10, 0.1)],
-)
-def test_the_difference_covers_the_true_one(n1, p1, n2, p2):
-    rng, hits = np.random.default_rng(11), 0
-    for _ in range(1500):
-        first, second = (bounded_mean(rng.binomial(1, p, n)) for n, p in ((n1, p1), (n2, p2)))
-        interval = second.minus(first)
-        hits += interval.low <= p2 - p1 <= interval.high
-    assert hits / 1500 >= 0.935
+    assert difference(first, second, ci_level=1 - p, **how).low == pytest.approx(0, abs=1e-6)
 
 
 def layout(near: list[int], far: list[int]) -> tuple[np.ndarray, np.ndarray]:

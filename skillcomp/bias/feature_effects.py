@@ -22,9 +22,8 @@ from skillcomp.frames.case_table import clusters_of
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import group_codes, prepared
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
-from skillcomp.stats.bounded import RATES, Sample
-from skillcomp.stats.clusters import cr2
-from skillcomp.stats.gaps import independent_difference
+from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import Interval, join_notes, undefined, within_range
 
 # words that express uncertainty; "may" must be in lower case, because "May" is a month
@@ -181,14 +180,14 @@ Floats = NDArray[np.float64]
 
 POINTS = 100.0  # a rate of 1 in percentage points
 NOT_IDENTIFIED = "not identified"
-_METHOD = "linear probability, least squares"
-# with fewer clusters, CR2 standard errors have only one or two degrees of freedom
+_METHOD = "linear probability"
+# with fewer clusters, an interval is wider than any likely effect
 _FEWEST_CLUSTERS = 5
+_FEWEST = 2  # smallest number of cases under each of two conditions
 # An effect is estimated only if the feature's range in the data is at least this multiple of the
 # unit for which the effect is reported. The multiple is below 1, because the answers with the
 # smallest and the largest value may have no labels, which makes the range smaller.
 _REACH = 0.9
-_LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
 # A feature is collinear if the other features leave at most this share of its variance unexplained.
 _FLAT = 1e-10
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
@@ -260,18 +259,12 @@ def _place_in_batch(verdicts: pd.DataFrame) -> pd.Series:
 
 def in_points(interval: Interval) -> Interval:
     """Convert an interval from rates to percentage points."""
-    names = ("estimate", "low", "high", "se")
-    return replace(interval, **{name: getattr(interval, name) * POINTS for name in names})
+    return interval.times(POINTS)
 
 
 def not_identified(reason: str, ci_level: float, n: float = 0.0) -> Interval:
     """Build an undefined interval; its note gives the reason after "not identified"."""
     return undefined(_METHOD, f"{NOT_IDENTIFIED}: {reason}", ci_level=ci_level, n=n)
-
-
-def _stratum_dummies(codes: NDArray[np.intp]) -> Floats:
-    strata, codes = np.unique(codes, return_inverse=True)
-    return np.eye(len(strata))[codes]
 
 
 def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
@@ -281,13 +274,22 @@ def _centred_by_stratum(values: Floats, codes: NDArray[np.intp]) -> Floats:
     return values - (np.bincount(codes, weights=values) / size)[codes]
 
 
-def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: float) -> Interval:
+def feature_effect(
+    frame: pd.DataFrame,
+    name: str,
+    others: list[str],
+    ci_level: float,
+    interval: IntervalRule = "adaptive",
+) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
     The model is a linear probability model with one intercept for every combination of skill,
-    condition and gold label, and with CR2 standard errors that treat cases as clusters. If the
-    effect is the same in every combination, the slope is the average marginal effect. Otherwise it
-    is the precision-weighted mean of the effects.
+    condition and gold label (:func:`skillcomp.stats.gaps.bounded_slope`), and cases are clusters.
+    If the effect is the same in every combination, the slope is the average marginal effect.
+    Otherwise it is the precision-weighted mean of the effects.
+
+    With ``"adaptive"``, a feature with more than two values has the interval of CR2, unless no
+    verdict varies within a combination.
     """
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
@@ -313,14 +315,35 @@ def feature_effect(frame: pd.DataFrame, name: str, others: list[str], ci_level: 
         reason = f"{name} cannot be told apart from {', '.join(others)}"
     if reason:
         return not_identified(reason, ci_level, float(len(rows)))
-    slope = _first_slope(rows, np.column_stack([value, *columns]), codes, ci_level)
-    if math.isnan(slope.low):
-        return slope
-    if np.isin(feature, (0.0, 1.0)).all():
+    binary = bool(np.isin(feature, (0.0, 1.0)).all())
+    varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
+    # One case would move a slope far beyond any likely effect where a feature varies little.
+    rule: IntervalRule = "t" if interval == "adaptive" and varies and not binary else interval
+    slope = _slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
+    if binary:
         slope = _cut_to_range(slope)
     constant = f", holding {', '.join(names)}" if names else ""
     notes = join_notes(note, slope.note)
     return replace(slope, method=f"{slope.method}{constant}", note=notes)
+
+
+def _slope(
+    rows: pd.DataFrame,
+    columns: Floats,
+    codes: NDArray[np.intp],
+    ci_level: float,
+    interval: IntervalRule,
+) -> Interval:
+    """Estimate the slope of the verdict on the first column within strata, in points."""
+    verdict, cluster = rows["verdict"].to_numpy(dtype=float), rows["cluster"].to_numpy()
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
+    slope = bounded_slope(verdict, columns, codes, cluster, units=units, **how)
+    # If there are limits, a note of CR2 is only about strata without variation, so drop it.
+    note = "" if interval == "t" and not math.isnan(slope.low) else slope.note
+    if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
+        note = join_notes(note, "no verdict varies within a skill and gold label")
+    return in_points(replace(slope, method=f"{_METHOD}, {slope.method}", note=note))
 
 
 def _too_few_cases(clusters: NDArray[Any]) -> str:
@@ -364,30 +387,6 @@ def _residual_square_sum(column: Floats, others: list[Floats]) -> float:
     return float(rest @ rest)
 
 
-def _first_slope(
-    frame: pd.DataFrame, columns: Floats, codes: NDArray[np.intp], ci_level: float
-) -> Interval:
-    """Estimate the slope of the first column within strata, with cases as clusters."""
-    if few := _too_few_cases(frame["cluster"].to_numpy()):
-        return not_identified(few, ci_level, float(len(frame)))
-    clusters = pd.factorize(frame["cluster"])[0]
-    n_clusters = len(np.unique(clusters))
-    verdict = frame["verdict"].to_numpy(dtype=float)
-    if len(frame) * (int(codes.max()) + 1) <= _LARGEST:
-        design, how = np.column_stack([columns, _stratum_dummies(codes)]), ""
-    else:
-        # Subtract the means instead of adding an intercept for each stratum. In large studies this
-        # is accurate enough, because the leverage of the intercepts is negligible.
-        verdict, design = _centred_by_stratum(verdict, codes), columns
-        how = ", intercepts swept out"
-    fit = cr2(verdict, design, clusters, ci_level=ci_level)
-    slope = fit.interval(0)
-    method = f"{_METHOD}{how}, {slope.method} over {n_clusters} cases"
-    # If there are limits, the note is only about strata without variation, so drop it.
-    note = slope.note if math.isnan(slope.low) else ""
-    return in_points(replace(slope, method=method, note=note))
-
-
 def _cut_to_range(interval: Interval) -> Interval:
     """Clip the limits of a difference between rates to -100 and 100 percentage points."""
     most = (-POINTS, POINTS)
@@ -399,7 +398,12 @@ def _cut_to_range(interval: Interval) -> Interval:
 
 
 def leniency(
-    frame: pd.DataFrame, condition: str, reference: str, gold: float | None, ci_level: float
+    frame: pd.DataFrame,
+    condition: str,
+    reference: str,
+    gold: float | None,
+    ci_level: float,
+    interval: IntervalRule = "adaptive",
 ) -> tuple[Interval, int]:
     """Estimate how many points the pass rate is above that under the reference, given gold.
 
@@ -416,54 +420,22 @@ def leniency(
     strata = 2 * pd.factorize(frame["skill"])[0] + labels
     usable = np.intersect1d(strata[rows & compared], strata[rows & ~compared])
     n_empty = n_skills * len(gold_labels) - len(usable)
-    lacking = [_LABEL[label] for label in gold_labels if not (usable % 2 == label).any()]
-    if lacking:
+    reason = ""
+    if lacking := [_LABEL[label] for label in gold_labels if not (usable % 2 == label).any()]:
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
+    else:
+        rows &= np.isin(strata, usable)
+        cluster = frame["cluster"].to_numpy()
+        if min(len(np.unique(cluster[rows & at])) for at in (compared, ~compared)) < _FEWEST:
+            reason = "all labels of a condition are of one case"
+    if reason:
         return not_identified(reason, ci_level, float(rows.sum())), n_empty
-    rows &= np.isin(strata, usable)
-    labelled = frame[["verdict", "cluster"]].assign(compared=compared, stratum=strata)[rows]
-    return _leniency_difference(
-        labelled.reset_index(drop=True), len(usable), n_empty, ci_level
-    ), n_empty
+    side = compared[rows, None].astype(float)
+    difference = _slope(frame[rows], side, strata[rows], ci_level, interval)
+    note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
+    if n_empty:
+        difference = replace(difference, note=join_notes(note, difference.note))
+    return difference, n_empty
 
 
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
-
-
-def _leniency_difference(
-    labelled: pd.DataFrame, n_strata: int, n_empty: int, ci_level: float
-) -> Interval:
-    flat = len(labelled[["stratum", "verdict"]].drop_duplicates()) == n_strata
-    if n_strata == 1 or flat:
-        difference = _by_condition(labelled, flat, ci_level)
-    else:
-        codes = pd.factorize(labelled["stratum"])[0]
-        compared = _centred_by_stratum(labelled["compared"].to_numpy(dtype=float), codes)
-        difference = _cut_to_range(_first_slope(labelled, compared[:, None], codes, ci_level))
-    if n_empty:
-        note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
-        difference = replace(difference, note=join_notes(note, difference.note))
-    return difference
-
-
-def _by_condition(labelled: pd.DataFrame, flat: bool, ci_level: float) -> Interval:
-    """Estimate the difference between two conditions from a bounded interval for each of them.
-
-    This replaces least squares if the verdicts do not vary within strata. It also does so if there
-    is only one stratum, because least squares would then depend on a few cases that fail.
-    """
-    values = labelled["verdict"].to_numpy(dtype=float)
-    if flat:
-        # All verdicts of a stratum are equal, so the difference within strata is 0. The pass rates
-        # would only show how often gold passes under each condition.
-        values = np.zeros(len(labelled))
-    cluster, compared = labelled["cluster"].to_numpy(), labelled["compared"].to_numpy(dtype=bool)
-    parts = [Sample(values[at], cluster[at]) for at in (~compared, compared)]
-    if min(len(np.unique(part.clusters)) for part in parts) < 2:
-        return not_identified(
-            "all labels of a condition are of one case", ci_level, float(len(labelled))
-        )
-    difference = in_points(independent_difference(*parts, quantity=RATES, ci_level=ci_level))
-    note = "no verdict varies within a skill and gold label" if flat else ""
-    n_clusters = float(len(np.unique(cluster)))
-    return replace(difference, note=join_notes(difference.note, note), n_clusters=n_clusters)

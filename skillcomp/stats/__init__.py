@@ -35,7 +35,7 @@ detection: scores that flag texts, with documents as units
     ``clean_needed``: negatives needed to bound the false-flag rate.
 
 gaps: two groups of different cases
-    ``independent_difference``: difference of two bounded means.
+    ``bounded_slope``: slope of bounded values, such as the difference of two groups within levels.
 
 grader_errors: a grader compared with gold
     ``sensitivity``, ``specificity``: shares of gold passes and of gold fails that are judged right.

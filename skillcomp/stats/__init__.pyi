@@ -27,7 +27,7 @@ from .cusum import cusum_limit as cusum_limit
 from .cusum import cusum_steps as cusum_steps
 from .detection import bootstrap_auc as bootstrap_auc
 from .detection import clean_needed as clean_needed
-from .gaps import independent_difference as independent_difference
+from .gaps import bounded_slope as bounded_slope
 from .grader_errors import DifferentialTests as DifferentialTests
 from .grader_errors import differential_misclassification as differential_misclassification
 from .grader_errors import sensitivity as sensitivity

@@ -96,12 +96,14 @@ class Sample(NamedTuple):
 
     ``values``, ``clusters`` and ``weights`` are as in :func:`bounded_mean`. ``arms`` are the rates
     behind the values; without them, the adaptive rule places the pseudo-case at the bound.
+    ``places`` are the positions of the pseudo-cases, if neither at the bounds nor by ``arms``.
     """
 
     values: ArrayLike
     clusters: Any = None
     weights: ArrayLike | None = None
     arms: Sequence[Arm] = ()
+    places: Positions | None = None
 
     @classmethod
     def of_arms(cls, *arms: Arm, clusters: Any = None, weights: ArrayLike | None = None) -> Sample:
@@ -687,7 +689,7 @@ def _read_sample(
     sample: Sample, quantity: Quantity, *, rule: IntervalRule, free: bool, ci_level: float
 ) -> tuple[CaseCounts | None, Interval]:
     """Return a sample in compact form (None without cases) and its interval without limits."""
-    adaptive = rule == "adaptive" and bool(sample.arms)
+    adaptive = rule == "adaptive" and (bool(sample.arms) or sample.places is not None)
     label = "CR2 with Satterthwaite t" if rule == "t" else bounded_label(quantity, adaptive)
     numbers = np.asarray(sample.values, dtype=np.float64)
     complete, groups, note = complete_values(numbers, sample.clusters)
@@ -703,8 +705,8 @@ def _read_sample(
     se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
     values = means if free else np.clip(means, quantity.low, quantity.high)
-    places = Positions.at_bounds(quantity, 1)
-    if adaptive:
+    places = sample.places or Positions.at_bounds(quantity, 1)
+    if adaptive and sample.places is None:
         arms = [arm.rows(present) for arm in sample.arms]
         places = cluster_positions(arms, values[None], groups, quantity, heavy)
     compact = _compact_sample(values, sizes, places)
@@ -760,30 +762,70 @@ def adaptive_positions(
     Section G of the statistics notes defines the rule. An attempt at a case that always has the
     same outcome tells nothing new, so a cluster of several cases has fewer effective attempts.
     """
-    low, high = bounds
     share = size / (count * size).sum(-1, keepdims=True)
-    square = (count * share**2).sum(-1)
-    mean = (count * share * value).sum(-1)
-    noise: Any = 0.0
-    down: Any = 0.0
-    up: Any = 0.0
+    how: dict[str, Any] = {"n_cases": n_cases, "mixed_cases": mixed_cases, "scale": scale}
+    terms = contrast_terms(arms, share, count=count, **how)
+    return placed_cases(terms, value, share, bounds, count=count)
+
+
+class ContrastTerms(NamedTuple):
+    """Sums over the arms of a contrast, one per study.
+
+    ``noise`` is the variance of the mean if the attempts are independent. ``down`` and ``up`` are
+    the distances of the pseudo-cases from the mean without regard to the spread of the clusters.
+    """
+
+    noise: Any
+    down: Any
+    up: Any
+
+    def plus(self, other: ContrastTerms) -> ContrastTerms:
+        """Return the terms of both contrasts together."""
+        return ContrastTerms(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def contrast_terms(
+    arms: Sequence[Arm],
+    share: Floats,
+    *,
+    count: Floats | float = 1.0,
+    n_cases: Floats | float = 1.0,
+    mixed_cases: Sequence[Any] | None = None,
+    scale: Floats | float = 1.0,
+) -> ContrastTerms:
+    """Return the terms of a contrast; ``share`` is the share of each cluster in the mean."""
+    terms = ContrastTerms(0.0, 0.0, 0.0)
     for at, arm in enumerate(arms):
         rate, sign = np.asarray(arm.rates, float), abs(arm.sign)
         weight = count * share * np.ones_like(rate)
         mixed = mixed_outcomes(arm, weight)
         of_cases = mixed if mixed_cases is None else mixed_cases[at]
         more = _independent_variance(arm, n_cases, mixed, of_cases)
-        noise = noise + sign**2 * (weight * share * more * np.square(scale)).sum(-1)
+        noise = sign**2 * (weight * share * more * np.square(scale)).sum(-1)
         part = sign * (_PHI + (1.0 - _PHI) * (1.0 - np.minimum(1.0, mixed)))
-        passed, failed = (weight * rate).sum(-1), (weight * (1.0 - rate)).sum(-1)
-        down = down + part * (passed if arm.sign > 0 else failed)
-        up = up + part * (failed if arm.sign > 0 else passed)
+        ends = [part * (weight * rate).sum(-1), part * (weight * (1.0 - rate)).sum(-1)]
+        terms = terms.plus(ContrastTerms(noise, *(ends if arm.sign > 0 else ends[::-1])))
+    return terms
+
+
+def placed_cases(
+    terms: ContrastTerms,
+    value: Floats,
+    share: Floats,
+    bounds: tuple[float, float],
+    *,
+    count: Floats | float = 1.0,
+) -> Positions:
+    """Return the positions of the pseudo-cases from the terms and from the clusters."""
+    low, high = bounds
+    square = (count * share**2).sum(-1)
+    mean = (count * share * value).sum(-1)
     variance, df = cr2_of_counts(value - mean[..., None], share, count)
     with np.errstate(invalid="ignore"):
-        se = np.sqrt(np.maximum(variance, noise))
+        se = np.sqrt(np.maximum(variance, terms.noise))
         reach = _KAPPA * stdtrit(df, _SURE) / ndtri(_SURE) * se / np.sqrt(square)
-        lower = mean - np.minimum(np.hypot(down, reach), mean - low)
-        upper = mean + np.minimum(np.hypot(up, reach), high - mean)
+        lower = mean - np.minimum(np.hypot(terms.down, reach), mean - low)
+        upper = mean + np.minimum(np.hypot(terms.up, reach), high - mean)
     single = np.asarray((share >= 1.0 - 1e-12).any(-1))  # nothing tells how clusters vary
     lower, upper = np.where(single, low, lower), np.where(single, high, upper)
     parts = np.where(single, 0.0, reach), np.where(single, 1.0, df)
@@ -843,10 +885,17 @@ def cluster_positions(
     ``value`` has the value of each cluster, of the shape (S, G); rates of the arms have the shape
     (n,) or (S, n), and ``weights`` the shape (n,).
     """
+    share = groups.totals(weights)[None] / weights.sum()
+    terms = clustered_terms(arms, groups, weights)
+    return placed_cases(terms, value, share, (quantity.low, quantity.high))
+
+
+def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> ContrastTerms:
+    """Return the terms of a contrast from the arms of the cases, of the shape (n,) or (S, n)."""
     sizes = groups.totals(weights)
-    bounds = quantity.low, quantity.high
+    share = sizes[None] / sizes.sum()
     if groups.single:
-        return adaptive_positions(arms, value, sizes[None], bounds)
+        return contrast_terms(arms, share)
     clustered = [
         Arm(
             groups.totals(weights * np.asarray(arm.rates, float)) / sizes,
@@ -857,8 +906,7 @@ def cluster_positions(
         for arm in arms
     ]
     mixed = [mixed_outcomes(arm, weights / weights.sum()) for arm in arms]
-    how: dict[str, Any] = {"n_cases": groups.sizes, "mixed_cases": mixed}
-    return adaptive_positions(clustered, value, sizes[None], bounds, **how)
+    return contrast_terms(clustered, share, n_cases=groups.sizes, mixed_cases=mixed)
 
 
 def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:

@@ -1,120 +1,38 @@
-"""Difference of the means of two groups with different cases, plain or adjusted for levels.
+"""Differences between groups of different cases, and slopes, of bounded values within levels.
 
 A level is a category that has cases of both groups, such as a rubric dimension with near and far
-cases.
+cases, or the checks of a skill that fail by gold.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 
-from skillcomp.stats.bounded import DELTAS, Quantity, Sample, bounded_means
-from skillcomp.stats.clusters import cluster_codes
-from skillcomp.stats.results import Interval, check_level, join_notes, undefined
-
-# The smallest p-value that is reported. A p-value is computed as 1 minus a confidence level, and
-# below this it would have no correct digits.
-_SMALLEST_P = 2e-12
-_XTOL = 1e-8  # precision of log p
-
-
-def independent_difference(
-    first: Sample, second: Sample, *, quantity: Quantity, ci_level: float = 0.95, null: float = 0.0
-) -> Interval:
-    """Estimate the difference of the means of two groups with different cases, second minus first.
-
-    The groups may be, for example, near and far cases, or the attempts that fail by gold under two
-    conditions. If both groups have the same cases, use the mean of the case differences
-    (:func:`skillcomp.stats.bounded.bounded_mean` with ``DELTAS``) instead.
-
-    Parameters
-    ----------
-    first, second : tuple of (values, clusters or None, weights or None)
-        The two samples, each as for :func:`skillcomp.stats.bounded.bounded_mean`: value, cluster
-        and weight of each case. A cluster must not occur in both samples.
-    quantity : Quantity
-        Bounds of the values and weight of the pseudo-case: ``RATES``, ``SHARES`` or ``DELTAS``.
-    ci_level : float, default 0.95
-        Confidence level.
-    null : float, default 0
-        Difference to test.
-
-    Returns
-    -------
-    Interval
-        Difference with limits that are inside the range of possible differences and never equal.
-        ``p_value`` tests ``null`` by inverting the same interval and is at least 2e-12. ``se`` and
-        ``df`` combine those of the two samples (Welch-Satterthwaite); they are NaN if a sample has
-        no spread. ``n`` and ``n_clusters`` are sums over both samples. All values are NaN if a
-        sample has no case.
-
-    Raises
-    ------
-    ValueError
-        As :func:`skillcomp.stats.bounded.bounded_mean`.
-
-    Notes
-    -----
-    The method is square-and-add (MOVER). The two means are d1 and d2, with limits l1, u1 and l2, u2
-    at the same level. The difference is ``D = d2 - d1``, its lower limit
-    ``D - sqrt((d2 - l2)^2 + (u1 - d1)^2)`` and its upper limit
-    ``D + sqrt((u2 - d2)^2 + (d1 - l1)^2)``. Swapping the samples changes only the sign.
-
-    References
-    ----------
-    Zou and Donner 2008, Statistics in Medicine 27:1693-1702, doi:10.1002/sim.3095.
-
-    Examples
-    --------
-    >>> from skillcomp.stats.bounded import RATES
-    >>> near, far = [1, 1, 1, 0, 1, 1, 1, 1], [0, 1, 0, 0, 1, 0, 0, 1]
-    >>> ci = independent_difference((near, None, None), (far, None, None), quantity=RATES)
-    >>> round(ci.estimate, 3), round(ci.low, 3), round(ci.high, 3), round(ci.p_value, 3)
-    (-0.5, -0.811, 0.029, 0.067)
-    """
-    check_level(ci_level)
-    label = f"difference of two bounded means (MOVER), c = {quantity.c:g}"
-    mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=ci_level)
-    n = mean1.n + mean2.n
-    # if both samples have the same note, keep it once
-    note = join_notes(*dict.fromkeys((mean1.note, mean2.note)))
-    if math.isnan(mean1.estimate) or math.isnan(mean2.estimate):
-        return undefined(label, note, ci_level=ci_level, n=n)
-    # Welch-Satterthwaite df; NaN if a sample has no standard error
-    v1, v2 = mean1.se**2, mean2.se**2
-    df = (v1 + v2) ** 2 / (v1**2 / mean1.df + v2**2 / mean2.df)
-    gap = replace(mean2.minus(mean1), method=label, note=note, se=math.sqrt(v1 + v2), df=df)
-    p_value = _p_value(first, second, quantity, null, gap.estimate)
-    return replace(gap, n_clusters=mean1.n_clusters + mean2.n_clusters, p_value=p_value)
-
-
-def _p_value(first: Sample, second: Sample, quantity: Quantity, null: float, gap: float) -> float:
-    """Return 1 minus the confidence level at which a limit of the interval equals ``null``."""
-    if abs(gap - null) <= 1e-12:
-        return 1.0
-
-    def margin(log_p: float) -> float:
-        level = -math.expm1(log_p)
-        mean1, mean2 = bounded_means([first, second], quantity=quantity, ci_level=level)
-        interval = mean2.minus(mean1)
-        return interval.low - null if gap > null else null - interval.high
-
-    largest, smallest = math.log1p(-1e-9), math.log(_SMALLEST_P)
-    if margin(largest) <= 0:
-        return 1.0
-    if margin(smallest) >= 0:
-        return _SMALLEST_P
-    return math.exp(float(brentq(margin, smallest, largest, xtol=_XTOL)))
-
+from skillcomp.stats.bounded import (
+    DELTAS,
+    RATES,
+    Arm,
+    ContrastTerms,
+    IntervalRule,
+    Positions,
+    Quantity,
+    Sample,
+    bounded_means,
+    clustered_terms,
+    placed_cases,
+)
+from skillcomp.stats.clusters import Clusters, cluster_codes, cr2
+from skillcomp.stats.results import Interval
 
 Floats = NDArray[np.float64]
 
 _ALONE = 1e-9  # if 1 - leverage is below this, the case is fitted exactly and has no residual
+_LARGEST = 1_000_000  # largest number of elements in a matrix of intercepts
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +57,9 @@ def standardised_gap(
     clusters: ArrayLike,
     *,
     quantity: Quantity = DELTAS,
+    arms: Sequence[Arm] = (),
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> StandardisedGap:
     """Estimate the means of two groups of cases and their gap, with the same weights of levels.
 
@@ -155,8 +75,12 @@ def standardised_gap(
         Cluster of each case; a cluster may have cases in both groups.
     quantity : Quantity, default DELTAS
         Bounds of the values and weight of the pseudo-case.
+    arms : sequence of Arm, optional
+        As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind the values.
     ci_level : float, default 0.95
         Confidence level.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.stats.bounded.bounded_mean`.
 
     Returns
     -------
@@ -175,14 +99,8 @@ def standardised_gap(
     a model with a dummy for each level. It is a weighted mean of the gaps within levels. These need
     not be equal.
 
-    The mean of a group is the weighted bounded mean of its cases. The gap is one bounded mean over
-    the cases of both groups. In it, each case has half its weight and the value
-    ``gap + 2 s r / sqrt(1 - h)``. Here s is 1 in the second group and -1 in the first; r and h are
-    the residual and the leverage of the case in the model with levels and a common gap. Differences
-    between levels thus do not count as uncertainty, and a level may have a single case of a group.
-    The pseudo-case at the bound is as large as the largest cluster. In 120 simulated designs (2 to
-    8 levels of 1 to 6 cases), coverage was at least 95.5 %. Coverage of a t interval (CR2) fell to
-    20 %.
+    The mean of a group is the weighted bounded mean of its cases. The gap is the slope of
+    :func:`bounded_slope` on the group.
 
     Examples
     --------
@@ -205,23 +123,184 @@ def standardised_gap(
     share = counts[0] * counts[1] / size
     share /= share.sum()
     weight = np.where(group > 0, (share / counts[1])[level], (share / counts[0])[level])
-    sign = 2.0 * group - 1.0
-    estimate = float((sign * weight) @ x)
-    spread = sign * 2.0 * _scaled_residuals(x, group - (counts[1] / size)[level], level, size)
-    spread -= weight @ spread / weight.sum()
-    samples = [(x[side], label[side], weight[side]) for side in (group == 0, group > 0)]
-    first, other = bounded_means(samples, quantity=quantity, null=0.0, ci_level=ci_level)
-    span = quantity.high - quantity.low
-    wide = Quantity(-span, span, quantity.c, largest=True)
-    both = [(estimate + spread, label, 0.5 * weight)]
-    gap = bounded_means(both, quantity=wide, null=0.0, ci_level=ci_level, recentred=True)[0]
+    how: dict[str, Any] = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
+    samples = [
+        Sample(x[side], label[side], weight[side], [arm.rows(side) for arm in arms])
+        for side in (group == 0, group > 0)
+    ]
+    first, other = bounded_means(samples, null=0.0, **how)
+    gap = bounded_slope(x, group[:, None], level, label, arms=arms, **how)
     return StandardisedGap(first, other, gap)
 
 
-def _scaled_residuals(x: Floats, centred: Floats, level: NDArray[np.intp], size: Floats) -> Floats:
-    """Fit a model with levels and a common gap; return residuals divided by sqrt(1 - leverage)."""
-    square = float(centred @ centred)
-    rest = x - (np.bincount(level, weights=x) / size)[level]
-    rest = rest - centred * (centred @ x) / square
-    left = 1.0 - 1.0 / size[level] - centred**2 / square
-    return np.where(left > _ALONE, rest / np.sqrt(np.maximum(left, _ALONE)), 0.0)
+def bounded_slope(
+    values: ArrayLike,
+    columns: Floats,
+    levels: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    quantity: Quantity = RATES,
+    arms: Sequence[Arm] = (),
+    units: ArrayLike | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> Interval:
+    """Estimate the slope of bounded values on a column, given levels and other columns.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (n,)
+        Value of each row, inside the bounds of the quantity; none may be missing.
+    columns : ndarray, shape (n, p)
+        The column of interest, then those held constant. They must be linearly independent, also
+        of the levels.
+    levels, clusters : array_like, shape (n,)
+        Level and cluster of each row. Each level has its own intercept.
+    quantity : Quantity, default RATES
+        Bounds of the values and weight of the pseudo-case.
+    arms : sequence of Arm, optional
+        As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind the values.
+    units : array_like, shape (n,), optional
+        Instead of ``arms``, the check of a case that each row is an attempt of, for values 0 and 1.
+        Without both, the adaptive rule places the pseudo-case at the bound.
+    ci_level, interval
+        As in :func:`skillcomp.stats.bounded.bounded_mean`.
+
+    Returns
+    -------
+    Interval
+        Least-squares coefficient of the first column. ``p_value`` tests 0.
+
+    Notes
+    -----
+    The coefficient is ``sum b x``, where the coefficients ``b`` of the rows add up to 0. It is
+    therefore ``B`` times the difference D of two weighted means, those of the rows with positive
+    and with negative ``b``; B is half the sum of ``|b|``. (For a group, B is 1.) The interval is
+    that of one bounded mean over all rows, multiplied by B. In it, each row has the weight ``|b|``
+    and the value ``D + 2 s r / sqrt(1 - h)``. Here s is the sign of b; r and h are the residual and
+    the leverage of the row in the linear model. Differences between levels thus do not count as
+    uncertainty, and a level may have a single row of a group.
+
+    For differences, the pseudo-case is at the bound of the gap, and as large as the largest
+    cluster, because all the variation may be in the group that is measured less precisely. For
+    rates, it is where the cases are that can move D most, in one of their levels: a row with the
+    value 1 at a mean of m in its group and level has the value D + 2 (1 - m). (The bound of D is
+    half as far where no row passes. With 40 rows in each group and no pass, the limits would be
+    +-.039; those of one group alone are 0 and .076.) The limits of D are within its bounds.
+
+    The adaptive rule computes w and the mean of each arm in each of the two groups; the distances
+    and the variance of independent attempts add up over the groups. With ``"t"`` the interval is
+    that of :func:`skillcomp.stats.clusters.cr2`.
+    """
+    x, columns = np.asarray(values, dtype=float), np.asarray(columns, dtype=float)
+    level, n_levels = cluster_codes(levels)
+    label, n_clusters = cluster_codes(clusters)
+    size: Floats = np.bincount(level, minlength=n_levels).astype(np.float64)
+
+    def centred(values: Floats) -> Floats:
+        return np.asarray(values - (np.bincount(level, weights=values) / size)[level])
+
+    x0, design = centred(x), np.column_stack([centred(column) for column in columns.T])
+    if interval == "t":
+        few = len(x) * n_levels <= _LARGEST  # the leverage of many intercepts is negligible
+        dummies = np.eye(n_levels)[level] if few else np.empty((len(x), 0))
+        return cr2(x0, np.hstack([design, dummies]), label, ci_level=ci_level).interval(0)
+    basis = np.linalg.qr(design[:, ::-1])[0]  # the last vector: the first column given the others
+    effect = basis[:, -1] / (basis[:, -1] @ design[:, 0])
+    left = 1.0 - 1.0 / size[level] - (basis**2).sum(1)
+    rest = x0 - basis @ (basis.T @ x0)
+    rest = np.where(left > _ALONE, rest / np.sqrt(np.maximum(left, _ALONE)), 0.0)
+    used = np.abs(effect) > _ALONE * np.abs(effect).max()
+    reach = 0.5 * float(np.abs(effect[used]).sum())
+    weight, sign = np.abs(effect[used]) / (2.0 * reach), np.sign(effect[used])
+    spread = 2.0 * sign * rest[used]
+    spread -= weight @ spread
+    below, above = (np.average(x[used][at], weights=weight[at]) for at in (sign < 0, sign > 0))
+    value = above - below + spread
+    unit = None if units is None else cluster_codes(units)[0][used]
+    rows = _Rows(x[used], label[used], level[used], weight, sign, unit)
+    adaptive = interval == "adaptive" and (bool(arms) or units is not None)
+    places = rows.positions([arm.rows(used) for arm in arms] if adaptive else None, value, quantity)
+    span = quantity.high - quantity.low
+    wide = max(span, float(-places.low[0]), float(places.high[0]))
+    gap = Quantity(-wide, wide, quantity.c, largest=quantity.low < 0)
+    how: dict[str, Any] = {"quantity": gap, "null": 0.0, "ci_level": ci_level, "recentred": True}
+    sample = Sample(value, label[used], weight, places=places)
+    slope = bounded_means([sample], interval="adaptive" if adaptive else "bounded", **how)[0]
+    low, high = max(slope.low, -span), min(slope.high, span)
+    n, n_clusters = float(len(x)), float(n_clusters)
+    return replace(slope, low=low, high=high, n=n, n_clusters=n_clusters).times(reach)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of a slope with the signs of their coefficients, and their units if there are any."""
+
+    x: Floats
+    label: NDArray[Any]
+    level: NDArray[Any]
+    weight: Floats
+    sign: Floats
+    unit: NDArray[Any] | None
+
+    def positions(self, arms: Sequence[Arm] | None, value: Floats, quantity: Quantity) -> Positions:
+        """Return the positions of the pseudo-cases; without arms, at the largest values."""
+        mean, span = float(self.weight @ value), quantity.high - quantity.low
+        are_rates = quantity.low == 0.0
+        down, up = self._moves() if are_rates else (span + mean, span - mean)
+        bounds = mean - down, mean + up
+        if arms is None:
+            return Positions.at_bounds(replace(quantity, low=bounds[0], high=bounds[1]), 1)
+        sides = [self._terms(way, arms) for way in (-1.0, 1.0)]
+        terms = sides[0].plus(sides[1])
+        if are_rates:
+            moves = self._moves([float((side.down + side.up)[0]) for side in sides])
+            terms = ContrastTerms(terms.noise, *moves)
+        groups = Clusters.of(self.label, len(self.label))
+        sizes = groups.totals(self.weight)
+        values = groups.totals(self.weight * value) / sizes
+        return placed_cases(terms, values[None], sizes[None], bounds)
+
+    def _moves(self, shares: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
+        """Return how far the pseudo-case moves the difference of two rates, down and up.
+
+        The result is its distance. ``shares`` are the shares of the distance to the bound that the
+        rows of each sign can move.
+        """
+        above = self.sign > 0
+        cell = 2 * self.level + above
+        size = np.bincount(cell, self.weight)
+        means = (np.bincount(cell, self.weight * self.x) / np.where(size > 0, size, 1.0))[cell]
+        rise = np.where(above, 1.0 - means, means)
+        label = _joint_codes(self.label, self.level)
+        parts, clusters = (Clusters.of(codes, len(codes)) for codes in (label, self.label))
+        heavy = self.weight * np.where(above, shares[1], shares[0])
+        size = _typical(clusters.totals(self.weight))
+        down, up = (_typical(2.0 * parts.totals(heavy * r)) / size for r in (1.0 - rise, rise))
+        return down, up
+
+    def _terms(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
+        """Return the terms of the rows of one sign; a case is a cluster in each of its levels."""
+        at = self.sign == way
+        label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
+        arms = [arm.rows(at) for arm in arms]
+        if self.unit is not None:
+            checks = Clusters.of(_joint_codes(label, self.unit[at]), len(label))
+            sizes = checks.totals(weight)
+            rates = checks.totals(weight * self.x[at]) / sizes
+            label, weight = label[checks.order][checks.starts], sizes
+            # several checks of a case are a share of checks; several attempts at one check are not
+            several = len(np.unique(label)) < len(label)
+            arms = [Arm(rates, checks=np.ones(len(sizes))) if several else Arm(rates, checks.sizes)]
+        signed = [replace(arm, sign=way * arm.sign) for arm in arms]
+        return clustered_terms(signed, Clusters.of(label, len(label)), weight)
+
+
+def _typical(sizes: Floats) -> float:
+    """Return the mean of sizes, weighted by their squares; 0 if all are 0."""
+    square = float((sizes**2).sum())
+    return float((sizes**3).sum()) / square if square else 0.0
+
+
+def _joint_codes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(first * (int(second.max(initial=0)) + 1) + second)

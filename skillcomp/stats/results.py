@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 from skillcomp.errors import FrameError
@@ -63,6 +63,12 @@ class Interval:
         low = difference - math.hypot(self.estimate - self.low, other.high - other.estimate)
         high = difference + math.hypot(self.high - self.estimate, other.estimate - other.low)
         return Interval(difference, low, high, self.ci_level, label, n=self.n + other.n)
+
+    def times(self, factor: float) -> Interval:
+        """Multiply the estimate, its limits and its standard error by a positive factor."""
+        numbers = (self.estimate, self.low, self.high, self.se)
+        estimate, low, high, se = (factor * number for number in numbers)
+        return replace(self, estimate=estimate, low=low, high=high, se=se)
 
 
 @dataclass(frozen=True, slots=True)
