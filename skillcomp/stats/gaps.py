@@ -228,8 +228,8 @@ def bounded_slope(
     sample = Sample(value, label[used], weight, places=places)
     slope = bounded_means([sample], interval="adaptive" if adaptive else "bounded", **how)[0]
     low, high = max(slope.low, -span), min(slope.high, span)
-    n, n_clusters = float(len(x)), float(n_clusters)
-    return replace(slope, low=low, high=high, n=n, n_clusters=n_clusters).times(reach)
+    counts = {"n": float(len(x)), "n_clusters": float(n_clusters)}
+    return replace(slope, low=low, high=high, **counts).times(reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +275,9 @@ class _Rows:
         label = _joint_codes(self.label, self.level)
         parts, clusters = (Clusters.of(codes, len(codes)) for codes in (label, self.label))
         heavy = self.weight * np.where(above, shares[1], shares[0])
-        size = _typical(clusters.totals(self.weight))
-        down, up = (_typical(2.0 * parts.totals(heavy * r)) / size for r in (1.0 - rise, rise))
-        return down, up
+        largest = _typical(clusters.totals(self.weight))
+        moves = [_typical(2.0 * parts.totals(heavy * r)) / largest for r in (1.0 - rise, rise)]
+        return moves[0], moves[1]
 
     def _terms(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
         """Return the terms of the rows of one sign; a case is a cluster in each of its levels."""
