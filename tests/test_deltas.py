@@ -487,12 +487,6 @@ def test_a_column_that_is_named_twice_or_kept_apart_anyway_is_taken_once() -> No
         pd.testing.assert_frame_equal(named, plain)
 
 
-def test_missing_outcomes_are_counted_where_a_column_of_by_is_missing_too() -> None:
-    frame = outcomes([[None], [True]], [[True], [None]], batch=pd.NA)
-    assert sc.deltas.rates(frame)["n_missing"].tolist() == [1, 1]
-    assert sc.deltas.rates(frame, by=["batch"])["n_missing"].tolist() == [1, 1]
-
-
 def test_rates_pass_at_k_and_amounts_count_and_note_what_is_missing() -> None:
     frame = outcomes([[True, False]] * 4, [[True, None], [True] * 2, [None] * 2, [True, False]])
     rates = sc.deltas.rates(frame).set_index("condition").loc["skill"]

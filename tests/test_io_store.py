@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import subprocess
 import sys
 import textwrap
@@ -77,14 +76,6 @@ def test_a_store_that_is_not_there_is_empty_and_says_so_and_makes_nothing(store)
     assert not store.path.exists()
 
 
-def test_records_come_back_as_they_were_written(store):
-    written = [attempt(1), attempt(2, status="error", answer=None, error="no answer")]
-    assert store.append("attempts", written) == 2
-    assert list(RunStore(store.path).records("attempts")) == written
-    assert store.table("attempts")["answer"].to_pylist() == ["Answer 1", None]
-    assert store.problems == ()
-
-
 def test_mappings_are_validated_and_given_the_defaults(store):
     store.append("gold", [{"attempt_id": "a", "check_id": "c", "labeller": "me", "passed": True}])
     store.append("attempts", [attempt().model_dump(exclude={"status", "repeat"})])
@@ -137,12 +128,6 @@ def test_a_tables_name_cannot_leave_the_folder(store, name):
         store.append(name, [{}])
     with pytest.raises(StoreError, match="cannot name a table"):
         store.table(name)
-
-
-def test_what_a_caller_does_to_the_skills_of_a_store_stays_with_the_caller(pilot):
-    skills, suites = dict(pilot.skills), pickle.loads(pickle.dumps(pilot.suites))
-    pilot.skills.clear()
-    assert pilot.skills == skills and pilot.suites == suites
 
 
 def test_what_is_no_place_is_told(tmp_path):

@@ -87,10 +87,6 @@ def one_changed(rule: str, **changes: Any) -> Any:
     return row
 
 
-def test_a_suite_that_keeps_every_rule_gives_no_finding():
-    assert lint(*clean()) == []
-
-
 LEAKING = "Should they weigh flour, sugar, butter?"
 TWIN = clean()[1].prompt
 FLIPPED = (POSITIVE.model_copy(update={"description": "Names the keel: not due."}), NEGATIVE)

@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.ngrams import tokenize
 from skillcomp.overlap import score
@@ -147,20 +146,6 @@ def test_what_stands_in_a_passages_question_does_not_count() -> None:
     pd.testing.assert_frame_equal(without, counted)
     with pytest.raises(FrameError, match="column 'question': found 7; allowed: text, or missing"):
         score(passages.assign(question=7), skills=SKILLS, ngram=2)
-
-
-def test_a_skill_record_serves_as_well_as_its_text() -> None:
-    record = sc.records.Skill(slug="types", text=SKILLS["types"])
-    texts = attempts("narrow unknown values")
-    by_record = score(texts, skills={"types": record}, cases=cases())
-    pd.testing.assert_frame_equal(by_record, score(texts, skills=SKILLS, cases=cases()))
-
-
-def test_a_tokenizer_can_be_given() -> None:
-    how = {"skills": {"types": "so it is"}, "cases": cases(""), "ngram": [2]}
-    found = score(attempts("it is so"), tokenizer=str.split, **how)
-    assert found["n_shared"].tolist() == [1]
-    assert found["longest_text"].tolist() == ["it is"]
 
 
 @pytest.mark.parametrize(

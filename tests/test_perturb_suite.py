@@ -82,11 +82,6 @@ def test_the_copy_is_renamed_keeps_its_skill_and_records_where_it_comes_from():
     assert sc.perturb_suite(suite_of(cases[0]), slug="mine").cases[0].case_id == "mine/1"
 
 
-def test_the_same_seed_gives_the_same_copy_and_seeds_differ():
-    copies = [changed("Ines, Tomas and Dana pack PT-3390.", seed=s) for s in (1, 1, 2, 3)]
-    assert copies[0] == copies[1] and copies[2] != copies[3]
-
-
 def test_prompts_that_stay_word_for_word_are_warned_about_with_what_could_be_changed():
     suite = suite_of(
         case_of(1, "Ines seals a cask."), case_of(2, "Who wrote the ledger?"), case_of(3, "Ines?")

@@ -207,10 +207,6 @@ def test_the_key_stands_outside_the_data():
         assert legend_texts(ax) == ["skill", "placebo"]
 
 
-def test_no_key_is_drawn_where_none_is_wanted():
-    assert plots.estimates(delta(), y="skill", legend=False).get_legend() is None
-
-
 def test_frames_may_be_categorical_nullable_or_indexed_and_stay_unchanged():
     frame = delta().astype({"condition": "category", "skill": "string", "estimate": "Float64"})
     frame["n"] = frame["n"].astype("Int64")

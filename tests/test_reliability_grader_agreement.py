@@ -116,13 +116,6 @@ def test_the_note_says_why_there_is_no_ceiling(labeller: str | None, available: 
     assert f"the gold frame holds {available}; frames.gold(store, labeller='all')" in note
 
 
-def test_labellers_who_differ_without_an_adjudicated_label_are_refused() -> None:
-    sheets = {"ann": [True] * 4, "ben": [True, True, False, True]}
-    labels = pd.concat([gold(passed, labeller=name) for name, passed in sheets.items()])
-    with pytest.raises(FrameError, match=r"none is 'adjudicated': ann, ben\. Select one"):
-        agreement(verdicts([True] * 4), labels)
-
-
 @pytest.mark.parametrize(
     ("name", "other"), [("grader", "h"), ("grader_version", "2"), ("round", 2)]
 )
