@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.variance_components import paired_components
-from scipy.stats import multinomial
+from scipy.stats import multinomial, ttest_1samp
 from scipy.stats import t as student
 
 from skillcomp import planning, simulate
@@ -32,6 +32,7 @@ from skillcomp.planning.gold_needed import (
 )
 from skillcomp.planning.power import GAPS, gap_samples
 from skillcomp.simulate import Grader
+from skillcomp.skillverdicts import decide
 from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
 from skillcomp.stats.bounded_studies import (
     bounded_mean_counts,
@@ -596,6 +597,92 @@ def by_group(rates, n_repeats=2):
         frame["transfer"] = np.where(frame["case_id"].str[1:].astype(int) % 4 < 2, "near", "far")
         parts.append(frame)
     return pd.concat(parts, ignore_index=True)
+
+
+def deltas_of(**changes):
+    """Outcomes of skills with so many gains and losses among their cases (one attempt each)."""
+    rows = []
+    for skill, (n, gains, losses) in changes.items():
+        for case in range(n):
+            before = case >= gains and (case < gains + losses or case % 2 == 0)
+            after = case < gains or (case >= gains + losses and before)
+            for condition, passed in (("baseline", before), ("skill", after)):
+                rows.append((skill, f"{skill}/{case}", condition, 1, passed))
+    return frame_of(rows).astype({"passed": "boolean"})
+
+
+def test_a_margin_asks_for_an_effect_beyond_it_or_within_it():
+    about = {"n_skills": 1, "omega2": 0.05, "sigma2": 0.15, "n_studies": 300}
+    plain, beyond = (
+        planning.cases_needed(size=-0.3, margin=margin, **about)["estimate"].iloc[0]
+        for margin in (0.0, 0.1)
+    )
+    # the distance to the margin is 0.2 instead of 0.3
+    assert 1.7 < beyond / plain < 2.6
+    within = planning.power_curve(sizes=[0.0, 0.05], n_cases=300, margin=0.1, **about)["estimate"]
+    assert within[0] > 0.8 > within[1] > 0.1
+    same = planning.cases_needed(size=0.1, margin=0.1, **about)
+    assert same["note"].eq("the size is that of the margin").all()
+    plain, beyond = (
+        planning.minimum_detectable_delta(n_cases=80, margin=margin, **about)["estimate"].iloc[0]
+        for margin in (0.0, 0.1)
+    )
+    assert 0.08 < beyond - plain < 0.12
+    with pytest.raises(StudyError, match="margin: found 2"):
+        planning.power_curve(margin=2, **ASSUMED)
+
+
+def test_the_cases_that_would_settle_a_verdict_are_for_the_change_observed():
+    frame = deltas_of(gain=(20, 11, 2), loss=(20, 3, 7), same=(20, 2, 2))
+    decided = decide(frame)
+    assert decided["verdict"].eq("undetermined").all()
+    how = {"by": ["skill"], "n_repeats": 1, "n_studies": 200}
+    rows = planning.cases_to_settle(decided, frame, **how)
+    counts = rows.set_index(["skill", "sought", "measure"])
+    assert list(dict.fromkeys(rows["sought"])) == [
+        "helps", "teaching", "hurts", "harmful", "ineffective",
+    ]  # fmt: skip
+    at = counts.xs("cases_at_estimate", level="measure")
+    assert at.loc[("gain", "teaching"), "size"] == pytest.approx(0.45)
+    pilot = planning.variance_components(frame, by=["skill"])
+    pilot = pilot[pilot["skill"].eq("gain")]
+    about = {"by": ["skill"], "n_skills": 1, "n_repeats": 1, "n_studies": 200}
+    same = planning.cases_needed(pilot, size=0.45, margin=0.1, **about)["estimate"].iloc[0]
+    assert at.loc[("gain", "teaching"), "estimate"] == same
+    # by hand: 0.45 - 0.8416 / 1.96 * (0.45 - lower limit)
+    cautious = counts.xs("cases_at_20th_percentile", level="measure")
+    low = decided["ci_low"][0]
+    size = cautious.loc[("gain", "teaching"), "size"]
+    assert size == pytest.approx(0.45 - 0.8416 / 1.96 * (0.45 - low), abs=1e-4)
+    assert cautious.loc[("gain", "teaching"), "estimate"] > same
+    for place in (("loss", "harmful"), ("same", "ineffective")):
+        assert np.isnan(cautious.loc[place, "estimate"])
+        assert "no number can be promised" in cautious.loc[place, "note"]
+    repeats = counts.xs("repeats_at_estimate", level="measure")["note"]
+    assert repeats.str.contains("the pilot has one repeat a case").all()
+
+
+@pytest.mark.parametrize(("margin", "sought"), [(0.1, "teaching"), (0.3, "ineffective")])
+def test_with_fewer_than_the_fewest_cases_no_result_settles_a_verdict(margin, sought):
+    gains = 20 if sought == "teaching" else 0
+    frame = deltas_of(s=(20, gains, 0))
+    decided = decide(frame, margin=margin).assign(estimate=gains / 20)
+    how = {"by": ["skill"], "n_repeats": 1, "omega2": 0.1, "n_studies": 50}
+    rows = planning.cases_to_settle(decided, frame, **how)
+    mine = rows["sought"].eq(sought) & rows["measure"].eq("fewest_cases")
+    fewest = int(rows.loc[mine, "estimate"].item())
+    for n, verdict in ((fewest, sought), (fewest - 1, "other")):
+        few = decide(deltas_of(s=(n, min(gains, n), 0)), margin=margin)["verdict"].item()
+        assert (few == sought) == (verdict == sought)
+
+
+@pytest.mark.slow
+def test_looking_at_a_t_test_again_and_again_inflates_its_error_as_the_page_says():
+    draws = np.random.default_rng(0).binomial(1, 0.5, (2, 20000, 160))
+    deltas, errs = (draws[0] - draws[1]).astype(float), []
+    for n in (20, 40, 80, 160):
+        errs.append(ttest_1samp(deltas[:, :n], 0.0, axis=1).pvalue < 0.05)
+    assert round(100 * np.any(errs, axis=0).mean()) == 14 and round(100 * errs[0].mean()) == 5
 
 
 @pytest.mark.parametrize("plan", ["power_curve", "minimum_detectable_delta", "cases_needed"])

@@ -251,7 +251,7 @@ def test_a_verdict_that_few_labels_do_not_confirm_is_not_a_headline() -> None:
     for n in (20, 8, 5, 0):
         page = answer(lenient_judge(n)).findings
         words.append(sentences_on(page, "summary") + sentences_on(page, "skill"))
-        assert "of 1 repeat would show" not in sentences_on(page, "limits"), "labels would decide"
+        assert "cases would show" not in sentences_on(page, "limits"), "labels would decide"
     for n, text in zip((20, 8, 5), words, strict=False):
         assert "tea is undetermined." in text
         claim = f"tea is teaching by the grader, not confirmed by {n} labels; "
@@ -348,11 +348,14 @@ def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader() -> 
 
 def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answer) -> None:
     assert sentences_on(small.findings, "summary").startswith("All 6 skills are undetermined.")
+    limits = sentences_on(small.findings, "limits")
     assert re.search(
-        r"6 skills are undetermined: \d+ to \d+ cases each of 2 repeats would show a change of "
-        r"10 points with 80 % power; they have 8\.",
-        sentences_on(small.findings, "limits"),
+        r"6 skills are undetermined: if the changes are as observed, \d+ to [\d,]+ cases each "
+        r"would show them, with 80 % power and 2 repeats.*; for \d of them no number can be "
+        r"promised\. They have 8\.",
+        limits,
     )
+    assert "Fix the number of cases in advance" in limits
     # groups stay together, in order of effect
     names = list(dict.fromkeys(small.frames["decided"]["skill"]))
     effects = small.frames["decided"]["estimate"].tolist()
@@ -360,6 +363,22 @@ def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answ
     groups = {name: "even" if number % 2 else "odd" for number, name in enumerate(names)}
     grouped = sc.report.Answer(small.findings, small.frames, groups, small.grader, small.facts)
     assert grouped.headline()["group"].tolist() == ["odd"] * 3 + ["even"] * 3
+
+
+def test_an_undetermined_skill_says_what_the_cases_would_show(small: sc.report.Answer) -> None:
+    first = small.frames["needed"]["skill"].iloc[0]
+    needed = small.frames["needed"][small.frames["needed"]["skill"].eq(first)]
+    main = small.frames["decided"].query("skill == @first")
+    page = findings(main, needed=needed)
+    text = page.loc[page["topic"].eq("limits") & page["about"].eq(first), "sentence"].item()
+    count = needed.query("measure == 'cases_at_estimate'")["estimate"].iloc[0]
+    size = needed["size"].iloc[0]
+    assert re.match(
+        rf"{first}: if the change is as observed \([+−]?{abs(100 * size):.0f} points", text
+    )
+    assert f"{count:,.0f} cases would show" in text or "more than 2,000" in text
+    assert "at the 20th percentile of the change" in text
+    assert re.search(r"Fewer than \d+ cases cannot settle it", text)
 
 
 def test_every_number_of_a_sentence_is_in_a_frame(small: sc.report.Answer) -> None:

@@ -12,7 +12,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.validity import claims, methods, page, scan, studies
+from benchmarks.validity import claims, methods, null_skills, page, scan, studies
 from benchmarks.validity.cells import ROOT, work
 from benchmarks.validity.designs import designs
 from skillcomp import plots, style
@@ -87,6 +87,7 @@ def study(results: Results, n_studies: int, out: Path, *, jobs: int = -1) -> int
     recovered = claims.recovery(pd.DataFrame([row for _, rows in through for row in rows]))
     recovered.to_csv(out / "recovery.csv", index=False)
     made = [*claims.claims(results.table, results.choice), *claims.recovered_claims(recovered)]
+    made.append(null_skills.claim(2 * n_studies))
     draw(results.table, out / "validity")
     print(_report_text(results, recovered, made, results.hours + seconds / 3600))
     return 0 if all(claim.holds for claim in made) else 1

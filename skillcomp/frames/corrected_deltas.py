@@ -31,7 +31,7 @@ NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "meth
 # columns of a delta that a recommended row replaces
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
-# the number of rows over which p-values are adjusted, and the p-value that a row needs among them
+# number of rows over which p-values are adjusted, and the p-value below which a row is shown
 FAMILY = ["n_family", "p_limit"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 

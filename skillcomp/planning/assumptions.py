@@ -38,6 +38,7 @@ class Stated(TypedDict, total=False):
     reference: str
     baseline_rate: float | None
     delta: float | None
+    margin: float
     tau2: float | None
     omega2: float | None
     sigma2: float | None
@@ -77,6 +78,10 @@ class Assumptions:
     baseline_rate, delta : float, optional
         Pass rate of the baseline, which limits the possible effects, and overall delta, which a gap
         needs.
+    margin : float, default 0.0
+        What the study is to show. By default that there is an effect: its interval excludes 0. With
+        a margin, that the effect is beyond it (its interval is above the margin, or below minus
+        the margin) or, if the true effect is smaller than the margin, that it is within the margin.
     tau2, omega2, sigma2 : float, optional
         tau2 is the variance between skills of the delta; if a gap is planned and ``scope`` is not
         ``"pooled"``, of the gap. omega2 is the variance of the true delta between the cases of a
@@ -113,6 +118,7 @@ class Assumptions:
     reference: str = "baseline"
     baseline_rate: float | None = None
     delta: float | None = None
+    margin: float = 0.0
     tau2: float | None = None
     omega2: float | None = None
     sigma2: float | None = None
@@ -128,6 +134,7 @@ class Assumptions:
         whole("n_studies", self.n_studies)
         whole("seed", self.seed, least=0)
         number("far_share", self.far_share, least=0, most=1, open_=True)
+        number("margin", self.margin, least=0, most=1)
         for name, allowed in _WORDS.items():
             require_known(f"{name}: found", getattr(self, name), get_args(allowed), StudyError)
         for name, least in (("baseline_rate", 0.0), ("delta", -1.0)):

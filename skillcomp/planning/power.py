@@ -74,8 +74,9 @@ def power_curve(
 ) -> pd.DataFrame:
     """Estimate the power of a study to detect a delta or a near/far gap.
 
-    Power is the chance that the interval excludes 0 and the estimate has the right sign. For a
-    given power, :func:`minimum_detectable_delta` finds the effect and :func:`cases_needed` the
+    Power is the chance that the interval excludes 0 and the estimate has the right sign; with a
+    ``margin``, that it is beyond the margin or, for a size below the margin, within it. For a given
+    power, :func:`minimum_detectable_delta` finds the effect and :func:`cases_needed` the
     number of cases.
 
     Parameters
@@ -363,8 +364,9 @@ class _PlannedStudy:
         elif settings.interval == "adaptive" and not self.adaptive:
             what = "a gap" if settings.effect == "gap" else "shares of unknown numbers of checks"
             judge += f" (not adaptive for {what})"
+        margin = f" against a margin of {settings.margin:g}" if settings.margin else ""
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
-        return f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}"
+        return f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}{margin}"
 
     @property
     def adaptive(self) -> bool:
@@ -389,8 +391,10 @@ class _PlannedStudy:
             possible &= fits
         quantity = DELTAS if settings.effect == "delta" else GAPS
         how: dict[str, Any] = {"ci_level": settings.ci_level, "interval": settings.interval}
-        sides = sides_of_null(self._samples(drawn, quantity), quantity=quantity, **how)
-        share = bounded_mean((sides == np.copysign(1.0, size)).astype(np.float64))
+        samples, right = self._samples(drawn, quantity), np.ones(settings.n_studies, dtype=bool)
+        for null, side in _excluded_effects(size, settings.margin):
+            right &= sides_of_null(samples, quantity=quantity, null=null, **how) == side
+        share = bounded_mean(right.astype(np.float64))
         note = "" if possible else OTHER_VARIANCE
         return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
 
@@ -439,6 +443,17 @@ class _PlannedStudy:
         return CaseCounts(np.broadcast_to(distinct, shape), np.ones(shape), counts[0], *ends)
 
 
+def _excluded_effects(size: float, margin: float) -> list[tuple[float, float]]:
+    """Return the effects that the interval has to exclude, and on which side of each it has to be.
+
+    An effect beyond the margin excludes the margin; one within it excludes both ends.
+    """
+    if abs(size) >= margin:
+        sign = math.copysign(1.0, size)
+        return [(sign * margin, sign)]
+    return [(margin, -1.0), (-margin, 1.0)]
+
+
 def _planned_studies(
     pilot: pd.DataFrame | None, assumptions: Assumptions, *sizes: Numbers
 ) -> Iterator[_PlannedStudy]:
@@ -455,13 +470,15 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
     effect = study.plan.assumptions.effect
     sign = -1.0 if effect == "gap" else 1.0
     most = study.room(sign)
-    if most <= 0:
-        return study.nothing(f"no {effect} is possible at these rates")
+    least = study.plan.assumptions.margin
+    if most <= least:
+        beyond = " beyond the margin" if least else ""
+        return study.nothing(f"no {effect}{beyond} is possible at these rates")
     best = study.power(sign * most)
     if best.estimate < power:
         far = f"even the largest possible {effect}, {most:.3f}"
         return study.nothing(f"{far}, has a power of {best.estimate:.2f}")
-    low, high, reached = 0.0, most, best
+    low, high, reached = least, most, best
     while high - low > _STEP:
         middle = (low + high) / 2
         tried = study.power(sign * middle)
@@ -472,7 +489,9 @@ def _smallest_effect(study: _PlannedStudy, power: float) -> Interval:
 
 def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
     """Return the fewest cases per skill with which the study has the target power."""
-    nothing = study.problem or study.impossible(size) or ("" if size else "a size of 0")
+    nothing = study.problem or study.impossible(size)
+    if abs(size) == study.plan.assumptions.margin:
+        nothing = nothing or ("the size is that of the margin" if size else "a size of 0")
     if nothing:
         return study.nothing(nothing)
 
@@ -483,7 +502,7 @@ def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
     skills = study.plan.assumptions.cluster == "skill"
     hopeless = skills and not reached(MOST_CASES)
     guess = _guess_of_cases(study, size, power)
-    fewest = None if hopeless else _smallest_sufficient(reached, guess)
+    fewest = None if hopeless else smallest_sufficient(reached, guess)
     if fewest is None:
         note = f"more than {MOST_CASES} cases per skill"
         if skills:
@@ -501,10 +520,11 @@ def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
     reach = norm.ppf((1 + study.plan.assumptions.ci_level) / 2) + norm.ppf(power)
     sides = len(study.plan.sides) ** 2
     each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
-    return math.ceil(min(reach**2 * each / size**2, MOST_CASES))
+    distance = abs(size) - study.plan.assumptions.margin
+    return math.ceil(min(reach**2 * each / distance**2, MOST_CASES))
 
 
-def _smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
+def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
     """Return the smallest n from 1 to MOST_CASES with ``enough(n)``; None if no n is enough."""
     low, high = 0, min(max(guess, 1), MOST_CASES)
     while not enough(high):

@@ -40,6 +40,7 @@ from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
 GROUPS_FILE = "groups.json"
+_N_STUDIES = 400  # simulated studies behind a number of cases; its power is within 2 to 4 points
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,7 @@ def answer(
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
     _add_rounds(estimates, every, recorded, cases, round)
-    _add_cases_needed(estimates, mine, by, margin, compared)
+    _add_cases_needed(estimates, mine, by, compared)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
@@ -423,21 +424,21 @@ def _add_skills(
 
 
 def _add_cases_needed(
-    into: _Estimates, mine: pd.DataFrame, by: list[str], margin: float, conditions: list[str]
+    into: _Estimates, mine: pd.DataFrame, by: list[str], conditions: list[str]
 ) -> None:
-    """Add the number of cases that each undetermined skill needs for a verdict."""
-    decided = into.frames["decided"]
+    """Add the number of cases that would settle the verdict of each undetermined skill."""
+    decided = main_rows(into.frames["decided"])
     overturned = decided["overturned"] & decided["assume_missing"].eq("")
     confirmed = decided["verdict_uncorrected"].eq("undetermined")
-    undecided = decided["verdict"].eq("undetermined") & ~overturned & confirmed
-    skills = decided.loc[undecided, "skill"].unique()
+    undecided = decided[decided["verdict"].eq("undetermined") & ~overturned & confirmed]
+    skills = undecided["skill"].unique()
+    how: dict[str, Any] = {"by": by, "reference": conditions[0], "n_studies": _N_STUDIES}
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()
 
     def needed() -> pd.DataFrame:
-        pilot = planning.variance_components(outcomes, by=by, reference=conditions[0])
-        each: dict[str, Any] = {"n_skills": 1, "n_repeats": max(int(repeats.median()), 1)}
-        return planning.cases_needed(pilot, by=by, size=margin, **each)
+        n_repeats = max(int(repeats.median()), 1)
+        return planning.cases_to_settle(undecided, outcomes, n_repeats=n_repeats, **how)
 
     into.add("needed", len(repeats), needed)
 

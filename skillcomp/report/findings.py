@@ -20,6 +20,7 @@ from skillcomp.report.grader_findings import (
     unusable_sentences,
 )
 from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.report.settling_findings import settling_sentences
 from skillcomp.style import called
 
 _VERDICTS = {
@@ -36,8 +37,6 @@ _RESULTS = {
     "truncated": "were cut off",
     "refused": "were refused",
 }
-# if more skills than this are undetermined, one sentence is about all of them
-_FEW = 4
 _LIMITS = ["estimate", "ci_low", "ci_high"]
 # the columns that sentences need of: decided, placebo, gap, effects, explained
 _COLUMNS = (
@@ -109,7 +108,7 @@ def findings(
     corrected : pandas.DataFrame, optional
         Result of :func:`skillcomp.correction.delta` by grader.
     needed : pandas.DataFrame, optional
-        Result of :func:`skillcomp.planning.cases_needed` by skill.
+        Result of :func:`skillcomp.planning.cases_to_settle` for the undetermined skills.
     effects : pandas.DataFrame, optional
         Result of :func:`skillcomp.structure.factorial` over all skills.
     explained : pandas.DataFrame, optional
@@ -620,23 +619,8 @@ def _limit_sentences(
         )
         yield Sentence(text, row["skill"])
     undecided = undecided[~overturned].drop_duplicates(by)
-    counts = needed[needed["measure"].eq("cases_per_skill")] if needed is not None else None
-    if counts is not None and len(undecided) > _FEW and counts["estimate"].notna().any():
-        cases = say.count_range(counts["estimate"].dropna())
-        would = f"{cases} cases each {_detectable_change(counts.iloc[0])}"
-        have = say.count_range(main["n"])
-        them = f"{len(undecided)} {_unit_of_rows(main)}"
-        yield Sentence(f"{them} are undetermined: {would}; they have {have}.")
-        undecided = undecided.iloc[:0]
-    for _, undetermined in undecided.iterrows():
-        name, about = _skill_and_agent(undetermined), undetermined["skill"]
-        mine = counts[counts[by].eq(undetermined[by]).all(axis=1)] if counts is not None else None
-        if mine is None or mine.empty or pd.isna(mine["estimate"].iloc[0]):
-            yield Sentence(f"{name}: how many cases would settle it is not known.", about)
-            continue
-        row = mine.iloc[0]
-        would = f"{row['estimate']:,.0f} cases {_detectable_change(row)}"
-        yield Sentence(f"{name}: {would}; the study has {undetermined['n']:,.0f}.", about)
+    names = [_skill_and_agent(row) for _, row in undecided.iterrows()]
+    yield from settling_sentences(undecided, needed, names, by)
     if placebo is None:
         yield Sentence("Without a placebo, the effect of any text of that length is not known.")
     if agreement is None:
@@ -645,9 +629,3 @@ def _limit_sentences(
     if n < 20:
         verb = "says" if n == 1 else "say"
         yield Sentence(f"{n} skill{say.plural(n)} {verb} nothing of skills in general.")
-
-
-def _detectable_change(row: Row) -> str:
-    repeats = f"{row['n_repeats']:.0f} repeat{say.plural(row['n_repeats'])}"
-    size, power = say.points(row["size"]), say.rate(row["power"])
-    return f"of {repeats} would show a change of {size} points with {power} power"

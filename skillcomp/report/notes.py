@@ -16,7 +16,7 @@ _TOPICS |= {"triggers": "trigger", "goals": "trigger", "drift": "drift"}
 _TOPICS |= {"corrected": "correction", "needed": "limits"}
 # columns that identify a row, from the subject to the measure
 _KEYS = ["skill", "grader", "feature", "agent", "condition", "scope", "effect", "at", "kind"]
-_KEYS += ["goal", "estimator", "measure"]
+_KEYS += ["goal", "estimator", "sought", "measure"]
 
 
 def notes_of(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

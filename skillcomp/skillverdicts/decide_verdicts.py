@@ -105,8 +105,9 @@ def decide(
             excludes zero, but ``p_adjusted`` does not.
 
         ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call whose condition is
-        not a placebo (skills x agents x conditions); ``method`` names their number. It is NaN for a
-        placebo, whose verdict is never ``helps`` or ``hurts``.
+        not a placebo (skills x agents x conditions); ``method`` names their number. ``p_limit`` is
+        the value below which ``p_value`` shows a gain or loss, given those of the other rows. Both
+        are NaN for a placebo, whose verdict is never ``helps`` or ``hurts``.
 
         With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
         of ``over_placebo`` is not above zero. Any other text of the same length might then have the
@@ -134,11 +135,11 @@ def decide(
     Notes
     -----
     ``helps`` and ``hurts`` rest on the exclusion of zero. Of ten skills without an effect, one or
-    more would have such a verdict in up to 30 % of studies; the adjustment keeps this at 5 %. It is
-    over the rows of one call: splitting the call into several, such as one for each skill, changes
-    the adjusted p-values and these two verdicts, and gives up the protection. Decide in advance
-    what one call holds. The other verdicts rest on the margin and are not adjusted. With
-    ``corrected``, the p-values are those of the recommended intervals.
+    more would have such a verdict in up to 40 % of studies (1 - 0.95^10); the adjustment keeps this
+    below 5 %. It is over the rows of one call: splitting the call into several, such as one for
+    each skill, changes the adjusted p-values and these two verdicts, and gives up the protection.
+    Decide in advance what one call holds. The other verdicts rest on the margin and are not
+    adjusted. With ``corrected``, the p-values are those of the recommended intervals.
 
     :func:`skillcomp.deltas.paired` defines missing attempts. If a condition lacks 5 % or more of
     its attempts, all missing attempts are set against the verdict. If the estimate is then beyond
@@ -192,7 +193,7 @@ def decide(
         judged = judge(with_corrections(deltas, corrected, names, **matched))
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
-    return judged.drop(columns=[*MOVED, *FAMILY, "correction_reason"], errors="ignore")
+    return judged.drop(columns=[*MOVED, "n_family", "correction_reason"], errors="ignore")
 
 
 def check_margin(margin: float, assume_missing: str | None) -> None:
@@ -233,15 +234,15 @@ def _with_verdicts(
 
 def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
     """Return the verdict of each row by its interval, whatever is missing."""
-    shown = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
+    significant = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
     verdicts = {
         "redundant": (deltas["reference_low"] >= 1.0 - margin) & (low > -margin),
         "ineffective": (low > -margin) & (high < margin),
         "teaching": low > margin,
         "harmful": high < -margin,
-        "helps": shown & (low > 0),
-        "hurts": shown & (high < 0),
+        "helps": significant & (low > 0),
+        "hurts": significant & (high < 0),
     }
     return first_that_holds(verdicts, "undetermined")
 
@@ -268,10 +269,7 @@ def _verdicts_by_other_rules(
 
 
 def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Adjust the p-values by Holm over the rows without a placebo, and name their number.
-
-    ``p_limit`` is the bound below which the p-value of a row, given those of the others, is shown.
-    """
+    """Adjust the p-values by Holm over the rows without a placebo, and name their number."""
     claims = deltas["condition"].ne(PLACEBO).to_numpy(dtype=bool)
     p_values, size = deltas["p_value"].to_numpy(dtype=float)[claims], int(claims.sum())
     bounds = (1.0 - deltas["ci_level"].to_numpy(dtype=float)[claims]) / np.arange(size, 0, -1)
