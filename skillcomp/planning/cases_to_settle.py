@@ -60,9 +60,9 @@ def cases_to_settle(
     power : float, default 0.8
         Target probability of the verdict.
     assumptions, **words
-        As in :func:`power_curve`: ``by``, ``value`` and ``reference`` are those of ``decided``. The
-        margin and the level are taken from its rows; ``helps`` and ``hurts`` are sought at the
-        level ``1 - p_limit``.
+        As in :func:`power_curve`: ``by``, ``value``, ``reference`` and ``interval`` are those of
+        ``decided``. The margin and the level are taken from its rows; ``helps`` and ``hurts`` are
+        sought at the level ``1 - p_limit``.
 
     Returns
     -------
@@ -147,10 +147,13 @@ def _counts(
     yield _MEASURES[0], size, counts[0]
     promised = undefined("", NO_PROMISE, ci_level=level) if len(sizes) == 1 else counts[1]
     yield _MEASURES[1], cautious, promised
-    n_attempts = n_repeats if settings.value == "passed" else 0
-    within = abs(size) < settings.margin
-    fewest = _fewest_cases_of_any_result(settings.margin, within, n_attempts, level)
-    yield _MEASURES[2], math.nan, replace(counts[0], estimate=float(fewest), note="")
+    adaptive = settings.interval == "adaptive" and settings.value == "passed"
+    within, n_attempts = abs(size) < settings.margin, n_repeats if adaptive else 0
+    fewest, note = math.nan, "no t interval of results without spread"
+    if settings.interval != "t":
+        fewest = _fewest_cases_of_any_result(settings.margin, within, n_attempts, level)
+        note = ""
+    yield _MEASURES[2], math.nan, replace(counts[0], estimate=fewest, note=note)
     how |= {"n_cases": max(int(verdict["n"]), 2), "n_repeats": n_repeats}
     yield _MEASURES[3], size, _repeats_instead(pilot, size, power, how, counts[0])
 
@@ -178,10 +181,10 @@ def _cautious_size(verdict: pd.Series, margin: float) -> float:
 
 def _fewest_cases_of_any_result(
     margin: float, within: bool, n_attempts: int, ci_level: float
-) -> int:
+) -> float:
     """Return the smallest number of cases at which any result is beyond (or within) the margin.
 
-    ``n_attempts`` is 0 if the attempts at a case do not show whether its outcomes are mixed.
+    ``n_attempts`` is 0 for the rule that assumes nothing about the attempts at a case.
     """
     steps = max(n_attempts, 1)
     up, down = (side.ravel() / steps for side in np.indices((steps + 1, steps + 1)))
@@ -197,7 +200,7 @@ def _fewest_cases_of_any_result(
         inside = (limits.low > -margin) & (limits.high < margin)
         return bool((inside if within else limits.low > margin).any())
 
-    return smallest_sufficient(possible, 8) or MOST_CASES
+    return float(smallest_sufficient(possible, 8) or MOST_CASES)
 
 
 def _repeats_instead(

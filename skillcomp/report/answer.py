@@ -238,7 +238,7 @@ def answer(
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
     _add_rounds(estimates, every, recorded, cases, round)
-    _add_cases_needed(estimates, mine, by, compared)
+    _add_cases_needed(estimates, mine, by, compared, interval)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
@@ -424,7 +424,11 @@ def _add_skills(
 
 
 def _add_cases_needed(
-    into: _Estimates, mine: pd.DataFrame, by: list[str], conditions: list[str]
+    into: _Estimates,
+    mine: pd.DataFrame,
+    by: list[str],
+    conditions: list[str],
+    interval: IntervalRule,
 ) -> None:
     """Add the number of cases that would settle the verdict of each undetermined skill."""
     decided = main_rows(into.frames["decided"])
@@ -433,6 +437,7 @@ def _add_cases_needed(
     undecided = decided[decided["verdict"].eq("undetermined") & ~overturned & confirmed]
     skills = undecided["skill"].unique()
     how: dict[str, Any] = {"by": by, "reference": conditions[0], "n_studies": _N_STUDIES}
+    how["interval"] = interval
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     repeats = outcomes.groupby([*by, "case_id", "condition"], observed=True).size()
 

@@ -95,12 +95,13 @@ def _plan_in_words(row: Row) -> str:
 def _fewest_in_words(rows: pd.DataFrame) -> str:
     fewest = rows.loc[rows["measure"].eq("fewest_cases"), "estimate"].min()
     repeats = rows[rows["measure"].eq("repeats_at_estimate")].iloc[0]
-    text, n = f"Fewer than {fewest:,.0f} cases cannot settle it", f"{repeats['n_cases']:,.0f} cases"
+    text = "" if pd.isna(fewest) else f"Fewer than {fewest:,.0f} cases cannot settle it. "
+    cases = f"{repeats['n_cases']:,.0f} cases of this study"
     if pd.notna(repeats["estimate"]):
-        return f"{text}; {repeats['estimate']:.0f} repeats of the {n} of this study would."
+        return f"{text}{repeats['estimate']:.0f} repeats of the {cases} would do instead."
     if str(repeats["note"]) == MANY_REPEATS:
-        return f"{text}; {MOST_REPEATS} repeats of the {n} of this study would not, either."
-    return f"{text}; what more repeats of the {n} would achieve is not known."
+        return f"{text}Nor would {MOST_REPEATS} repeats of the {cases}."
+    return f"{text}What more repeats of the {cases} would achieve is not known."
 
 
 def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> str:
