@@ -560,13 +560,13 @@ def test_planned_power_comes_true_in_full_studies(cluster, delta, design):
         about["tau2"] = 0.0  # the studies have one skill each
     planned = [one(planning.power_curve(out, interval=r, **about))["estimate"] for r in rules]
     shown = []
-    for seed in range(150):
+    for seed in range(60):
         made = simulate.study(graders=PERFECT, seed=500 + seed, **truth, **design)
         study = outcomes(made.verdicts, made.cases)
         deltas = [paired(study, cluster=cluster, interval=rule) for rule in rules]
         shown.append([one(frame)["ci_low"] > 0 for frame in deltas])
-    # Monte Carlo standard error over 150 studies: at most 4 points
-    assert np.mean(shown, axis=0) == pytest.approx(np.array(planned), abs=0.13)
+    # Monte Carlo standard error over 60 studies: at most 6.5 points
+    assert np.mean(shown, axis=0) == pytest.approx(np.array(planned), abs=0.2)
 
 
 def test_deltas_calmer_than_repeats_allow_have_no_interval_of_one_point():
