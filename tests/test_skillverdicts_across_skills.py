@@ -49,9 +49,9 @@ def test_raw_and_pooled_deltas_mean_next_skill_and_spread() -> None:
     of = rows.set_index("measure").loc[["mean_delta", "next_skill_delta", "between_skill_sd"]]
     assert of["skill"].tolist() == ["all skills", "next skill", "all skills"]
     assert of["n"].eq(5).all()
-    # s = sqrt(.025), t(4) = 2.7764: .3 +- 2.7764 * .15811 * sqrt(1.2)
+    # s = sqrt(.025), t(3) = 3.1824: .3 +- 3.1824 * .15811 * sqrt(1.2)
     assert of.loc["next_skill_delta", ["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(
-        [0.3, -0.18090, 0.78090], abs=1e-5
+        [0.3, -0.25121, 0.85121], abs=1e-5
     )
     # deltas of a skill with d: variance d(1-d)/19 of its mean; pooled .19/19 = .01; .025 - .01
     assert of.loc["between_skill_sd", "estimate"] == pytest.approx(0.015**0.5, abs=1e-4)

@@ -108,7 +108,7 @@ def across(
                  measure  estimate
     12        mean_delta      0.42
     13  next_skill_delta      0.42
-    14  between_skill_sd      0.13
+    14  between_skill_sd      0.14
 
     ``sc.plots.estimates(rows[rows["unit"].eq("points")], y="skill", hue="measure")`` draws them.
     """
