@@ -162,7 +162,8 @@ def contrast(
     table = case_table(checked, by=[*names, between, *averaged], column=column)
     table = _with_bounds(with_weights(table, checked, weight), value)
     places, contrasts = [], []
-    pairs = list(combinations(_sorted_levels(checked[between]), 2))
+    levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
+    pairs = list(combinations(levels, 2))
     for about, part in groups(table, names):
         wide = _numbers_by_cell(part, between, averaged)
         for name, pair in product(conditions, pairs):
@@ -232,14 +233,6 @@ def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
         ids = ids + "/" + outcomes[name].astype("str").fillna("")
     has_id = outcomes["repeat" if len(names) > 1 else "attempt_id"].notna()
     return outcomes.assign(attempt_id=ids.where(has_id))
-
-
-def _sorted_levels(levels: pd.Series) -> list[Any]:
-    distinct = levels.unique().tolist()
-    try:
-        return sorted(distinct)
-    except TypeError:
-        return sorted(distinct, key=str)
 
 
 def _with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
