@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta, chi2
+from scipy.stats import beta
 
 from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
-from benchmarks.validity import cells, claims, designs, methods, page, scan, studies
-from skillcomp.stats import bounded_mean, cr2_mean, sign_flip, wilson
+from benchmarks.validity import available, cells, claims, designs, methods, page, scan, studies
+from skillcomp.stats import bounded_mean, cr2_mean, wilson
 from skillcomp.stats.clusters import Clusters
 
 RUNS = 40
@@ -37,8 +37,8 @@ def test_the_designs_are_logit_normal_studies_and_studies_meant_to_break_interva
     cells = designs.designs(RUNS)
     assert len(cells) == len({(cell.quantity, cell.family, cell.words) for cell in cells})
     first = [dict(cell.numbers) for cell in cells if cell.world == "logit_study"]
-    assert len(first) == 3 * 2 * 3 * 3 + 2 * 4 * 2 * 3 * 3 * 2
-    assert {numbers["delta"] for numbers in first} == {0.0, 0.1, 0.3}
+    assert len(first) == 3 * 2 * 3 * 3 + 3 + 2 * 4 * 2 * 3 * 3 * 2
+    assert {numbers["delta"] for numbers in first} == {0.0, 0.1, 0.27, 0.3}
     others = {cell.family for cell in cells if cell.world != "logit_study"}
     assert others == set(claims.FAMILIES)
     assert designs.sizes(designs.LOPSIDED, 4) == [30, 4, 4, 4]
@@ -54,20 +54,25 @@ def test_the_mean_over_many_studies_is_the_truth(design: designs.Design) -> None
     assert abs(means.mean() - sample.truth) < 5 * means.std() / np.sqrt(len(means)) + 1e-12
 
 
-def test_a_cell_holds_every_interval_test_and_c() -> None:
+def test_agents_that_copy_the_first_change_nothing_and_the_fewest_attempts_count() -> None:
+    numbers = {"cases": 10, "baseline": 0.4, "skill": 0.7, "attempts": 3}
+    sample = world("agents_of", agents=2, copied=1.0, **numbers).draw()
+    other = world("agents_of", agents=2, **numbers).draw()
+    for arm, different in zip(sample.arms, other.arms, strict=True):
+        assert set(np.unique((arm.rates * 3).round(9))) <= {0.0, 1.0, 2.0, 3.0}
+        assert len(np.unique(different.rates)) > 4
+        assert (arm.attempts == 3).all() and (different.attempts == 3).all()
+
+
+def test_a_cell_holds_every_interval_and_level() -> None:
     rows = pd.DataFrame(methods.run(logit(delta=0.0)))
-    covered = rows[rows["kind"].eq("coverage")]
-    assert list(covered["method"]) == list(methods.METHODS)
-    assert covered["rate"].between(0, 1).all()
-    tests = set(rows.loc[rows["kind"].eq("error"), "method"])
-    assert tests == {
-        methods.OURS, methods.CR2, "Obuchowski", "Durkalski", "sign flip",
-    }  # fmt: skip
-    assert rows.loc[rows["kind"].eq("grid"), "method"].astype(float).tolist() == list(methods.GRID)
+    at_95 = rows[rows["level"].eq(methods.LEVEL)]
+    assert list(at_95["method"]) == list(methods.METHODS)
+    assert rows["rate"].between(0, 1).all() and at_95["mean_width"].gt(0).all()
+    ours = rows[rows["method"].eq(methods.ADAPTIVE)]
+    assert ours["level"].tolist() == list(methods.LEVELS) and ours["rate"].is_monotonic_increasing
     alone = logit(layout=designs.INDEPENDENT, size=10, attempts=1, delta=0.0, tau=0.0)
-    more = {str(row["method"]) for row in methods.run(alone) if row["kind"] == "error"}
-    assert more - tests == {"mid-p McNemar", "exact McNemar"}
-    assert all(row["kind"] != "error" for row in methods.run(logit(delta=0.3)))
+    assert methods.run(alone)[-1]["method"] == methods.MCNEMAR
 
 
 UNLIKE = [
@@ -75,125 +80,101 @@ UNLIKE = [
     world("flips", cases=20, up=0.1),
     world("rates_of", designs.RATES, cases=14, rate=0.9, attempts=2, heavy=1.0),
     world("shares_of", designs.SHARES, cases=14, rate=0.98, attempts=1, capped=0.3),
+    world("four_arms", designs.FOUR, cases=5, rates=(0.8, 0.4, 0.5, 0.4), attempts=2, skills=3),
 ]
 
 
 @pytest.mark.parametrize("design", UNLIKE, ids=lambda design: design.world)
-def test_the_grid_of_c_covers_as_the_interval_does(design: designs.Design) -> None:
-    rows = {(row["kind"], row["method"]): row for row in methods.run(design)}
-    c = f"{methods.QUANTITIES[design.quantity].c:g}"
-    interval, grid = rows["coverage", methods.OURS], rows["grid", c]
-    for what in ("rate", "too_high", "too_low"):
-        assert interval[what] == pytest.approx(grid[what])
-
-
-def test_coverage_is_that_of_the_public_functions_study_by_study() -> None:
-    design = world("rates_of", designs.RATES, cases=14, rate=0.5, attempts=2, sd=2.0, heavy=1.0)
+def test_coverage_is_that_of_the_public_functions_study_by_study(design: designs.Design) -> None:
     sample = design.draw()
-    intervals = [bounded_mean(values, weights=sample.weights) for values in sample.values]
-    row = methods.run(design)[0]
-    assert row["method"] == methods.OURS
-    covers = [interval.low <= sample.truth <= interval.high for interval in intervals]
-    assert row["rate"] == pytest.approx(np.mean(covers))
+    rows = [row for row in methods.run(design) if row["level"] == methods.LEVEL]
+    for row in rows[:3]:
+        rule = row["method"].split()[-1]
+        intervals = [
+            bounded_mean(
+                values, sample.clusters, weights=sample.weights, interval=rule,
+                arms=[arm.rows(at) for arm in sample.arms],
+                quantity=methods.QUANTITIES[design.quantity],
+            )
+            for at, values in enumerate(sample.values)
+        ]  # fmt: skip
+        too_high = np.mean([interval.low > sample.truth for interval in intervals])
+        too_low = np.mean([interval.high < sample.truth for interval in intervals])
+        if rule != "t":
+            assert row["mean_width"] == pytest.approx(
+                np.mean([interval.high - interval.low for interval in intervals])
+            )
+        if not any(np.isnan(interval.low) for interval in intervals):
+            assert (row["too_high"], row["too_low"]) == pytest.approx((too_high, too_low))
 
 
-def test_vectorised_arithmetic_equals_the_public_functions() -> None:
+def test_t_limits_equal_the_public_function() -> None:
     rng = np.random.default_rng(1)
     values = rng.integers(-3, 4, (6, 60)) / 3
     labels = np.arange(60) % 25
-    clusters = Clusters.of(labels, 60)
-    mean, se, df = methods.cr2_errors(values, clusters)
-    one = cr2_mean(values[2], labels)
-    assert (mean[2], se[2], df) == pytest.approx((one.estimate, one.se, one.df), abs=1e-10)
-    result = methods.sign_flips(values, clusters, labels)
-    expected = [sign_flip(v, labels, n_resamples=methods.PATTERNS).p_value for v in values]
-    assert result == pytest.approx(expected, abs=1e-10)
-
-
-def test_clustered_mcnemar_agrees_with_the_arithmetic_by_hand() -> None:
-    # b - c = 2, 1, -1, 2: sum 4, squares 10. Obuchowski 3/4 * 16 / 10 = 1.2;
-    # over n = 4, 2, 4, 8: .5, .5, -.25, .25: sum 1, squares .625. Durkalski 1 / .625 = 1.6
-    totals = np.array([[2.0, 1, -1, 2], [0, 0, 0, 0]])
-    expected = pytest.approx([chi2.sf(1.2, 1), 1.0])
-    assert methods.clustered_mcnemar(totals, 3 / 4) == expected
-    expected = pytest.approx([chi2.sf(1.6, 1), 1.0])
-    assert methods.clustered_mcnemar(totals / [4, 2, 4, 8]) == expected
+    low, high = methods.t_limits(values, Clusters.of(labels, 60))
+    interval = cr2_mean(values[2], labels)
+    assert (low[2], high[2]) == pytest.approx((interval.low, interval.high), abs=1e-10)
 
 
 def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
-    # c = 1 is Clopper-Pearson: one case covers everything but the limits 1/40 and 39/40
-    rows = {(row["method"], row["c"]): row for row in scan.run(scan.Scan(designs.RATES, 1))}
-    assert rows["bounded mean", 1.0]["coverage"] == pytest.approx(0.975, abs=1e-6)
-    assert rows["bounded mean", 1.0]["side"] == pytest.approx(0.025, abs=1e-6)
-    for row in (scan.run(scan.Scan(designs.RATES, 14))[i] for i in (0, 5, 10)):
-        # exact minima of STATISTICS, section F
-        expected = {0.5: 0.903, 0.75: 0.943, 1.0: 0.955}[row["c"]]
-        assert row["coverage"] == pytest.approx(expected, abs=6e-4)
+    # c = 1 is Clopper-Pearson: at 90 %, one case covers everything but the limits 1/20 and 19/20
+    rows = {(row["method"], row["level"]): row for row in scan.run(scan.Scan(designs.RATES, 1))}
+    assert rows[methods.ADAPTIVE, 0.9]["coverage"] == pytest.approx(0.95, abs=1e-6)
+    rows = {(row["method"], row["level"]): row for row in scan.run(scan.Scan(designs.RATES, 14))}
+    # exact minimum of STATISTICS, section F
+    assert rows[methods.ADAPTIVE, 0.95]["coverage"] == pytest.approx(0.943, abs=6e-4)
     # beside the lower limit of 1 of 14 only 0 of 14 covers: Wilson .01272, Jeffreys .00782
-    known = {row["method"]: row["coverage"] for row in scan.run(scan.Scan(designs.RATES, 14))}
+    known = [rows[name, 0.95]["coverage"] for name in ("Wilson", "Jeffreys")]
     lows = wilson(1, 14).low, beta.ppf(0.025, 1.5, 13.5)
-    expected = tuple((1 - low) ** 14 for low in lows)
-    assert (known["Wilson"], known["Jeffreys"]) == pytest.approx(expected, abs=1e-6)
+    assert known == pytest.approx([(1 - low) ** 14 for low in lows], abs=1e-6)
 
 
-def test_a_cell_below_the_margin_fails_its_claim_and_one_inside_does_not() -> None:
-    cell = logit(delta=0.0)
-
-    def row(kind: str, method: str, rate: float) -> dict[str, object]:
-        return {"kind": kind, "method": method, "rate": rate, "runs": 4000, "mean_width": 0.5}
-
-    rows = [
-        row("coverage", methods.OURS, 0.92),
-        row("coverage", methods.PLAIN, 0.5),
-        row("error", methods.OURS, 0.065),
-        row("error", "Obuchowski", 0.08),
-    ]
-    table = claims.table([(cell, rows)])
-    # .94 - 1.645 sqrt(.94 .06 / 4000) = .9338; .06 + 1.960 sqrt(.06 .94 / 4000) = .0674
-    assert table["limit"].round(4).tolist()[:3:2] == [0.9338, 0.0674]
-    assert table["fails"].tolist() == [True, False, False, True]
-    assert np.isnan(table["limit"][1])
+@pytest.mark.parametrize("quantity", [designs.RATES, designs.DELTAS])
+def test_a_scan_with_several_attempts_mixes_cases_that_repeat_themselves(quantity: str) -> None:
+    worst = {row["level"]: row for row in scan.run(scan.Scan(quantity, 3, 2))}[0.95]
+    assert 0.93 < worst["coverage"] < 1 and worst["side"] <= 1 - worst["coverage"] + 1e-12
+    chances = scan._pass_chances(np.array([0.3]), 2, 0.4)[:, 0]
+    # .6 of (.49, .42, .09) and .4 of (.7, 0, .3)
+    assert chances == pytest.approx([0.574, 0.252, 0.174])
 
 
-def test_the_chosen_c_is_the_smallest_that_designs_and_scan_allow() -> None:
-    def grid(rates: dict[float, float]) -> list[dict[str, object]]:
-        return [
-            {"kind": "grid", "method": f"{c:g}", "rate": rate, "runs": 4000}
-            for c, rate in rates.items()
-        ]
-
-    easy, hard = {0.5: 0.95, 0.7: 0.95, 1.0: 0.96}, {0.5: 0.92, 0.7: 0.939, 1.0: 0.96}
-    cells = [
-        (world("flips", name, cases=n, up=0.1, noise=0.1), grid(rates))
-        for name in claims.ORDER
-        for n, rates in ((10, easy), (20, hard))
-    ]
-    worst = {0.5: (0.91, 0.08), 0.7: (0.93, 0.049), 1.0: (0.95, 0.025)}
-    points = pd.DataFrame(
-        [
-            {"quantity": q, "n": 14, "c": c, "coverage": low, "side": side}
-            for q in ("deltas", "rates")
-            for c, (low, side) in worst.items()
-        ]
+def test_the_rule_of_other_levels_is_in_proportion_and_never_wider() -> None:
+    assert [claims.least(level) for level in (0.8, 0.95, 0.99)] == pytest.approx(
+        [0.79, 0.94, 0.988]
     )
-    result = claims.choice(cells, points)
-    assert result["below"].tolist() == [1, 0, 0] * 3
-    assert result.loc[result["chosen"], "c"].tolist() == [0.7] * 3
-    points.loc[points["c"].eq(0.7) & points["quantity"].eq("rates"), "side"] = 0.051
-    again = claims.choice(cells, points)
-    assert again.loc[again["chosen"], "c"].tolist() == [0.7, 1.0, 1.0]  # shares read the rates
+    assert claims.least(0.99, claims.SCAN_FEWEST) == pytest.approx(0.9862)
+
+
+def test_a_design_fails_if_its_coverage_is_significantly_too_low() -> None:
+    weak = replace(logit(delta=0.0), family=designs.WEAKNESSES[0])
+
+    def row(method: str, rate: float, side: float = 0.02) -> dict[str, object]:
+        errors = {"too_high": side, "too_low": 1 - rate - side}
+        plain = {"level": 0.95, "runs": 4000, "mean_width": 0.5, "zero_width": 0.0}
+        return {"method": method, "rate": rate, **errors, **plain}
+
+    rows = [row(methods.ADAPTIVE, 0.93), row(methods.ADAPTIVE, 0.932), row(methods.CR2, 0.5)]
+    rows.append(row(methods.ADAPTIVE, 0.94, 0.0599))
+    table = claims.table([(logit(delta=0.0), rows), (weak, rows[:1])])
+    # .94 - 2.326 sqrt(.94 .06 / 4000) = .9313; .05 + 2.326 sqrt(.05 .95 / 4000) = .0580
+    assert table["limit"].round(4)[0] == 0.9313 and table["side_limit"].round(3)[0] == 0.058
+    assert table["fails"].tolist() == [True, False, False, True, False]
+
+
+def test_the_stored_available_power_is_that_of_the_study() -> None:
+    computed = available.run(available.Available(8, 400))[0]["delta"]
+    assert computed == pytest.approx(claims.AVAILABLE_DELTAS[8], abs=0.03)
+    assert set(claims.AVAILABLE_DELTAS) == set(available.SKILLS)
 
 
 def test_the_page_is_what_its_tables_give() -> None:
     text = (page.DOCS / "intervals.md").read_text(encoding="utf-8")
     assert text == page.render(page.DOCS / "intervals")
-    chosen = pd.read_csv(page.DOCS / "intervals" / "choice.csv")
-    for name, one in methods.QUANTITIES.items():
-        mine = chosen[chosen["quantity"].eq(name)]
-        assert (
-            np.isclose(mine["c"], one.c).any() and f"**{name.capitalize()}: c = {one.c:g}**" in text
-        )
-    assert (page.DOCS / "intervals" / "coverage.png").stat().st_size < 300_000
+    stored = pd.read_csv(page.DOCS / "intervals" / "available.csv")
+    claim = claims.available_claim(stored)
+    assert claim.holds, claim.text
+    assert (page.DOCS / "intervals" / "tradeoff.png").stat().st_size < 300_000
 
 
 def test_bias_and_lost_coverage_fail_recovery_unless_only_shown() -> None:
@@ -227,9 +208,12 @@ def test_finished_cells_are_kept_and_not_run_again(
 @pytest.mark.parametrize(
     ("kinds", "name"),
     [
-        ({designs.Design, scan.Scan, studies.Batch}, "skillcomp/stats/bounded.py"),
-        ({designs.Design, studies.Batch}, "skillcomp/stats/significance.py"),
-        ({designs.Design, scan.Scan}, "benchmarks/validity/methods.py"),
+        (
+            {designs.Design, available.Available, scan.Scan, studies.Batch},
+            "skillcomp/stats/bounded.py",
+        ),
+        ({designs.Design, available.Available, studies.Batch}, "skillcomp/simulate/design.py"),
+        ({designs.Design, available.Available, scan.Scan}, "benchmarks/validity/methods.py"),
         ({studies.Batch}, "skillcomp/bias/feature_effects.py"),
     ],
 )
@@ -249,8 +233,10 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = [cell for cell in designs.designs(10) if dict(cell.numbers).get("cases", 99) <= 14]
-    few = list({(cell.quantity, cell.family): cell for cell in small}.values())
-    few.append(replace(logit(layout=designs.INDEPENDENT, size=10), family=designs.INDEPENDENT))
+    few = list({(cell.quantity, cell.family): cell for cell in small}.values())[::4]
+    few += [cell for cell in small if cell.family == designs.WEAK_CASES][:1]
+    needed = {words for _, _, words, _ in page.POWER}
+    few += [cell for cell in designs.designs(10) if cell.words in needed and cell not in few]
     monkeypatch.setattr(validity, "designs", lambda runs: few)
     monkeypatch.setattr(scan, "LARGER", scan.LARGER[:2])
     monkeypatch.setattr(
@@ -258,22 +244,23 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
         "scans",
         lambda quick: [scan.Scan(q, 3) for q in (designs.DELTAS, designs.RATES)],
     )
+    monkeypatch.setattr(available, "SKILLS", (8,))
+    monkeypatch.setattr(validity, "AVAILABLE_RUNS", 50)
     result = validity.intervals(10, tmp_path, jobs=1)
     status = validity.study(result, 2, tmp_path, jobs=1)
     printed = capsys.readouterr().out
     assert status == (1 if "FAILS" in printed else 0)
-    assert "coverage of deltas: lowest" in printed and "with the margin" in printed
+    assert "95%: lowest coverage of" in printed and "less the margin" in printed
     assert "transfer gap from 2 studies" in printed and "two cores" in printed
-    assert "deltas: c in use" in validity.choice_text(result)
-    for name in ("table.csv", "scan.csv", "choice.csv", "recovery.csv", "validity.pdf",
-                 "validity.png", "validity.json"):  # fmt: skip
+    for name in ("table.csv", "scan.csv", "levels.csv", "available.csv", "recovery.csv",
+                 "validity.pdf", "validity.png", "validity.json"):  # fmt: skip
         assert (tmp_path / name).stat().st_size > 0
     assert set(pd.read_csv(tmp_path / "recovery.csv")["quantity"]) == {
         "delta over cases", "delta over skills", "transfer gap", "grader error",
         "gold drawn by the verdicts of 1 grader", "gold drawn by the verdicts of 2 graders",
     }  # fmt: skip
     table = pd.read_csv(tmp_path / "table.csv")
-    assert {*claims.KEYS, "kind", "method", "rate", "limit", "fails"} <= set(table.columns)
+    assert {*claims.KEYS, "method", "level", "rate", "limit", "fails"} <= set(table.columns)
     written = validity.write_page(result, tmp_path, tmp_path / "docs")
     assert "Why this interval" in written.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")

@@ -1,4 +1,4 @@
-"""Run the coverage study: ``python -m benchmarks.validity [--quick] [--choose | --page]``."""
+"""Run the coverage study: ``python -m benchmarks.validity [--quick] [--page]``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.validity import claims, methods, null_skills, page, scan, studies
+from benchmarks.validity import available, claims, methods, null_skills, page, scan, studies
 from benchmarks.validity.cells import ROOT, work
 from benchmarks.validity.designs import designs
 from skillcomp import plots, style
 
 RUNS, STUDIES = 4000, 200
-QUICK_RUNS, QUICK_STUDIES = 100, 16
+QUICK_RUNS, QUICK_STUDIES = 400, 16
+AVAILABLE_RUNS = 1000
 
-SHOWN = 5  # cells between target and margin to print
-DRAWN = (methods.OURS, methods.CR2)
+SHOWN = 5  # designs to print
+DRAWN = (methods.ADAPTIVE, methods.BOUNDED, methods.CR2)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate, write tables and figure, print claims; return 1 if a claim fails."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validity")
     parser.add_argument("--quick", action="store_true", help="fewer runs, wider margins: minutes")
-    parser.add_argument("--choose", action="store_true", help="print only the table for choosing c")
     parser.add_argument("--page", action="store_true", help="write docs/intervals.md as well")
     parser.add_argument("--runs", type=int, help=f"studies a cell (default {RUNS})")
     parser.add_argument("--studies", type=int, help=f"through the frames (default {STUDIES})")
@@ -37,14 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     runs = options.runs or (QUICK_RUNS if options.quick else RUNS)
     n_studies = options.studies or (QUICK_STUDIES if options.quick else STUDIES)
-    if options.choose or options.page:
-        n_studies = 0
     out = options.out or ROOT / "report" / "validity" / ("quick" if options.quick else "")
     try:
         results = intervals(runs, out, jobs=options.jobs, quick=options.quick)
-        if options.choose:
-            print(choice_text(results))
-            return 0
         if options.page:
             print(f"wrote {write_page(results, out)}")
             return 0
@@ -56,25 +51,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class Results:
-    """Tables of the designs and of the scan, and their hours on one core."""
+    """Tables of the designs, of the scans and of available power, and their hours on one core."""
 
     table: pd.DataFrame
     scan: pd.DataFrame
-    choice: pd.DataFrame
+    levels: pd.DataFrame
+    available: pd.DataFrame
     hours: float
 
 
 def intervals(runs: int, out: Path, *, jobs: int = -1, quick: bool = False) -> Results:
     """Run all designs and scans, and write their tables."""
-    chosen, points = designs(runs), scan.scans(quick)
     folder = out / "cells"
-    scanned, t1 = work(points, scan.run, folder, jobs=jobs, title="scan of yes/no outcomes")
-    cells, t2 = work(chosen, methods.run, folder, jobs=jobs, title="designs")
-    points_table = claims.scanned(scanned)
-    choice = claims.choice(cells, points_table)
-    results = Results(claims.table(cells), points_table, choice, (t1 + t2) / 3600)
-    for name, table in (("table", results.table), ("scan", results.scan), ("choice", choice)):
-        table.to_csv(out / f"{name}.csv", index=False)
+    points = scan.scans(quick)
+    skills = [available.Available(n, 500 if quick else AVAILABLE_RUNS) for n in available.SKILLS]
+    shown, t1 = work(skills, available.run, folder, jobs=jobs, title="available power")
+    cells, t2 = work(designs(runs), methods.run, folder, jobs=jobs, title="designs")
+    scanned, t3 = work(points, scan.run, folder, jobs=jobs, title="exact scans")
+    table, points_table = claims.table(cells), claims.scanned(scanned)
+    rows = pd.DataFrame([row for _, rows in shown for row in rows])
+    by_level = claims.levels(table, points_table)
+    results = Results(table, points_table, by_level, rows, (t1 + t2 + t3) / 3600)
+    for name in ("table", "scan", "levels", "available"):
+        getattr(results, name).to_csv(out / f"{name}.csv", index=False)
     return results
 
 
@@ -86,66 +85,44 @@ def study(results: Results, n_studies: int, out: Path, *, jobs: int = -1) -> int
     )
     recovered = claims.recovery(pd.DataFrame([row for _, rows in through for row in rows]))
     recovered.to_csv(out / "recovery.csv", index=False)
-    made = [*claims.claims(results.table, results.choice), *claims.recovered_claims(recovered)]
-    made.append(null_skills.claim(2 * n_studies))
+    made = [
+        *claims.claims(results.table, results.levels),
+        claims.available_claim(results.available),
+        null_skills.claim(2 * n_studies),
+        *claims.recovered_claims(recovered),
+    ]
     draw(results.table, out / "validity")
     print(_report_text(results, recovered, made, results.hours + seconds / 3600))
     return 0 if all(claim.holds for claim in made) else 1
 
 
 def draw(table: pd.DataFrame, path: Path) -> Figure:
-    """Draw the coverage of two intervals by family, one mark per design."""
+    """Draw protection and power of three intervals, one mark per design."""
     mpl.use("agg")
     style.use()
-    covered = table[table["kind"].eq("coverage") & table["method"].isin(DRAWN)]
-    order = {name: i for i, name in enumerate(claims.ORDER)}
-    covered = covered.sort_values("quantity", key=lambda names: names.map(order), kind="stable")
-    names = [name for name in claims.FAMILIES if covered["family"].eq(name).any()]
-    covered = covered.assign(family=pd.Categorical(covered["family"], names))
-    fig, axes = style.figure("page", ncols=len(DRAWN), height=6.6, sharex=True)
-    for ax, method in zip(axes, DRAWN, strict=True):
-        plots.coverage(
-            covered[covered["method"].eq(method)], x="rate", y="family", hue="quantity",
-            target=claims.FEWEST, ax=ax, legend="below" if ax is axes[1] else False,
-        )  # fmt: skip
-        ax.set_title(method)
-        if ax is not axes[0]:
-            ax.set_yticklabels([])
-    style.save(fig, path, data={"coverage": covered})
+    weak = table[table["weak"] & table["level"].eq(methods.LEVEL) & table["method"].isin(DRAWN)]
+    power = page.power(table)
+    power = power[power["method"].isin(DRAWN)]
+    fig, axes = style.figure("page", ncols=2, height=2.6)
+    plots.coverage(
+        weak, x="rate", y="method", hue="family", target=claims.FEWEST,
+        label="Coverage in the weakness designs (%)", ax=axes[0],
+    )  # fmt: skip
+    plots.coverage(
+        power, x="power", y="method", target=None, label="Power (%)", legend=False, ax=axes[1]
+    )
+    axes[1].set_yticklabels([])
+    style.save(fig, path, data={"weakness": weak, "power": power})
     return fig
 
 
 def write_page(results: Results, out: Path, docs: Path = page.DOCS) -> Path:
     """Write the page with its tables and its figure."""
     fig = draw(results.table, out / "validity")
-    written = page.write(
-        page.tables(results.table, results.choice, results.scan, results.hours), docs
-    )
+    written = page.write(page.tables(results), docs)
     # a small file, because it is committed
-    fig.savefig(docs / "intervals" / "coverage.png", dpi=130, metadata={"Software": None})
+    fig.savefig(docs / "intervals" / "tradeoff.png", dpi=130, metadata={"Software": None})
     return written
-
-
-def choice_text(results: Results) -> str:
-    """Format the table from which c is chosen, for each quantity."""
-    columns = [
-        "c", "designs", "below", "lowest", "scan_lowest", "scan_n", "scan_side", "side_n",
-        "allowed", "chosen", "where",
-    ]  # fmt: skip
-    parts = [
-        f"{name}: c in use {methods.QUANTITIES[name].c:g}\n"
-        + results.choice.loc[results.choice["quantity"].eq(name), columns]
-        .round(4)
-        .to_string(index=False)
-        for name in claims.ORDER
-    ]
-    rule = (
-        f"The smallest c with at least {claims.FEWEST:.0%} coverage in every design (exact where "
-        f"cases are yes/no, else less the margin), and in the scan at least "
-        f"{claims.SCAN_FEWEST:.0%} coverage and at most "
-        f"{claims.SCAN_SIDE:.0%} error on either side."
-    )
-    return "\n\n".join([rule, *parts])
 
 
 def _report_text(
@@ -153,36 +130,34 @@ def _report_text(
 ) -> str:
     table = results.table
     estimators = recovered[["quantity", "estimator", "studies", "truth", "bias", "coverage"]]
-    failing = table[table["fails"]]
-    ours = table[table["kind"].eq("coverage") & table["method"].eq(methods.OURS)]
-    under = ours[(ours["rate"] < claims.FEWEST) & ~ours["fails"]].sort_values("rate")
+    ours = table[table["method"].eq(methods.ADAPTIVE) & table["level"].eq(methods.LEVEL)]
+    main_suite = ours[~ours["weak"]]
     lines = [
         "Lowest coverage of 95 % intervals over the designs of each family, in percent",
         claims.by_family(table, "lowest").to_string(),
         "\nHighest error on one side, in percent",
         claims.by_family(table, "side").to_string(),
-        "\nHighest type-I error of tests at 5 %, in percent",
-        claims.highest_error(table).to_string(),
-        "",
-        choice_text(results),
+        "\nWorst coverage by level, with the factor by which small p-values can be too small",
+        results.levels.round(4).to_string(index=False),
+        "\nPower, and width of 95 % intervals",
+        page.power(table).round(3).to_string(index=False),
+        "\nSmallest delta that nine of ten studies show, by number of skills",
+        results.available.to_string(index=False),
         "\nPlanted and found through the frames",
         estimators.round(4).to_string(index=False),
-        f"\n{len(ours)} designs of {int(ours['runs'].max()):,} studies; all that is above took one "
-        f"core {hours:.2f} hours, two cores {hours / 2:.2f}. Margins: "
-        f"{claims.deviations(1):.2f} standard errors of a single cell, widened to "
-        f"{claims.deviations(len(ours)):.2f} or less for the number of cells, so that the study "
-        f"fails by chance in at most {claims.FALSE_ALARM:.0%} of runs for each kind of claim. "
-        f"Sign flips of more than ten clusters take {methods.PATTERNS} random patterns.",
+        f"\n{len(main_suite)} designs of the main suite and {int(ours['weak'].sum())} weakness "
+        f"designs of {int(ours['runs'].min()):,} to {int(ours['runs'].max()):,} studies; all that "
+        f"is above took one core {hours:.2f} hours, two cores {hours / 2:.2f}.",
         *(f"{'holds' if claim.holds else 'FAILS'}: {claim.text}" for claim in made),
-        f"  cells of the bounded mean below {claims.FEWEST:.0%} but within the margin: "
-        f"{len(under)}",
+        "  lowest designs of the main suite:",
         *(
-            f"    {row['rate']:.2%}, {claims.describe(row)}"
-            for _, row in under.head(SHOWN).iterrows()
+            f"    {row['rate']:.2%} of {row['runs']:,}, {claims.describe(row)}"
+            for _, row in main_suite.sort_values("rate").head(SHOWN).iterrows()
         ),
         *(
-            f"  fails: {row['method']}, {row['kind']} {row['rate']:.2%}, {claims.describe(row)}"
-            for _, row in failing.iterrows()
+            f"  fails at {row['level']:.0%}: coverage {row['rate']:.2%}, one side "
+            f"{row['side']:.2%}, {claims.describe(row)}"
+            for _, row in table[table["fails"]].iterrows()
         ),
     ]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from typing import TypeVar
 import joblib
 from tqdm.auto import tqdm
 
+from benchmarks.validity.available import Available
 from benchmarks.validity.designs import Design, digest
 from benchmarks.validity.methods import Rows
 from benchmarks.validity.scan import Scan
@@ -21,19 +22,18 @@ from benchmarks.validity.studies import Batch
 
 ROOT = Path(__file__).resolve().parents[2]
 # stored results are invalid if one of these files changes
+_STATS = tuple(
+    f"skillcomp/stats/{name}.py"
+    for name in (
+        "bounded", "bounded_studies", "clusters", "intervals", "results", "significance",
+    )
+)  # fmt: skip
 VECTORISED = (
-    "benchmarks/validity/designs.py",
-    "benchmarks/validity/methods.py",
+    *(f"benchmarks/validity/{name}.py" for name in ("available", "designs", "methods")),
     "skillcomp/simulate/design.py",
-    *(
-        f"skillcomp/stats/{name}.py"
-        for name in ("bounded", "clusters", "intervals", "results", "significance")
-    ),
+    *_STATS,
 )
-SCAN = (
-    *(f"benchmarks/validity/{name}.py" for name in ("methods", "scan")),
-    *(f"skillcomp/stats/{name}.py" for name in ("bounded", "clusters", "intervals", "results")),
-)
+SCAN = (*(f"benchmarks/validity/{name}.py" for name in ("methods", "scan")), *_STATS)
 FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
@@ -48,8 +48,8 @@ FRAMES = (
 )  # fmt: skip
 _FRAMES_PACKAGES = ("skillcomp/frames", "skillcomp/simulate", "skillcomp/stats")
 
-Cell = Design | Batch | Scan
-C = TypeVar("C", Design, Batch, Scan)
+Cell = Design | Batch | Scan | Available
+C = TypeVar("C", Design, Batch, Scan, Available)
 
 
 def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
@@ -60,7 +60,7 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
         for path in sorted((root / folder).glob("*.py"))
     ]
     kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
-        (Design, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
+        (Design, VECTORISED), (Available, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
     )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]
@@ -76,7 +76,7 @@ def work(
     Parameters
     ----------
     cells : sequence
-        Designs, scans, or batches of studies.
+        Designs, scans, numbers of skills, or batches of studies.
     run : callable
         Function that returns the rows of a cell.
     folder : Path

@@ -1,4 +1,10 @@
-"""Claims of the coverage study checked against its results: tables, margins, the choice of c."""
+"""The rule of the coverage study, checked against its results.
+
+The rule was fixed before the results were known. At 95 %, no design of the main suite may have a
+coverage significantly below 94 %, or an error on one side significantly above 5 % (one-sided tests
+at 1 %); and the exact scans must show a coverage of at least 93.1 % and at most 5 % error on either
+side. The rules at other levels are in proportion, but never wider in points.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +13,25 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import multinomial, norm
+from scipy.stats import norm
 
-from benchmarks.validity.designs import DELTAS, RATES, SHARES, Design
-from benchmarks.validity.methods import METHODS, OURS, QUANTITIES, Rows
+from benchmarks.validity.designs import DELTAS, FOUR, RATES, SHARES, WEAKNESSES, Design
+from benchmarks.validity.methods import ADAPTIVE, LEVEL, METHODS, Rows
 from benchmarks.validity.scan import Scan
-from skillcomp.stats import Quantity, bounded_mean_counts
+from skillcomp.frames.case_table import AVAILABLE_DELTAS
 
-FEWEST, MOST = 0.94, 0.06  # least coverage; highest error rate of a test
-SCAN_FEWEST, SCAN_SIDE = 0.92, 0.05  # the same at the worst point of a scan; error on one side
-FALSE_ALARM = 0.05  # chance that a true claim fails by Monte Carlo error
+FEWEST, SCAN_FEWEST = 0.94, 0.931  # least coverage at 95 %: designs, worst points of the scans
+SIGNIFICANT = 0.01  # level of the tests of one design
+RULED = (0.8, 0.9, LEVEL, 0.99)  # levels with a rule; the others are reported
+FALSE_ALARM = 0.05  # chance that a true claim about whole studies fails by Monte Carlo error
 KEYS = ["quantity", "family", "words"]
-ORDER = (DELTAS, RATES, SHARES)
+ORDER = (DELTAS, FOUR, RATES, SHARES)
 FAMILIES = (
     "independent cases", "even skills", "lopsided skills", "few skills carry the effect",
-    "twelve unequal clusters", "few flips, same answer every time", "hopeless cases",
-    "near 0 or 1, ten attempts", "near 0 or 1", "with a ceiling", "deltas of shares", "twins",
-    "unequal repeats", "weights",
+    "twelve unequal clusters", "skills, same answer every time", "same answer every time",
+    "few flips, same answer every time", "hopeless cases", "near 0 or 1, ten attempts",
+    "near 0 or 1", "with a ceiling", "deltas of shares", "twins", "unequal repeats",
+    "missing attempts", "several agents", "weights", *WEAKNESSES,
 )  # fmt: skip
 
 
@@ -35,30 +43,34 @@ class Claim:
     holds: bool
 
 
-def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
-    """Tabulate the rates: one row per cell and interval or test, with its limit.
+def least(level: float, at_95: float = FEWEST) -> float:
+    """Return the least coverage at a level from the one at 95 %, ``at_95``."""
+    missing = LEVEL - at_95
+    return level - min(missing, missing * (1 - level) / (1 - LEVEL))
 
-    ``kind`` is coverage or error; ``limit`` is the target minus (plus) the Monte Carlo margin, and
-    NaN for methods without a claim; ``fails`` marks rates beyond the limit.
+
+def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
+    """Tabulate the coverages, one row per design, method and level, with limits.
+
+    ``side`` is the higher of the errors on one side. ``limit`` and ``side_limit`` are the rule,
+    widened by the margin of its tests; NaN where there is no rule. ``fails`` marks violations.
     """
-    rows = [
-        {"quantity": design.quantity, "family": design.family, "words": design.words, **row}
-        for design, rows_of_design in cells
-        for row in rows_of_design
-        if row["kind"] != "grid"
-    ]
-    frame = pd.DataFrame(rows)
-    error = frame["kind"].eq("error")
-    limits = np.full(len(frame), np.nan)
-    for mine, target, sign in (
-        (frame["kind"].eq("coverage") & frame["method"].eq(OURS), FEWEST, -1),
-        (error, MOST, 1),
-    ):
-        spread = np.sqrt(target * (1 - target) / frame.loc[mine, "runs"])
-        limits[mine.to_numpy()] = target + sign * deviations(int(mine.sum())) * spread
-    frame["limit"] = limits
-    below = frame["kind"].eq("coverage") & (frame["rate"] < limits)
-    frame["fails"] = below | (frame["kind"].eq("error") & (frame["rate"] > limits))
+    frame = pd.DataFrame(
+        [
+            {"quantity": design.quantity, "family": design.family, "words": design.words, **row}
+            for design, rows in cells
+            for row in rows
+        ]
+    )
+    frame["weak"] = frame["family"].isin(WEAKNESSES)
+    frame["side"] = frame[["too_high", "too_low"]].max(axis=1)
+    ruled = frame["method"].eq(ADAPTIVE) & ~frame["weak"] & frame["level"].isin(RULED)
+    wide = norm.isf(SIGNIFICANT)
+    fewest = frame["level"].map(least)
+    spread, error = np.sqrt(fewest * (1 - fewest) / frame["runs"]), 1 - frame["level"]
+    frame["limit"] = (fewest - wide * spread).where(ruled)
+    frame["side_limit"] = (error + wide * np.sqrt(error * (1 - error) / frame["runs"])).where(ruled)
+    frame["fails"] = (frame["rate"] < frame["limit"]) | (frame["side"] > frame["side_limit"])
     return frame
 
 
@@ -68,110 +80,67 @@ def deviations(n_cells: int, sides: int = 1) -> float:
 
 
 def families(cells: pd.DataFrame) -> pd.DataFrame:
-    """Summarise coverage, errors and widths, one row per family of designs and interval."""
-    covered = cells[cells["kind"].eq("coverage")]
-    covered = covered.assign(side=covered[["too_high", "too_low"]].max(axis=1))
-    summary = covered.groupby(["quantity", "family", "method"], sort=False).agg(
+    """Summarise the coverage at 95 %, one row per family of designs and method."""
+    covered = cells[np.isclose(cells["level"], LEVEL)]
+    groups = covered.groupby(["weak", "quantity", "family", "method"], sort=False)
+    summary = groups.agg(
         designs=("rate", "size"),
         lowest=("rate", "min"),
-        mean=("rate", "mean"),
         side=("side", "max"),
-        zero_width=("collapsed", "max"),
+        zero_width=("zero_width", "max"),
         mean_width=("mean_width", "mean"),
     )
-    summary = summary.reset_index()
     place = {name: i for i, name in enumerate((*ORDER, *FAMILIES, *METHODS))}
-    return summary.sort_values(
-        ["quantity", "family", "method"], key=lambda names: names.map(place), ignore_index=True
+    return summary.reset_index().sort_values(
+        ["weak", "quantity", "family", "method"],
+        key=lambda names: names if names.name == "weak" else names.map(place),
+        ignore_index=True,
     )
 
 
 def scanned(cells: Sequence[tuple[Scan, Rows]]) -> pd.DataFrame:
-    """Tabulate the worst points of the scan, one row per quantity, number of cases and c."""
+    """Tabulate the worst points of the scans, one row per scan, method and level.
+
+    ``ruled`` marks the scans of the rule. Rates with several attempts were scanned later.
+    """
     rows = [
-        {"quantity": scan.quantity, "n": scan.n, **row}
+        {"quantity": scan.quantity, "attempts": scan.attempts, "n": scan.n, **row}
         for scan, rows_of_scan in cells
         for row in rows_of_scan
     ]
-    return pd.DataFrame(rows).sort_values(["quantity", "n", "c"], ignore_index=True)
+    order = ["quantity", "attempts", "n", "level"]
+    frame = pd.DataFrame(rows).sort_values(order, kind="stable", ignore_index=True)
+    return frame.assign(ruled=frame["quantity"].eq(DELTAS) | frame["attempts"].eq(1))
 
 
-def choice(cells: Sequence[tuple[Design, Rows]], scan: pd.DataFrame) -> pd.DataFrame:
-    """Choose c: one row per quantity and c with the numbers that decide.
+def levels(cells: pd.DataFrame, scan: pd.DataFrame) -> pd.DataFrame:
+    """Compare the worst coverage with the rule, one row per level.
 
-    A c is allowed if coverage is at least 94 % in every design, and at the worst points of the scan
-    at least 92 % with at most 5 % error on either side. Coverage of yes/no outcomes is exact;
-    simulated coverage may be lower by the Monte Carlo margin. The smallest allowed c is
-    ``chosen``. The scan and the exact designs of rates also apply to shares, because a share of
-    one check is a rate.
+    ``factor`` and ``side_factor`` are the highest error rate of all scans over its nominal value,
+    for two sides and for one: the factor by which a p-value can be too small.
     """
-    rows = pd.DataFrame(
-        [
-            {"quantity": design.quantity, "family": design.family, "design": design.words, **row}
-            | {"c": float(row["method"]), "exact": exact_coverage(design, float(row["method"]))}
-            for design, rows_of_design in cells
-            for row in rows_of_design
-            if row["kind"] == "grid"
-        ]
-    )
-    spread = np.sqrt(FEWEST * (1 - FEWEST) / rows["runs"])
-    n_designs = int(rows.groupby("c").size().max())
-    simulated = rows["rate"] < FEWEST - deviations(n_designs) * spread
-    rows["below"] = simulated.mask(rows["exact"].notna(), rows["exact"] < FEWEST)
-    rows["rate"] = rows["exact"].fillna(rows["rate"])
-    worst_points = []
-    yes_no = rows[rows["quantity"].eq(RATES) & rows["exact"].notna()]
-    for (quantity, c), part in rows.groupby(["quantity", "c"]):
-        if quantity == SHARES:
-            part = pd.concat([part, yes_no[yes_no["c"].eq(c)]])
+    rows = []
+    for level, part in cells[cells["method"].eq(ADAPTIVE) & ~cells["weak"]].groupby("level"):
+        scans = scan[scan["method"].eq(ADAPTIVE) & np.isclose(scan["level"], level)]
+        points = scans[scans["ruled"]]
         worst = part.loc[part["rate"].idxmin()]
-        at = scan[scan["quantity"].eq(RATES if quantity == SHARES else quantity) & scan["c"].eq(c)]
-        point, side = at.loc[at["coverage"].idxmin()], at.loc[at["side"].idxmax()]
-        allowed = not part["below"].any() and point["coverage"] >= SCAN_FEWEST
-        worst_points.append(
+        rows.append(
             {
-                "quantity": quantity,
-                "c": c,
+                "level": level,
                 "designs": len(part),
-                "below": int(part["below"].sum()),
+                "fails": int(part["fails"].sum()),
+                "least": least(level),
                 "lowest": worst["rate"],
-                "where": f"{worst['family']}: {worst['design']}",
-                "scan_lowest": point["coverage"],
-                "scan_n": int(point["n"]),
-                "scan_side": side["side"],
-                "side_n": int(side["n"]),
-                "allowed": bool(allowed and side["side"] <= SCAN_SIDE),
+                "where": describe(worst),
+                "side": part["side"].max(),
+                "scan_least": least(level, SCAN_FEWEST),
+                "scan_lowest": points["coverage"].min(),
+                "scan_side": points["side"].max(),
+                "factor": (1 - scans["coverage"].min()) / (1 - level),
+                "side_factor": 2 * scans["side"].max() / (1 - level),
             }
         )
-    frame = pd.DataFrame(worst_points)
-    first = frame[frame["allowed"]].groupby("quantity")["c"].min()
-    frame["chosen"] = frame["c"].eq(frame["quantity"].map(first))
-    place = frame["quantity"].map({name: i for i, name in enumerate(ORDER)})
-    return frame.assign(place=place).sort_values(["place", "c"]).drop(columns="place")
-
-
-def exact_coverage(design: Design, c: float) -> float:
-    """Compute the coverage of a design with yes/no cases exactly; NaN for other designs."""
-    about = dict(design.numbers)
-    plain = not any(about.get(name) for name in ("noise", "alike", "sd", "heavy"))
-    n, down = about.get("cases", 0), about.get("down", 0.0)
-    if design.world == "flips" and plain:
-        up = about["up"]
-    elif design.world == "rates_of" and plain and (about["attempts"] == 1 or about["rate"] == 1):
-        up = about["rate"] * (1 - about.get("hopeless", 0.0))
-    else:
-        return float("nan")
-    ups, downs = (part.ravel() for part in np.indices((n + 1, n + 1 if down else 1)))
-    counts = np.stack([ups, downs, n - ups - downs], axis=1)[ups + downs <= n]
-    chance = multinomial.pmf(counts, n, [up, down, 1 - up - down])
-    counts, chance = counts[chance > 1e-12], chance[chance > 1e-12]
-    bounds = QUANTITIES[design.quantity]
-    limits = bounded_mean_counts(
-        [1.0, -1.0, 0.0] if down else [1.0, 0.0, 0.0],
-        counts, quantity=Quantity(bounds.low, bounds.high, c),
-    )  # fmt: skip
-    holds = (limits.low <= up - down + 1e-12) & (up - down - 1e-12 <= limits.high)
-    return float(chance[holds].sum() / chance.sum())
+    return pd.DataFrame(rows)
 
 
 def recovery(studies: pd.DataFrame) -> pd.DataFrame:
@@ -199,37 +168,35 @@ def recovery(studies: pd.DataFrame) -> pd.DataFrame:
     return summary
 
 
-def claims(cells: pd.DataFrame, chosen: pd.DataFrame) -> list[Claim]:
-    """Return the claims about the intervals and tests, with their numbers."""
+def claims(cells: pd.DataFrame, by_level: pd.DataFrame) -> list[Claim]:
+    """Return the claims about the adaptive interval, with their numbers."""
     made = []
-    covered = cells[cells["kind"].eq("coverage") & cells["method"].eq(OURS)]
-    for quantity, rows in covered.groupby("quantity", sort=False):
-        limit = _limit_text(rows, "at least")
-        text = f"coverage of {quantity}: lowest {_worst_cell(rows, 'min')}; {limit}"
-        made.append(Claim(text, not rows["fails"].any()))
-    widthless = covered["collapsed"].max()
-    made.append(Claim(f"intervals of zero width: {widthless:.1%}", widthless == 0))
-    errors = cells[cells["kind"].eq("error")]
-    for name, rows in errors.groupby("method", sort=False):
-        limit = _limit_text(rows, "at most")
-        text = f"type-I error of {name}: highest {_worst_cell(rows, 'max')}; {limit}"
-        made.append(Claim(text, not rows["fails"].any()))
-    for name in ORDER:
-        mine = chosen[chosen["quantity"].eq(name)]
-        used = QUANTITIES[name].c
-        row = mine[np.isclose(mine["c"], used)].iloc[0]
+    for _, row in by_level[by_level["level"].isin(RULED)].iterrows():
         text = (
-            f"scan of yes/no {name}, c = {used:g}: lowest coverage {row['scan_lowest']:.1%} "
-            f"({row['scan_n']} cases; at least {SCAN_FEWEST:.0%}), highest error on one side "
-            f"{row['scan_side']:.1%} ({row['side_n']} cases; at most {SCAN_SIDE:.0%})"
+            f"{row['level']:.0%}: lowest coverage of {row['designs']} designs {row['lowest']:.1%} "
+            f"(rule {row['least']:.1%} less the margin; {row['where']}), highest error on one side "
+            f"{row['side']:.1%}; {row['fails']} designs fail"
         )
-        fine = row["scan_lowest"] >= SCAN_FEWEST and row["scan_side"] <= SCAN_SIDE
-        made.append(Claim(text, bool(fine)))
-        best = mine.loc[mine["chosen"], "c"]
-        allowed = f"{best.iloc[0]:g}" if len(best) else "none"
-        text = f"c of {name} in use {used:g}; smallest that the rule allows: {allowed}"
-        made.append(Claim(text, bool(row["chosen"])))
+        made.append(Claim(text, row["fails"] == 0))
+        text = (
+            f"{row['level']:.0%}: lowest coverage of the scans {row['scan_lowest']:.2%} (rule "
+            f"{row['scan_least']:.2%}), highest error on one side {row['scan_side']:.2%} (rule "
+            f"{1 - row['level']:.0%})"
+        )
+        fine = row["scan_lowest"] >= row["scan_least"] - 5e-5
+        made.append(Claim(text, bool(fine and row["scan_side"] <= 1 - row["level"])))
+    ours = cells[cells["method"].eq(ADAPTIVE) & np.isclose(cells["level"], LEVEL)]
+    widthless = ours["zero_width"].max()
+    made.append(Claim(f"intervals of zero width: {widthless:.1%}", widthless == 0))
     return made
+
+
+def available_claim(available: pd.DataFrame) -> Claim:
+    """Return the claim that the notes of the frames rest on the table of available power."""
+    stored = available["skills"].map(AVAILABLE_DELTAS)
+    off = float((stored - available["delta"]).abs().max())
+    text = f"available power: stored and computed deltas differ by at most {off:.3f} (allowed 0.03)"
+    return Claim(text, off <= 0.03)
 
 
 def recovered_claims(recovered: pd.DataFrame) -> list[Claim]:
@@ -248,17 +215,6 @@ def recovered_claims(recovered: pd.DataFrame) -> list[Claim]:
     return made
 
 
-def _worst_cell(rows: pd.DataFrame, which: str) -> str:
-    row = rows.sort_values("rate", ascending=which == "min").iloc[0]
-    return f"{row['rate']:.1%} ({describe(row)})"
-
-
-def _limit_text(rows: pd.DataFrame, words: str) -> str:
-    target = FEWEST if words == "at least" else MOST
-    limit = rows["limit"].min() if words == "at least" else rows["limit"].max()
-    return f"{words} {target:.0%}, with the margin {limit:.2%}, in {len(rows)} cells"
-
-
 def describe(row: pd.Series) -> str:
     """Name the design of a row."""
     return f"{row['quantity']}, {row['family']}: {row['words']}"
@@ -271,10 +227,3 @@ def by_family(cells: pd.DataFrame, column: str) -> pd.DataFrame:
     wide = (100 * summary.set_index(["quantity", "family", "method"])[column]).round(1)
     wide = wide.unstack("method")
     return wide.reindex(index=rows, columns=[m for m in METHODS if m in wide])
-
-
-def highest_error(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the highest type-I error in percent of each test by family."""
-    errors = cells[cells["kind"].eq("error")]
-    wide = errors.pivot_table(index="family", columns="method", values="rate", aggfunc="max")
-    return (100 * wide).round(1)

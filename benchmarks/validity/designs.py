@@ -1,15 +1,17 @@
 """The designs of the coverage study: how studies are drawn, and the true value of each.
 
 The first 342 designs draw logit-normal studies. The others are hard for intervals: agents that
-always give the same answer, few flips, hopeless cases, an effect of few skills, twins, unequal
-repeats and clusters, weights, shares with a ceiling.
+always give the same answer, few flips, hopeless cases, an effect of few skills, twins, several
+agents, unequal or missing repeats, unequal clusters, weights, four arms, shares with a ceiling. The
+designs of the families in ``WEAKNESSES`` violate the assumption of the adaptive rule on purpose:
+a few cases or skills are unlike all others, and the others have mixed outcomes.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import product
 from typing import Any
@@ -20,26 +22,12 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from skillcomp.simulate import counts
+from skillcomp.stats.bounded import Arm
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
 
-DELTAS, RATES, SHARES = "deltas", "rates", "shares"
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """Passes (studies by cases) and attempts (by cases) of both conditions."""
-
-    skill: Floats
-    skill_tries: Floats
-    baseline: Floats
-    baseline_tries: Floats
-
-    @property
-    def deltas(self) -> Floats:
-        """The difference of the pass rates of each case."""
-        return self.skill / self.skill_tries - self.baseline / self.baseline_tries
+DELTAS, RATES, SHARES, FOUR = "deltas", "rates", "shares", "four arms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +36,24 @@ class Sample:
 
     Attributes
     ----------
-    values : ndarray, shape (S, n)
-        The delta, pass rate or share of checks of each case.
+    arms : tuple of Arm
+        Rates (or shares of checks) and attempts (or checks) of each arm; both have the shape
+        (S, n), for S studies of n cases.
     truth : float
         The mean over the population of cases (or of skills).
     clusters, weights : ndarray, shape (n,), or None
         Skill or pair, and weight, of each case.
-    sides : Sides or None
-        The passes behind deltas.
-    tested : bool
-        Whether there is no true difference, so that the error rate of tests is checked.
     """
 
-    values: Floats
+    arms: tuple[Arm, ...]
     truth: float
     clusters: NDArray[Any] | None = None
     weights: Floats | None = None
-    sides: Sides | None = None
-    tested: bool = False
+
+    @property
+    def values(self) -> Floats:
+        """The delta, pass rate or share of checks of each case."""
+        return np.asarray(sum(arm.sign * arm.rates for arm in self.arms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +142,7 @@ TAUS = (0.0, 1.0)
 EVEN_SIZES = (3, 12, 6, 9, 4, 11, 5, 10, 7, 8)
 LOPSIDED_SIZES = (30, 4)
 SKILL_LEVEL_SD = 0.5  # sd between skills of difficulty, logits
-TESTED_SKILLS = 5  # tests need at least this many
+FEW_SKILLS = 5
 
 INDEPENDENT, EVEN, LOPSIDED = "independent cases", "even skills", "lopsided skills"
 
@@ -168,6 +156,11 @@ def sizes(layout: str, size: int) -> list[int]:
     return [EVEN_SIZES[k % len(EVEN_SIZES)] for k in range(size)]
 
 
+def _arm(passed: Any, tries: Any, sign: float = 1.0) -> Arm:
+    attempts = np.broadcast_to(np.asarray(tries, dtype=float), np.shape(passed))
+    return Arm(passed / attempts, attempts, sign)
+
+
 def logit_study(
     rng: Rng, runs: int, *, layout: str, size: int, attempts: int, regime: str, delta: float,
     tau: float,
@@ -176,9 +169,8 @@ def logit_study(
     about = REGIMES[regime]
     nested, per_skill = layout != INDEPENDENT, sizes(layout, size)
     lift = delta if regime == "near the ceiling" else 0.0
-    few = nested and size < TESTED_SKILLS
-    # few skills without an effect: then no case has one
-    alike = few and delta == 0 and tau == 0
+    # three skills without an effect: then no case has one
+    alike = nested and size < FEW_SKILLS and delta == 0 and tau == 0
     drawn = counts(
         n_runs=runs,
         n_skills=len(per_skill),
@@ -192,15 +184,8 @@ def logit_study(
         skill_level_sd=SKILL_LEVEL_SD if nested else 0.0,
         seed=rng,
     )
-    tries = np.full(drawn.skill.shape[1], float(attempts))
-    sides = Sides(drawn.skill.astype(float), tries, drawn.baseline.astype(float), tries)
-    return Sample(
-        sides.deltas,
-        delta,
-        clusters=drawn.clusters if nested else None,
-        sides=sides,
-        tested=delta == 0 and not few,
-    )
+    arms = _arm(drawn.skill, attempts), _arm(drawn.baseline, attempts, -1.0)
+    return Sample(arms, delta, clusters=drawn.clusters if nested else None)
 
 
 # --- studies that are hard for intervals -------------------------------------------------------
@@ -221,14 +206,12 @@ def centre_of(rate: float, sd: float) -> float:
     return float(brentq(lambda a: mean_rate(a, sd) - rate, -60, 60, xtol=1e-13))
 
 
-def _draw_sides(rng: Rng, skill: Floats, baseline: Floats, tries1: Any, tries0: Any) -> Sides:
-    n = skill.shape[1]
-    many = [np.broadcast_to(np.asarray(t, dtype=np.int64), (n,)) for t in (tries1, tries0)]
-    passed = [
-        rng.binomial(t, rates).astype(float)
-        for t, rates in zip(many, (skill, baseline), strict=True)
-    ]
-    return Sides(passed[0], many[0].astype(float), passed[1], many[1].astype(float))
+def _draw_arms(rng: Rng, high: Floats, low: Floats, tries1: Any, tries0: Any) -> tuple[Arm, Arm]:
+    many = [np.broadcast_to(np.asarray(t, dtype=np.int64), high.shape) for t in (tries1, tries0)]
+    return (
+        _arm(rng.binomial(many[0], high), many[0]),
+        _arm(rng.binomial(many[1], low), many[1], -1.0),
+    )
 
 
 def flips(
@@ -248,10 +231,9 @@ def flips(
     passes = kind >= 1 - passing * (1 - up - down)
     rates = [np.where(sure, 1 - noise, noise) for sure in (rises | passes, falls | passes)]
     tries = 1 + np.arange(cases) % (2 * attempts - 1) if unequal else attempts
-    sides = _draw_sides(rng, rates[0], rates[1], tries, tries)
+    arms = _draw_arms(rng, rates[0], rates[1], tries, tries)
     pairs = np.arange(cases) // 2 if alike else None
-    truth = (up - down) * (1 - 2 * noise)
-    return Sample(sides.deltas, truth, clusters=pairs, sides=sides, tested=truth == 0)
+    return Sample(arms, (up - down) * (1 - 2 * noise), clusters=pairs)
 
 
 def _carried_effects(rng: Rng, runs: int, groups: int, share: float, effect: float) -> Floats:
@@ -268,8 +250,8 @@ def few_carry(
     skill_of = np.repeat(np.arange(skills), per)
     gain = _carried_effects(rng, runs, skills, share, effect)[:, skill_of]
     low = np.full(gain.shape, base)
-    sides = _draw_sides(rng, low + gain, low, attempts, attempts)
-    return Sample(sides.deltas, share * effect, clusters=skill_of, sides=sides)
+    arms = _draw_arms(rng, low + gain, low, attempts, attempts)
+    return Sample(arms, share * effect, clusters=skill_of if per != [1] * skills else None)
 
 
 UNEQUAL = (40, 24, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1)  # twelve very unequal clusters
@@ -277,45 +259,101 @@ UNEQUAL = (40, 24, 15, 10, 6, 4, 3, 2, 2, 1, 1, 1)  # twelve very unequal cluste
 
 def lumps(
     rng: Rng, runs: int, *, sizes: Sequence[int], rate: float, gain: float, sd: float,
-    attempts: int = 1, quantity: str = DELTAS,
+    attempts: int = 1, quantity: str = DELTAS, same: bool = False,
 ) -> Sample:  # fmt: skip
-    """Draw clusters of given sizes with pass rates (or gains) of ``sd`` in logits."""
+    """Draw clusters of given sizes with pass rates (or gains) of ``sd`` in logits.
+
+    With ``same``, all attempts at a case have the same outcome.
+    """
     of = np.repeat(np.arange(len(sizes)), sizes)
     about = rng.normal(0.0, sd, (runs, len(sizes)))[:, of]
     low = np.full(about.shape, rate) if quantity == DELTAS else expit(centre_of(rate, sd) + about)
+    if same:
+        arms = _draw_arms(rng, expit(centre_of(rate + gain, sd) + about), low, 1, 1)
+        copies = np.full(about.shape, float(attempts))
+        return Sample(tuple(replace(arm, attempts=copies) for arm in arms), gain, clusters=of)
     if quantity == RATES:
-        passed = rng.binomial(attempts, low).astype(float)
-        return Sample(passed / attempts, rate, clusters=of)
+        return Sample((_arm(rng.binomial(attempts, low), attempts),), rate, clusters=of)
     high = expit(centre_of(rate + gain, sd) + about)
-    sides = _draw_sides(rng, high, low, attempts, attempts)
-    return Sample(sides.deltas, gain, clusters=of, sides=sides, tested=gain == 0)
+    return Sample(_draw_arms(rng, high, low, attempts, attempts), gain, clusters=of)
 
 
 def cases_of(
     rng: Rng, runs: int, *, cases: int, baseline: float, skill: float, attempts: int,
     sd: float = 1.0, effect_sd: float = 0.5, alike: float = 0.0, unequal: bool = False,
-    heavy: float = 0.0,
+    lost: float = 0.0, heavy: float = 0.0,
 ) -> Sample:  # fmt: skip
-    """Draw deltas of logit-normal cases: twins, unequal repeats, weights.
+    """Draw deltas of logit-normal cases: twins, unequal or missing repeats, weights.
 
     ``alike`` is the share of variance that twins have in common. With ``unequal``, cases have one
-    to ten attempts with the skill, and ten to one in the baseline. ``heavy`` is the sd of the log
-    weights.
+    to ten attempts with the skill, and ten to one in the baseline. ``lost`` is the share of missing
+    attempts; each case keeps one or more. ``heavy`` is the sd of the log weights.
     """
     hard = _draw_logits(rng, runs, cases, sd, alike)
     more = _draw_logits(rng, runs, cases, effect_sd, alike)
     low = expit(centre_of(baseline, sd) + hard)
     high = expit(centre_of(skill, float(np.hypot(sd, effect_sd))) + hard + more)
     tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
-    sides = _draw_sides(rng, high, low, tries, tries[::-1])
+    left = [_remaining_attempts(rng, each, runs, lost) for each in (tries, tries[::-1])]
     return Sample(
-        sides.deltas,
+        _draw_arms(rng, high, low, *left),
         skill - baseline,
         clusters=np.arange(cases) // 2 if alike else None,
         weights=_lognormal_weights(cases, heavy),
-        sides=sides,
-        tested=skill == baseline,
     )
+
+
+def _remaining_attempts(rng: Rng, tries: Any, runs: int, lost: float) -> Any:
+    if not lost:
+        return tries
+    return np.maximum(1, rng.binomial(np.broadcast_to(tries, (runs, len(tries))), 1.0 - lost))
+
+
+def agents_of(
+    rng: Rng, runs: int, *, cases: int, agents: int, baseline: float, skill: float, attempts: int,
+    own: float = 0.5, copied: float = 0.0,
+) -> Sample:  # fmt: skip
+    """Draw deltas of several agents on the same cases; each has one attempt more than the last.
+
+    A case has the mean rate of its agents and the smallest number of attempts. ``own`` is the share
+    of the variance of difficulty that agents do not have in common. An agent's answers at a case
+    copy those of the first with the probability ``copied``.
+    """
+    shape = (runs, cases)
+    shared = rng.normal(0.0, 1.0, shape)
+    copying = rng.random((agents, *shape)) < copied
+    rates: list[list[Floats]] = [[], []]
+    for agent in range(agents):
+        hard = np.sqrt(1 - own) * shared + np.sqrt(own) * rng.normal(0.0, 1.0, shape)
+        high, low = (expit(centre_of(rate, 1.0) + hard) for rate in (skill, baseline))
+        arms = _draw_arms(rng, high, low, attempts + agent, attempts + agent)
+        for side, arm in zip(rates, arms, strict=True):
+            side.append(np.where(copying[agent], side[0], arm.rates) if agent else arm.rates)
+    tries = np.full(shape, float(attempts))
+    means = [np.mean(side, axis=0) for side in rates]
+    return Sample((Arm(means[0], tries), Arm(means[1], tries, -1.0)), skill - baseline)
+
+
+def four_arms(
+    rng: Rng, runs: int, *, cases: int, rates: Sequence[float], attempts: int, sd: float = 1.0,
+    effect_sd: float = 0.3, skills: int = 0, same: float = 0.0,
+) -> Sample:  # fmt: skip
+    """Draw differences of two deltas; with ``skills``, in clusters of ``cases`` each.
+
+    A share ``same`` of the cases has the same outcome at every attempt.
+    """
+    n = cases * max(skills, 1)
+    of = np.repeat(np.arange(skills), cases) if skills else np.arange(n)
+    hard = rng.normal(0.0, sd, (runs, n))
+    arms = []
+    for rate, sign in zip(rates, (1.0, -1.0, -1.0, 1.0), strict=True):
+        own = rng.normal(0.0, effect_sd, (runs, skills or n))[:, of]
+        chance = expit(centre_of(rate, float(np.hypot(sd, effect_sd))) + hard + own)
+        alike = attempts * (rng.random((runs, n)) < chance)
+        fixed = rng.random((runs, n)) < same
+        arms.append(_arm(np.where(fixed, alike, rng.binomial(attempts, chance)), attempts, sign))
+    truth = rates[0] - rates[1] - rates[2] + rates[3]
+    return Sample(tuple(arms), truth, clusters=of if skills else None)
 
 
 def _draw_logits(rng: Rng, runs: int, cases: int, sd: float, alike: float) -> Floats:
@@ -340,15 +378,16 @@ def _lognormal_weights(cases: int, heavy: float) -> Floats | None:
 
 def rates_of(
     rng: Rng, runs: int, *, cases: int, rate: float, attempts: int, hopeless: float = 0.0,
-    sd: float = 0.0, alike: float = 0.0, unequal: bool = False, heavy: float = 0.0,
+    sd: float = 0.0, alike: float = 0.0, unequal: bool = False, lost: float = 0.0,
+    heavy: float = 0.0,
 ) -> Sample:  # fmt: skip
     """Draw pass rates: a share ``hopeless`` of the cases never passes, the others at ``rate``."""
     able = rng.random((runs, cases)) >= hopeless
     chance = able * expit(centre_of(rate, sd) + _draw_logits(rng, runs, cases, sd, alike))
     tries = 1 + np.arange(cases) % 10 if unequal else np.full(cases, attempts)
-    passed = rng.binomial(tries, chance)
+    left = _remaining_attempts(rng, tries, runs, lost)
     return Sample(
-        passed / tries,
+        (_arm(rng.binomial(left, chance), left),),
         rate * (1 - hopeless),
         clusters=np.arange(cases) // 2 if alike else None,
         weights=_lognormal_weights(cases, heavy),
@@ -356,13 +395,13 @@ def rates_of(
 
 
 def _draw_shares(
-    rng: Rng, chance: Floats, capped: NDArray[np.bool_], attempts: int, most: int = 5
-) -> Floats:
-    """Draw the share passed of three to ``most`` checks per case; if capped, one never passes."""
-    checks = 3 + np.arange(chance.shape[1]) % (most - 2)
+    rng: Rng, chance: Floats, capped: NDArray[np.bool_], attempts: int, sign: float = 1.0
+) -> Arm:
+    """Draw the share passed of three to five checks per case; if capped, one never passes."""
+    checks = 3 + np.arange(chance.shape[1]) % 3
     passed = sum(rng.binomial(checks - capped, chance) for _ in range(attempts))
-    shares: Floats = np.asarray(passed) / (attempts * checks)
-    return shares
+    shares = np.asarray(passed) / (attempts * checks)
+    return Arm(shares, None, sign, np.broadcast_to(checks.astype(float), shares.shape))
 
 
 def shares_of(
@@ -372,12 +411,12 @@ def shares_of(
     """Draw shares of three to five checks; in a share ``capped`` of cases one never passes."""
     chance = expit(centre_of(rate, sd) + _draw_logits(rng, runs, cases, sd, alike))
     stuck = rng.random(chance.shape) < capped
-    values = _draw_shares(rng, chance, stuck, attempts)
+    shares = _draw_shares(rng, chance, stuck, attempts)
     weights = _lognormal_weights(cases, heavy)
     checks = 3 + np.arange(cases) % 3
     possible = np.average(1 - capped / checks, weights=weights)
     return Sample(
-        values,
+        (shares,),
         rate * float(possible),
         clusters=np.arange(cases) // 2 if alike else None,
         weights=weights,
@@ -391,7 +430,7 @@ def shares_in_skills(
     of = np.repeat(np.arange(skills), cases)
     chance = expit(centre_of(rate, sd) + rng.normal(0.0, sd, (runs, skills))[:, of])
     never = np.zeros(chance.shape, dtype=bool)
-    return Sample(_draw_shares(rng, chance, never, attempts), rate, clusters=of)
+    return Sample((_draw_shares(rng, chance, never, attempts),), rate, clusters=of)
 
 
 def share_deltas(
@@ -401,18 +440,18 @@ def share_deltas(
     """Draw deltas of shares of checks."""
     hard = _draw_logits(rng, runs, cases, sd, 0.0)
     never = np.zeros(hard.shape, dtype=bool)
-    high, low = (
-        _draw_shares(rng, expit(centre_of(rate, sd) + hard), never, attempts)
-        for rate in (skill, baseline)
+    arms = tuple(
+        _draw_shares(rng, expit(centre_of(rate, sd) + hard), never, attempts, sign)
+        for rate, sign in ((skill, 1.0), (baseline, -1.0))
     )
-    return Sample(high - low, skill - baseline, tested=skill == baseline)
+    return Sample(arms, skill - baseline)
 
 
 WORLDS: dict[str, Callable[..., Sample]] = {
     draw_studies.__name__: draw_studies
     for draw_studies in (
-        logit_study, flips, few_carry, lumps, cases_of, rates_of, shares_of, shares_in_skills,
-        share_deltas,
+        logit_study, flips, few_carry, lumps, cases_of, agents_of, four_arms, rates_of, shares_of,
+        shares_in_skills, share_deltas,
     )
 }  # fmt: skip
 
@@ -425,7 +464,8 @@ def designs(runs: int) -> list[Design]:
     cells = [
         Design(quantity, family, world, tuple(numbers.items()), runs)
         for quantity, parts in (
-            (DELTAS, (_logit_studies(), _delta_designs(), _skill_designs())),
+            (DELTAS, (_logit_studies(), _delta_designs(), _repeat_designs(), _skill_designs())),
+            (FOUR, (_four_arm_designs(),)),
             (RATES, (_rate_designs(),)),
             (SHARES, (_share_designs(),)),
         )
@@ -437,11 +477,19 @@ def designs(runs: int) -> list[Design]:
 
 Cell = tuple[str, str, dict[str, Any]]
 
+WEAK_HOPELESS = "hopeless cases among middling ones"
+WEAK_SKILLS = "few skills have an effect, middling base"
+WEAK_CASES = "few cases have an effect, middling base"
+WEAKNESSES = (WEAK_HOPELESS, WEAK_SKILLS, WEAK_CASES)
+
 
 def _logit_studies() -> Iterator[Cell]:
     names = ("layout", "size", "attempts", "regime", "delta", "tau")
     for n, attempts, regime, delta in product(CASES, ATTEMPTS, REGIMES, EFFECTS):
         values = (INDEPENDENT, n, attempts, regime, delta, 0.0)
+        yield INDEPENDENT, "logit_study", dict(zip(names, values, strict=True))
+    for n, attempts, delta in ((20, 3, 0.3), (20, 3, 0.1), (14, 5, 0.27)):
+        values = (INDEPENDENT, n, attempts, "middle", delta, 0.0)
         yield INDEPENDENT, "logit_study", dict(zip(names, values, strict=True))
     for values in product((EVEN, LOPSIDED), SKILLS, ATTEMPTS, REGIMES, EFFECTS, TAUS):
         yield values[0], "logit_study", dict(zip(names, values, strict=True))
@@ -470,16 +518,43 @@ def _delta_designs() -> Iterator[Cell]:
         yield "twins", "cases_of", {"cases": cases, **numbers}
     for cases, up in product((14, 40, 100), (0.05, 0.2)):
         yield "twins", "flips", {"cases": cases, "up": up, "alike": 0.8}
-    for cases, (low, high) in product((10, 30, 100), ((0.4, 0.4), (0.4, 0.7), (0.9, 0.95))):
-        numbers = {"baseline": low, "skill": high, "attempts": 0, "unequal": True}
-        yield "unequal repeats", "cases_of", {"cases": cases, **numbers}
-    yield "unequal repeats", "flips", {"cases": 40, "up": 0.08, "unequal": True}
     for cases, heavy, (low, high) in product((14, 40), (0.5, 1.0), ((0.3, 0.5), (0.9, 0.95))):
         numbers = {"baseline": low, "skill": high, "attempts": 2, "heavy": heavy}
         yield "weights", "cases_of", {"cases": cases, **numbers}
     for cases, (low, high) in product((30, 60, 100), ((0.98, 0.96), (0.5, 0.8), (0.97, 0.97))):
         numbers = {"baseline": low, "skill": high, "attempts": 2}
         yield "deltas of shares", "share_deltas", {"cases": cases, **numbers}
+
+
+LEVELS_OF_RATES = ((0.4, 0.4), (0.4, 0.7), (0.9, 0.95))
+
+
+def _repeat_designs() -> Iterator[Cell]:
+    for cases, (low, high) in product((10, 30, 100), LEVELS_OF_RATES):
+        numbers = {"baseline": low, "skill": high, "attempts": 0, "unequal": True}
+        yield "unequal repeats", "cases_of", {"cases": cases, **numbers}
+    yield "unequal repeats", "flips", {"cases": 40, "up": 0.08, "unequal": True}
+    for cases, attempts, lost in product((10, 30), (3, 5), (0.2, 0.5)):
+        for low, high in LEVELS_OF_RATES:
+            numbers = {"baseline": low, "skill": high, "attempts": attempts, "lost": lost}
+            yield "missing attempts", "cases_of", {"cases": cases, **numbers}
+    for cases, agents, (low, high) in product((10, 30), (2, 4), LEVELS_OF_RATES):
+        for attempts, copied in ((1, 0.0), (2, 0.0), (2, 0.8), (3, 0.3)):
+            numbers = {"agents": agents, "baseline": low, "skill": high, "attempts": attempts}
+            yield "several agents", "agents_of", {"cases": cases, **numbers, "copied": copied}
+
+
+def _four_arm_designs() -> Iterator[Cell]:
+    levels = ((0.5, 0.5, 0.5, 0.5), (0.8, 0.4, 0.5, 0.4), (0.97, 0.9, 0.93, 0.9))
+    for cases, attempts, rates in product((10, 24, 60), (1, 2, 5), levels):
+        numbers = {"cases": cases, "rates": rates, "attempts": attempts}
+        yield INDEPENDENT, "four_arms", numbers
+    for same, rates in product((0.5, 1.0), levels):
+        numbers = {"cases": 24, "rates": rates, "attempts": 3, "same": same}
+        yield "same answer every time", "four_arms", numbers
+    for skills, rates in product((5, 10, 20), levels):
+        numbers = {"cases": 6, "rates": rates, "attempts": 3, "effect_sd": 0.8, "skills": skills}
+        yield EVEN, "four_arms", numbers
 
 
 def _skill_designs() -> Iterator[Cell]:
@@ -495,12 +570,30 @@ def _skill_designs() -> Iterator[Cell]:
     for rate, gain, sd in ((0.4, 0.2, 1.5), (0.1, 0.05, 2.0), (0.5, 0.0, 0.0), (0.05, 0.3, 3.0)):
         numbers = {"sizes": UNEQUAL, "rate": rate, "gain": gain, "sd": sd, "attempts": 2}
         yield "twelve unequal clusters", "lumps", numbers
+        yield "twelve unequal clusters", "lumps", numbers | {"attempts": 5}
+    for groups, gain, sd in product((5, 10, 20), (0.0, 0.2), (0.0, 1.5)):
+        numbers = {"sizes": (8,) * groups, "rate": 0.4, "gain": gain, "sd": sd, "attempts": 3}
+        yield "skills, same answer every time", "lumps", numbers | {"same": True}
+    # few cases or skills have an effect, and the others have mixed outcomes
+    for skills, share, attempts in product((6, 10, 20), (0.1, 0.25), (2, 5)):
+        numbers = {"skills": skills, "share": share, "effect": 0.5, "base": 0.45}
+        yield WEAK_SKILLS, "few_carry", numbers | {"attempts": attempts}
+    for cases, share, attempts in product((14, 30), (0.1, 0.25), (3, 10)):
+        numbers = {"skills": cases, "share": share, "effect": 0.5, "base": 0.45, "cases": 1}
+        yield WEAK_CASES, "few_carry", numbers | {"attempts": attempts}
 
 
 def _rate_designs() -> Iterator[Cell]:
     for cases, attempts, hopeless in product((14, 30, 60, 100), (1, 10), (0.11, 0.13, 0.15)):
         numbers = {"rate": 0.98, "attempts": attempts, "hopeless": hopeless}
         yield "hopeless cases", "rates_of", {"cases": cases, **numbers}
+    for cases, attempts, hopeless in product((14, 30), (3, 10), (0.1, 0.2, 0.4)):
+        for rate in (0.5, 0.7):
+            numbers = {"rate": rate, "attempts": attempts, "hopeless": hopeless}
+            yield WEAK_HOPELESS, "rates_of", {"cases": cases, **numbers}
+    for cases, lost, rate in product((10, 40), (0.2, 0.5), (0.1, 0.6, 0.97)):
+        numbers = {"rate": rate, "attempts": 4, "sd": 1.5, "lost": lost}
+        yield "missing attempts", "rates_of", {"cases": cases, **numbers}
     for cases, hopeless in product((14, 30), (0.13, 0.5)):
         numbers = {"rate": 1.0, "attempts": 10, "hopeless": hopeless}
         yield "hopeless cases", "rates_of", {"cases": cases, **numbers}

@@ -2,82 +2,99 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-import numpy as np
 import pandas as pd
 
 from benchmarks.validity import claims, pilot
 from benchmarks.validity.cells import ROOT
-from benchmarks.validity.designs import DELTAS, INDEPENDENT, RATES
-from benchmarks.validity.methods import BOOTSTRAP, CR2, OURS, QUANTITIES
+from benchmarks.validity.designs import DELTAS, FOUR, RATES
+from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
 from benchmarks.validity.scan import larger
+
+if TYPE_CHECKING:
+    from benchmarks.validity.__main__ import Results
 
 DOCS = ROOT / "docs"
 SHOWN = (14, 84)  # numbers of cases for which other intervals of a rate are compared
-COSTLY = 1.2  # the page names families in which the interval is wider than CR2 t by this ratio
-TABLES = ("study", "choice", "scan", "larger", "families", "power", "pilot")
+TABLES = ("study", "levels", "scan", "larger", "families", "power", "available", "pilot")
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
+_LOGIT = "layout {}, size {}, attempts {}, regime middle, delta {}, tau {}"
+# label, quantity, numbers of the design, column of the power
+POWER = (
+    ("10 cases x 3 attempts, delta .3", DELTAS,
+     _LOGIT.format("independent cases", 10, 3, 0.3, 0), "decided"),
+    ("14 x 5, delta .27", DELTAS,
+     _LOGIT.format("independent cases", 14, 5, 0.27, 0), "decided"),
+    ("20 x 3, delta .3", DELTAS,
+     _LOGIT.format("independent cases", 20, 3, 0.3, 0), "decided"),
+    ("20 x 3, delta .3, beyond a margin of .1", DELTAS,
+     _LOGIT.format("independent cases", 20, 3, 0.3, 0), "gained"),
+    ("20 x 3, delta .1, beyond a margin of .1 (an error)", DELTAS,
+     _LOGIT.format("independent cases", 20, 3, 0.1, 0), "gained"),
+    ("5 even skills as clusters, delta .3", DELTAS,
+     _LOGIT.format("even skills", 5, 3, 0.3, 1), "decided"),
+    ("10 even skills as clusters, delta .3", DELTAS,
+     _LOGIT.format("even skills", 10, 3, 0.3, 1), "decided"),
+    ("20 lopsided skills as clusters, delta .3", DELTAS,
+     _LOGIT.format("lopsided skills", 20, 3, 0.3, 1), "decided"),
+    ("four arms, 24 x 2, difference of deltas .3", FOUR,
+     "cases 24, rates 0.8/0.4/0.5/0.4, attempts 2", "decided"),
+)  # fmt: skip
 
 
-def tables(cells: pd.DataFrame, chosen: pd.DataFrame, scan: pd.DataFrame, hours: float) -> dict[str, pd.DataFrame]:  # fmt: skip  # noqa: E501
+def tables(results: Results) -> dict[str, pd.DataFrame]:
     """Return the tables of the page by name."""
-    covered = cells[cells["kind"].eq("coverage")]
+    cells = results.table
+    ours = cells[cells["method"].eq(ADAPTIVE) & cells["level"].eq(LEVEL)]
+    main_suite, runs = ours[~ours["weak"]], ours["runs"]
     study = {
-        "designs": len(cells.drop_duplicates(claims.KEYS)),
-        "runs": int(covered["runs"].max()),
-        "hours_two_cores": round(hours / 2, 1),
-        "margin": claims.FEWEST - covered.loc[covered["method"].eq(OURS), "limit"].min(),
+        "designs": len(main_suite),
+        "weak_designs": int(ours["weak"].sum()),
+        "runs": int(runs.min()),
+        "most_runs": int(runs.max()),
+        "hours": round(results.hours, 1),
+        "margin_side": float(
+            main_suite.loc[main_suite["words"].str.contains("delta 0.1,"), "too_high"].max()
+        ),
     }
-    used = scan["c"].isna() | np.isclose(
-        scan["c"], scan["quantity"].map({name: quantity.c for name, quantity in QUANTITIES.items()})
-    )
-    keep = ["quantity", "method", "n", "c", "coverage", "up", "down", "side"]
+    scan = results.scan
+    keep = [
+        "quantity",
+        "attempts",
+        "ruled",
+        "method",
+        "n",
+        "level",
+        "coverage",
+        "up",
+        "down",
+        "side",
+    ]
     return {
         "study": pd.DataFrame([study]),
-        "choice": chosen,
-        "scan": scan.loc[used, keep],
+        "levels": results.levels,
+        "scan": scan.loc[scan["level"].eq(LEVEL), keep],
         "larger": larger(),
         "families": claims.families(cells),
-        "power": power(covered),
+        "power": power(cells),
+        "available": results.available,
         "pilot": pilot.table(),
     }
 
 
-def power(covered: pd.DataFrame) -> pd.DataFrame:
-    """Compare power and mean width with those of CR2 t for independent cases."""
-    plain = covered[covered["quantity"].eq(DELTAS) & covered["family"].eq(INDEPENDENT)]
-    middle = plain["words"].str.contains("middle") & ~plain["words"].str.contains("delta 0,")
-    plain = plain[middle & plain["method"].isin([OURS, CR2])]
-    wide = plain.pivot_table(
-        index="words", columns="method", values=["mean_width", "decided"], sort=False
-    )
-    table = pd.DataFrame(
-        {
-            "design": [design.removeprefix(f"layout {INDEPENDENT}, ") for design in wide.index],
-            "width": wide["mean_width", OURS].to_numpy(),
-            "width_t": wide["mean_width", CR2].to_numpy(),
-            "power": wide["decided", OURS].to_numpy(),
-            "power_t": wide["decided", CR2].to_numpy(),
-        }
-    )
-    table["design"] = (
-        table["design"]
-        .str.replace("size ", "cases ")
-        .str.replace(", regime middle", "")
-        .str.removesuffix(", tau 0")
-    )
-    return table.sort_values(
-        "design", key=lambda names: names.map(_padded_numbers), ignore_index=True
-    )
-
-
-def _padded_numbers(design: str) -> str:
-    """Pad numbers with zeros, so that 30 sorts before 100."""
-    return re.sub(r"[0-9]+", lambda match: match[0].zfill(6), design)
+def power(cells: pd.DataFrame) -> pd.DataFrame:
+    """Tabulate power, coverage and mean width, one row per design of ``POWER`` and method."""
+    rows = cells[cells["level"].eq(LEVEL) & ~cells["method"].eq(PLAIN)]
+    parts = []
+    for label, quantity, words, column in POWER:
+        part = rows[rows["quantity"].eq(quantity) & rows["words"].eq(words)]
+        part = part[["method", column, "rate", "mean_width"]].dropna()
+        parts.append(part.set_axis(["method", "power", "coverage", "width"], axis=1))
+        parts[-1].insert(0, "design", label)
+    return pd.concat(parts, ignore_index=True)
 
 
 def write(frames: dict[str, pd.DataFrame], docs: Path = DOCS) -> Path:
@@ -115,60 +132,52 @@ def _relative_change(ratio: float) -> str:
 
 
 def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
-    families, scan, choice = read["families"], read["scan"], read["choice"]
-    ours = families[families["method"].eq(OURS)]
-    table = []
-    for _, row in ours.iterrows():
-        same = families[
-            families["quantity"].eq(row["quantity"]) & families["family"].eq(row["family"])
-        ]
-        of = same.set_index("method")
-        other = {
-            key: float(of["lowest"].get(name, np.nan))
-            for key, name in (("t", CR2), ("bootstrap", BOOTSTRAP))
-        }
-        against_t = row["mean_width"] / of["mean_width"].get(CR2, np.nan)
-        about = {"against_t": against_t, "margin": float(read["study"]["margin"].iloc[0])}
-        table.append({**row.to_dict(), **other, **about})
-    points = {
-        quantity: {
+    families, scan = read["families"], read["scan"]
+    scanned = scan[scan["method"].eq(ADAPTIVE)]
+    points = [
+        {
+            "quantity": quantity,
+            "attempts": attempts,
+            "ruled": bool(part["ruled"].all()),
+            "most": int(part["n"].max()),
             "lowest": part.loc[part["coverage"].idxmin()].to_dict(),
             "side": part.loc[part["side"].idxmax()].to_dict(),
-            "most": int(part["n"].max()),
         }
-        for quantity, part in scan[scan["method"].eq(OURS)].groupby("quantity")
-    }
-    usual = {
-        int(n): part.set_index("method")["coverage"].to_dict()
-        for n, part in scan[scan["quantity"].eq(RATES) & scan["n"].isin(SHOWN)].groupby("n")
-    }
+        for (quantity, attempts), part in scanned.groupby(["quantity", "attempts"])
+    ]
+    single = scan[scan["quantity"].eq(RATES) & scan["attempts"].eq(1) & scan["n"].isin(SHOWN)]
+    by_level = read["levels"].to_dict("records")
+    of_95 = next(row for row in by_level if row["level"] == LEVEL)
+    main_suite = families[~families["weak"]]
     return {
         "pilot": read["pilot"].to_dict("records"),
         "study": read["study"].to_dict("records")[0],
-        "c": {name: used.c for name, used in QUANTITIES.items()},
-        "quantities": claims.ORDER,
-        "choice": {name: part.to_dict("records") for name, part in choice.groupby("quantity")},
+        "c": QUANTITIES[DELTAS].c,
+        "levels": by_level,
+        "at_95": of_95,
         "points": points,
+        "usual": {
+            int(n): part.set_index("method")["coverage"].to_dict()
+            for n, part in single.groupby("n")
+        },
         "larger_lowest": read["larger"].loc[read["larger"]["coverage"].idxmin()].to_dict(),
         "twins_lowest": read["larger"].loc[read["larger"]["size"].eq(2), "coverage"].min(),
-        "usual": usual,
-        "families": table,
-        "costly": _families_where_t_is_narrower(table),
-        "power": read["power"].to_dict("records"),
+        "families": _rows_by_method(main_suite, ["quantity", "family", "designs"]),
+        "weak": _rows_by_method(families[families["weak"]], ["quantity", "family", "designs"]),
+        "power": _rows_by_method(read["power"].rename(columns={"width": "mean_width"}), ["design"]),
+        "available": read["available"].to_dict("records"),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
-        "scan_side": claims.SCAN_SIDE,
-        "t_lowest": float(families.loc[families["method"].eq(CR2), "lowest"].min()),
-        "lowest": float(ours["lowest"].min()),
-        "highest_side": float(ours["side"].max()),
+        "lowest": main_suite.groupby("method")["lowest"].min().to_dict(),
+        "weak_lowest": families[families["weak"]].groupby("method")["lowest"].min().to_dict(),
     }
 
 
-def _families_where_t_is_narrower(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the families in which CR2 t has its coverage and the interval is much wider."""
-    rows = [
-        row
-        for row in table
-        if row["t"] >= claims.FEWEST - row["margin"] and row["against_t"] > COSTLY
-    ]
-    return sorted(rows, key=lambda row: -row["against_t"])
+def _rows_by_method(rows: pd.DataFrame, keys: list[str]) -> list[dict[str, Any]]:
+    """Return one entry per value of the keys, with the columns of each method under its name."""
+    names = {ADAPTIVE: "G", BOUNDED: "F", CR2: "t", PLAIN: "plain"}
+    entries = []
+    for values, part in rows[rows["method"].isin(names)].groupby(keys, sort=False):
+        methods = part.set_index("method").rename(index=names).to_dict("index")
+        entries.append(dict(zip(keys, values, strict=True)) | {"plain": None} | methods)
+    return entries

@@ -1,13 +1,15 @@
-"""Exact coverage for yes/no outcomes at every true value, without simulation.
+"""Exact coverage of few cases over true values, without simulation.
 
-The scan covers rates of ``n`` cases at every p, and deltas in {-1, 0, 1} at every (p+, p-).
-Coverage jumps where a limit passes the true value and is smooth in between, so the worst points
-are next to the limits.
+With one attempt per case, the scan covers rates at every p, and deltas in {-1, 0, 1} at every
+(p+, p-). With two or three attempts it covers all pairs of pass rates, with shares of cases that
+have the same outcome at every attempt. Coverage jumps where a limit passes the true value and is
+smooth in between, so the worst points are next to the limits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,21 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom, norm
 
 from benchmarks.validity.designs import DELTAS, RATES
-from benchmarks.validity.methods import GRID, QUANTITIES, Rows
-from skillcomp.stats import Quantity, bounded_mean_counts, bounded_mean_many
+from benchmarks.validity.methods import ADAPTIVE, LEVEL, LEVELS, QUANTITIES, Rows
+from skillcomp.stats import bounded_mean_counts, bounded_mean_many
+from skillcomp.stats.bounded import Arm
 from skillcomp.stats.intervals import wilson_limits
 
 Floats = NDArray[np.float64]
 
-RATE_CASES = (*range(1, 21), 25, 30, 36, 42, 60, 84, 100)
-DELTA_CASES = tuple(range(1, 43))
-QUICK_RATE_CASES = (*range(1, 21), 30, 42, 84)
-QUICK_DELTA_CASES = (*range(1, 11), 14, 20)
+# numbers of cases by attempts
+RATE_CASES = {
+    1: (*range(1, 31), 42, 60, 84, 100), 2: (3, 4, 5, 6, 8, 10, 14, 20, 30), 3: (3, 5, 8, 14)
+}  # fmt: skip
+DELTA_CASES = {1: tuple(range(1, 21)), 2: tuple(range(2, 9)), 3: tuple(range(2, 7))}
+QUICK_RATE_CASES = {1: (*range(1, 21), 30, 84), 2: (5, 10, 20), 3: (5, 8)}
+QUICK_DELTA_CASES = {1: (*range(1, 11), 14, 20), 2: (3, 4, 5), 3: (3, 4)}
+SAME = (0.0, 0.3, 0.6, 0.9)  # shares of cases with the same outcome at every attempt
 # (single cases, larger clusters, cases in each of these)
 LARGER = (
     (10, 2, 2), (10, 4, 2), (20, 8, 2), (60, 8, 2), (100, 16, 2), (200, 20, 2), (30, 5, 3),
@@ -36,39 +43,56 @@ LARGER = (
 )  # fmt: skip
 _DISTANCE = 1e-9  # distance from a limit
 _SUMS = 33  # values of p+ + p- for each delta
-_POINTS = 4000  # true values per block, to limit memory
+_TRUTHS, _BASES = 120, 17  # true values, and baseline rates for each, with several attempts
+_ELEMENTS = 8_000_000  # outcomes times true values per block, to limit memory
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """All yes/no outcomes of ``n`` cases, for every c of the grid."""
+    """All outcomes of ``n`` cases with this number of attempts."""
 
     quantity: str
     n: int
+    attempts: int = 1
 
 
 def scans(quick: bool) -> list[Scan]:
     """List the cells of the scan, the largest first."""
     rates = QUICK_RATE_CASES if quick else RATE_CASES
     deltas = QUICK_DELTA_CASES if quick else DELTA_CASES
-    cells = [*(Scan(DELTAS, n) for n in deltas), *(Scan(RATES, n) for n in rates)]
-    return sorted(cells, key=lambda cell: -cell.n * (cell.quantity == DELTAS))
+    cells = [
+        Scan(quantity, n, attempts)
+        for quantity, cases in ((DELTAS, deltas), (RATES, rates))
+        for attempts, many in cases.items()
+        for n in many
+    ]
+    return sorted(cells, key=lambda cell: -cell.n * cell.attempts**2 * (cell.quantity == DELTAS))
 
 
 def run(scan: Scan) -> Rows:
-    """Find the lowest coverage and the highest one-sided error, one row per c."""
-    values, counts = _all_outcomes(scan)
-    about = QUANTITIES[scan.quantity]
+    """Find the lowest coverage and the highest one-sided error, one row per level."""
+    arms, counts = _all_outcomes(scan)
+    values = np.asarray(sum(arm.sign * arm.rates for arm in arms))
     rows = []
-    for c in GRID:
-        intervals = bounded_mean_many(values, quantity=Quantity(about.low, about.high, c))
-        worst = _worst_delta if scan.quantity == DELTAS else _worst_rate
+    for level in LEVELS:
+        how: dict[str, Any] = {"quantity": QUANTITIES[scan.quantity], "ci_level": level}
+        intervals = bounded_mean_many(values, arms=arms, **how)
         limits = intervals.low, intervals.high
-        rows.append({"method": "bounded mean", "c": c, **worst(scan.n, counts, *limits)})
-    if scan.quantity == RATES:
-        for name, limits in _usual_limits(counts[:, 0], scan.n).items():
-            rows.append({"method": name, "c": None, **_worst_rate(scan.n, counts, *limits)})
+        rows.append({"method": ADAPTIVE, "level": level, **_worst(scan, counts, *limits)})
+    if scan.quantity == RATES and scan.attempts == 1:
+        for name, limits in _usual_limits(counts[:, 1], scan.n).items():
+            worst = _worst_rate(scan.n, counts[:, 1:], *limits)
+            rows.append({"method": name, "level": LEVEL, **worst})
     return rows
+
+
+def _worst(scan: Scan, counts: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    if scan.attempts > 1:
+        return _worst_mixture(scan, counts, low, high)
+    if scan.quantity == RATES:
+        return _worst_rate(scan.n, counts[:, 1:], low, high)
+    # columns: both fail, baseline passes, skill passes, both pass
+    return _worst_delta(scan.n, counts[:, [2, 1]], low, high)
 
 
 def _usual_limits(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
@@ -82,17 +106,23 @@ def _usual_limits(passed: Floats, n: int) -> dict[str, tuple[Floats, Floats]]:
     }  # fmt: skip
 
 
-def _all_outcomes(scan: Scan) -> tuple[Floats, Floats]:
-    """List all outcomes as values of cases, and as counts of each value."""
-    n = scan.n
-    if scan.quantity == RATES:
-        k = np.arange(n + 1)
-        return (np.arange(n) < k[:, None]).astype(float), k[:, None].astype(float)
-    ups, downs = (part.ravel() for part in np.indices((n + 1, n + 1)))
-    ups, downs = ups[ups + downs <= n], downs[ups + downs <= n]
-    case = np.arange(n)
-    values = (case < ups[:, None]) * 1.0 - (case >= n - downs[:, None])
-    return values, np.stack([ups, downs], axis=1).astype(float)
+def _all_outcomes(scan: Scan) -> tuple[list[Arm], Floats]:
+    """List all outcomes: the rates of the cases in each arm, and the number of cases of each kind.
+
+    A kind is the number of passes, or the pair of numbers of skill and baseline. With one attempt,
+    kinds with the same delta need no distinction.
+    """
+    passes = range(scan.attempts + 1)
+    kinds = list(product(passes, repeat=2 if scan.quantity == DELTAS else 1))
+    used = [0, 1, 2] if len(kinds) == 4 else range(len(kinds))
+    of = np.array(list(combinations_with_replacement(used, scan.n)))
+    counts = (of[:, :, None] == np.arange(len(kinds))).sum(axis=1).astype(float)
+    tries = np.full(of.shape, float(scan.attempts))
+    arms = [
+        Arm(np.array(kinds)[of, side] / scan.attempts, tries, sign)
+        for side, sign in zip(range(len(kinds[0])), (1.0, -1.0), strict=False)
+    ]
+    return arms, counts
 
 
 def _next_to_limits(low: Floats, high: Floats, least: float) -> Floats:
@@ -116,18 +146,60 @@ def _worst_delta(n: int, counts: Floats, low: Floats, high: Floats) -> dict[str,
     truth = np.repeat(delta, _SUMS)
     total = np.abs(truth) + (1 - np.abs(truth)) * np.tile(share, len(delta))
     ways, worst = _log_orders(n, counts), []
-    for at in range(0, len(truth), _POINTS):
-        t, s = truth[at : at + _POINTS], total[at : at + _POINTS]
+    rest = n - counts.sum(axis=1, keepdims=True)
+    for at in _blocks(len(truth), len(counts)):
+        t, s = truth[at], total[at]
         up, down = (s + t) / 2, np.clip((s - t) / 2, 0.0, 1.0)
-        same = np.clip(1 - s, 0.0, 1.0)
-        rest = n - counts.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
-            logs = np.maximum(np.log(np.stack([up, down, same])), -1e6)
+            logs = np.maximum(np.log(np.stack([up, down, np.clip(1 - s, 0.0, 1.0)])), -1e6)
         chance = np.exp(ways + np.hstack([counts, rest]) @ logs)
         worst.append(_worst_points(chance, low, high, t, up, down))
-    lowest = min(worst, key=lambda row: row["coverage"])
-    widest = max(worst, key=lambda row: row["side"])
+    return _worst_of(worst)
+
+
+def _blocks(n_points: int, n_outcomes: int) -> list[slice]:
+    step = max(1, _ELEMENTS // n_outcomes)
+    return [slice(at, at + step) for at in range(0, n_points, step)]
+
+
+def _worst_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    lowest = min(rows, key=lambda row: row["coverage"])
+    widest = max(rows, key=lambda row: row["side"])
     return lowest | {name: widest[name] for name in ("side", "side_up", "side_down")}
+
+
+def _worst_mixture(scan: Scan, counts: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    """Scan the pass rates of several attempts; each share of ``SAME`` in turn.
+
+    ``up`` and ``down`` are the pass rates with skill and in the baseline.
+    """
+    deltas = scan.quantity == DELTAS
+    truth = _next_to_limits(low, high, -_DISTANCE if deltas else 0.0)
+    if len(truth) > _TRUTHS:
+        truth = truth[np.linspace(0, len(truth) - 1, _TRUTHS).astype(int)]
+    base = np.tile(np.linspace(0.0, 1.0, _BASES if deltas else 1), len(truth))
+    truth = np.repeat(truth, _BASES if deltas else 1)
+    base = base * (1.0 - np.abs(truth)) + np.maximum(-truth, 0.0) if deltas else 0.0 * base
+    ways, worst = _log_orders(scan.n, counts[:, 1:]), []
+    for same in SAME:
+        for at in _blocks(len(truth), len(counts)):
+            rates = np.clip([truth[at] + base[at], base[at]], 0.0, 1.0)
+            arms = [_pass_chances(rate, scan.attempts, same) for rate in rates]
+            kinds = (arms[0][:, None] * arms[1]).reshape(len(counts[0]), -1) if deltas else arms[0]
+            with np.errstate(divide="ignore"):
+                logs = np.maximum(np.log(kinds), -1e6)
+            chance = np.exp(ways + counts @ logs)
+            worst.append(_worst_points(chance, low, high, truth[at], *rates))
+    return _worst_of(worst)
+
+
+def _pass_chances(rate: Floats, attempts: int, same: float) -> Floats:
+    """Return the probability of each number of passes; rows are numbers, columns rates."""
+    mixed = binom.pmf(np.arange(attempts + 1)[:, None], attempts, rate)
+    mixed *= 1.0 - same
+    mixed[0] += same * (1.0 - rate)
+    mixed[-1] += same * rate
+    return np.asarray(mixed)
 
 
 def _log_orders(n: int, counts: Floats) -> Floats:
