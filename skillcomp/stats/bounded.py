@@ -597,7 +597,7 @@ def bounded_mean(
     effective size ``sum m_g^2 / sum m_g``. With the size of the largest cluster, coverage would be
     complete, but the interval would be a third wider whenever a few clusters are larger. A note is
     added if the effective number of clusters (or weighted cases) by Kish, ``(sum m)^2 / sum m^2``,
-    is below five. ``make validate`` repeats the studies of coverage and the choice of c.
+    is below five. ``make validate`` repeats the studies of coverage.
 
     References
     ----------

@@ -104,7 +104,9 @@ def bounded_mean_many(
     check_null(null, quantity, ci_level)
     samples, back = counted_studies(values, clusters, weights=weights, arms=arms, quantity=quantity)
     solved = solved_limits(samples, quantity, null, ci_level)[:, back]
-    return BoundedMeans.around(np.average(values, axis=1, weights=weights), solved, ci_level)
+    heavy = None if weights is None else np.asarray(weights, dtype=np.float64)
+    estimate = np.average(np.asarray(values, dtype=np.float64), axis=1, weights=heavy)
+    return BoundedMeans.around(estimate, solved, ci_level)
 
 
 def counted_studies(
