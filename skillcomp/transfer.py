@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -14,6 +14,7 @@ from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.errors import plural
 from skillcomp.frames.case_table import (
     Value,
+    arms_of,
     both_clusters,
     case_table,
     cluster_readings,
@@ -35,8 +36,8 @@ from skillcomp.frames.estimates import (
     ordered,
     row,
 )
-from skillcomp.stats.bounded import RATES, bounded_mean
-from skillcomp.stats.gaps import standardised_gap
+from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
+from skillcomp.stats.gaps import StandardisedGap, standardised_gap
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
@@ -64,6 +65,7 @@ def gap(
     reference: str = "baseline",
     average: By = (),
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Compare the effect of a skill between far and near cases.
 
@@ -86,6 +88,8 @@ def gap(
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.deltas.paired`.
 
     Returns
     -------
@@ -127,9 +131,11 @@ def gap(
     table["rate"] = level_of(table, value)
     facts = [name for name in ("transfer", "comprehension_dimension") if name not in names]
     table = table.merge(checked.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, validate="m:1")
+    settings = _GapSettings(value != "passed", ci_level, interval)
+    deltas_of_case = ["delta", "rate", "rate_of_reference"]
     rows = []
     for values, group in groups(table, names):
-        counted = [*CASE, *averaged, "rate", "size", "n", "n_shares"]
+        counted = [*CASE, *averaged, "rate", "size", "n", "n_shares", "n_checks"]
         base = group.loc[group["condition"].eq(reference), counted]
         for condition in ordered(group["condition"], reference):
             part = group[group["condition"].eq(condition)]
@@ -137,15 +143,37 @@ def gap(
             both = part.merge(base, on=keys, suffixes=("", "_of_reference"), validate="1:1")
             both["delta"] = both["rate"] - both["rate_of_reference"]
             either = pd.concat([part[CASE], base[CASE]]).drop_duplicates()
-            complete, means = means_of_cases(both[both["delta"].notna()], ["delta"], averaged)
+            complete, means = means_of_cases(both[both["delta"].notna()], deltas_of_case, averaged)
             about = values | {"condition": condition, "n_dropped": len(either) - len(complete)}
             complete = complete[complete["transfer"].notna()]
-            each = _within_dimensions(complete, ci_level, about)
-            each += _pooled_rows(complete, ci_level, about)
+            each = _within_dimensions(complete, settings, about)
+            each += _pooled_rows(complete, settings, about)
             each = [_with_missing(line, both, value) for line in each]
             rows += [line | {"note": join_notes(line["note"], means)} for line in each]
     noted: dict[str, Any] = {"outcomes": checked, "reference": reference}
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA, **noted)
+
+
+@dataclass(frozen=True, slots=True)
+class _GapSettings:
+    """Whether values are shares of checks, the level of the intervals and their rule."""
+
+    is_share: bool
+    ci_level: float
+    interval: IntervalRule
+
+    def gaps(self, pairs: pd.DataFrame, far: Any, levels: Any) -> list[StandardisedGap]:
+        """Compare far with near cases, for each reading of the clusters."""
+        sides: list[Any] = [
+            (*(pairs[f"{name}{end}"].to_numpy() for name in ("rate", "n", "n_checks")), sign)
+            for end, sign in (("", 1.0), ("_of_reference", -1.0))
+        ]
+        how: dict[str, Any] = {"ci_level": self.ci_level, "interval": self.interval}
+        how["arms"] = arms_of(sides, is_share=self.is_share)
+        return [
+            standardised_gap(pairs["delta"], far, levels, clusters, **how)
+            for clusters in cluster_readings(pairs)
+        ]
 
 
 def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
@@ -165,7 +193,7 @@ def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
     return line | {"note": join_notes(line["note"], *notes)}
 
 
-def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:
+def _within_dimensions(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> list[_Row]:
     labelled = pairs[pairs["comprehension_dimension"].notna()]
     level = labelled.groupby(["skill", "comprehension_dimension"], sort=False)
     compared = labelled[level["transfer"].transform("nunique").eq(2)]
@@ -184,21 +212,21 @@ def _within_dimensions(pairs: pd.DataFrame, ci_level: float, about: _Row) -> lis
         why = why if labelled.empty else "no dimension of a skill has both near and far cases"
         counts = f"{n_near} near and {n_far} far cases"
         few = f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
-    return _gap_rows(compared, codes, ci_level, about, note, few)
+    return _gap_rows(compared, codes, settings, about, note, few)
 
 
-def _pooled_rows(pairs: pd.DataFrame, ci_level: float, about: _Row) -> list[_Row]:
+def _pooled_rows(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> list[_Row]:
     names = ", ".join(sorted(pairs["comprehension_dimension"].dropna().unique()))
     about = about | {"scope": "pooled", "dimensions": names}
     why = (
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
     codes = np.zeros(len(pairs), dtype=np.intp)
-    return _gap_rows(pairs, codes, ci_level, about, why, "too few near or far cases")
+    return _gap_rows(pairs, codes, settings, about, why, "too few near or far cases")
 
 
 def _gap_rows(
-    pairs: pd.DataFrame, levels: Any, ci_level: float, about: _Row, note: str, few: str
+    pairs: pd.DataFrame, levels: Any, settings: _GapSettings, about: _Row, note: str, few: str
 ) -> list[_Row]:
     n_near, n_far = (int(pairs["transfer"].eq(kind).sum()) for kind in ("near", "far"))
     about = about | {"n_near": n_near, "n_far": n_far}
@@ -206,20 +234,23 @@ def _gap_rows(
         counts = f": {n_near} near and {n_far} far, at least {MIN_CASES} of each are needed"
         note = few + (counts if len(pairs) else "")
         sizes = (n_near, n_far, n_near + n_far)
-        three = [undefined("", note, ci_level=ci_level, n=float(n)) for n in sizes]
+        three = [undefined("", note, ci_level=settings.ci_level, n=float(n)) for n in sizes]
     else:
         far = pairs["transfer"].eq("far").to_numpy()
-        gaps = [
-            standardised_gap(pairs["delta"], far, levels, clusters, ci_level=ci_level)
-            for clusters in cluster_readings(pairs)
-        ]
+        gaps = settings.gaps(pairs, far, levels)
         sets = [[each.first, each.second, each.gap] for each in gaps]
         three = [reduce(covering, intervals) for intervals in zip(*sets, strict=True)]
         three = [replace(i, note=join_notes(note, i.note)) for i in three]
     return [row(m, interval, **about) for m, interval in zip(_MEASURES, three, strict=True)]
 
 
-def rates(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.DataFrame:
+def rates(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
     """Estimate the pass rates of near and far cases under each condition.
 
     Parameters
@@ -230,6 +261,8 @@ def rates(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.
         Columns that group the rows.
     ci_level : float, default 0.95
         Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.deltas.paired`.
 
     Returns
     -------
@@ -240,10 +273,16 @@ def rates(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.
     """
     checked = check(outcomes, "outcomes")
     checked = checked[checked["transfer"].notna()]
-    return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level)
+    return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level, interval=interval)
 
 
-def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> pd.DataFrame:
+def contrast(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
     """Estimate how often both cases of a contrast pair are passed, to detect pattern matching.
 
     A contrast pair consists of two cases with prompts that differ in one decisive detail. An agent
@@ -258,6 +297,8 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
         Columns that group the rows.
     ci_level : float, default 0.95
         Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.deltas.paired`.
 
     Returns
     -------
@@ -303,20 +344,21 @@ def contrast(outcomes: pd.DataFrame, *, by: By = (), ci_level: float = 0.95) -> 
         only_original_right_possible=(right.eq(0) | original & right.eq(1))
         & ~pairs["passed_of"].eq(False).fillna(False).astype(bool),
     )
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
     rows = []
     for values, part in condition_groups(pairs, names):
         for measure in ("both_right", "one_right", "none_right"):
-            rows.append(_contrast_row(part, measure, ci_level) | values)
+            rows.append(_contrast_row(part, measure, **how) | values)
         with_original = part[~part["mutual"]]
         why = "twins that name each other have no original and are left out"
         why = why if len(with_original) < len(part) else ""
-        rows.append(_contrast_row(with_original, "only_original_right", ci_level, why) | values)
+        rows.append(_contrast_row(with_original, "only_original_right", why, **how) | values)
     return estimates(rows, by=[*names, "condition"], extra=_LEFT_OUT, outcomes=checked)
 
 
-def _contrast_row(part: pd.DataFrame, measure: str, ci_level: float, note: str = "") -> _Row:
+def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) -> _Row:
     """Estimate a share of pairs, and its bounds with the pairs of attempts that are left out."""
-    interval = _share_of_pairs(part[part["known"]], measure, ci_level)
+    interval = _share_of_pairs(part[part["known"]], measure, **how)
     n_missing, worst = int((~part["known"]).sum()), [np.nan, np.nan]
     if len(part):
         shares = part.groupby(CASE, sort=False)[[measure, f"{measure}_possible"]].mean()
@@ -350,15 +392,16 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return contrasts.merge(other, on=[*keys, "turn", "contrast_of"], how="left", validate="m:1")
 
 
-def _share_of_pairs(pairs: pd.DataFrame, measure: str, ci_level: float) -> Interval:
+def _share_of_pairs(pairs: pd.DataFrame, measure: str, **how: Any) -> Interval:
     if pairs.empty:
         why = "no contrast pair with outcomes of both members"
-        return undefined("", why, ci_level=ci_level, n=0)
+        return undefined("", why, ci_level=how["ci_level"], n=0)
     keys = [*CASE, "cluster", "cluster_by_name"]
-    shares = pairs.groupby(keys, sort=False)[measure].mean().reset_index()
-    readings = cluster_readings(shares)
-    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
-    return reduce(covering, [bounded_mean(shares[measure], c, **how) for c in readings])
+    shares = pairs.groupby(keys, sort=False)[measure].agg(["mean", "size"]).reset_index()
+    how |= {"quantity": RATES, "arms": [Arm(shares["mean"], shares["size"])]}
+    return reduce(
+        covering, [bounded_mean(shares["mean"], c, **how) for c in cluster_readings(shares)]
+    )
 
 
 def hedging(
@@ -367,6 +410,7 @@ def hedging(
     *,
     by: By = (),
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Compare how often right and wrong answers contain a hedge, such as "perhaps".
 
@@ -382,6 +426,8 @@ def hedging(
         Columns of the outcomes that group the rows, such as ``["transfer"]``.
     ci_level : float, default 0.95
         Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.deltas.paired`.
 
     Returns
     -------
@@ -426,17 +472,19 @@ def hedging(
         wrong=~complete["passed"].astype(bool), hedged=complete["hedges"].gt(0)
     )
     keys = [*names, "condition", *CASE, "cluster", "cluster_by_name", "wrong"]
-    shares = grouped(complete, keys)["hedged"].mean().reset_index()
+    shares = grouped(complete, keys)["hedged"].agg(["mean", "size"]).reset_index()
     measures = ("hedged_rate_right", "hedged_rate_wrong", "hedged_gap")
+    how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level, "interval": interval}
     rows = []
     for values, part in condition_groups(shares, names):
         mine = part[part.groupby("skill")["wrong"].transform("nunique").eq(2)]
         why = "no skill has both right and wrong answers"
         three = [undefined("", why, ci_level=ci_level, n=0)] * 3
         if len(mine):
-            hedged, wrong, skill = (mine[name] for name in ("hedged", "wrong", "skill"))
+            hedged, wrong, skill = (mine[name] for name in ("mean", "wrong", "skill"))
+            how["arms"] = [Arm(hedged, mine["size"])]
             gaps = [
-                standardised_gap(hedged, wrong, skill, clusters, quantity=RATES, ci_level=ci_level)
+                standardised_gap(hedged, wrong, skill, clusters, **how)
                 for clusters in cluster_readings(mine)
             ]
             sets = [[each.first, each.second, each.gap] for each in gaps]

@@ -527,7 +527,8 @@ def means_of_cases(
         return rows, ""
     case, combination = (group_codes(rows, names)[0] for names in (CASE, average))
     how = {name: "mean" if name in columns else "first" for name in rows.columns.drop(CASE)}
-    how |= {name: "min" for name in ("n", "n_checks") if name in rows.columns}
+    counts = [n for n in rows.columns if n.removesuffix("_of_reference") in ("n", "n_checks")]
+    how |= dict.fromkeys(counts, "min")
     means = rows.groupby(CASE, sort=False, dropna=False).agg(how).reset_index()
     return means, average_note(case, combination, average)
 

@@ -228,7 +228,7 @@ def bounded_slope(
     sample = Sample(value, label[used], weight, places=places)
     slope = bounded_means([sample], interval="adaptive" if adaptive else "bounded", **how)[0]
     low, high = max(slope.low, -span), min(slope.high, span)
-    counts = {"n": float(len(x)), "n_clusters": float(n_clusters)}
+    counts: dict[str, Any] = {"n": float(len(x)), "n_clusters": float(n_clusters)}
     return replace(slope, low=low, high=high, **counts).times(reach)
 
 
