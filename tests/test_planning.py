@@ -30,7 +30,7 @@ from skillcomp.planning.gold_needed import (
     expected_length,
     expected_variance,
 )
-from skillcomp.planning.power import GAPS, gap_samples
+from skillcomp.planning.power import GAPS, case_samples
 from skillcomp.simulate import Grader
 from skillcomp.skillverdicts import decide
 from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
@@ -350,9 +350,8 @@ def test_skills_are_planned_as_clusters_of_cases():
     assert 0.3 < found < 0.9
 
 
-@pytest.mark.parametrize("about", [{"effect": "gap", "delta": 0.2}, {"value": "share_passed"}])
-def test_gaps_and_shares_are_planned_with_the_bounded_rule_and_say_so(about):
-    how = dict(sizes=-0.2, n_studies=200, **ASSUMED, **about)
+def test_shares_are_planned_with_the_bounded_rule_and_say_so():
+    how = dict(sizes=0.2, n_studies=200, value="share_passed", **ASSUMED)
     adaptive, bounded = (
         one(planning.power_curve(interval=rule, **how)) for rule in ("adaptive", "bounded")
     )
@@ -379,17 +378,23 @@ def test_a_plan_costs_no_more_than_the_t_formula_and_the_pseudo_case():
     assert found["estimate"] == pytest.approx(0.0529, abs=0.004)
 
 
-def test_planned_gaps_are_judged_as_transfer_gap_judges_them():
-    values, rng = np.array([-1, -0.5, 0, 0.5, 1]), np.random.default_rng(0)
+@pytest.mark.parametrize("rule", ["adaptive", "bounded"])
+def test_planned_gaps_are_judged_as_transfer_gap_judges_them(rule):
+    rates, rng = np.indices((3, 3)).reshape(2, -1) / 2, np.random.default_rng(0)
+    mixed, values = rng.dirichlet(np.full(9, 2.0)), rates[0] - rates[1]
     drawn = [
-        rng.multinomial(12, [0.05, 0.1, 0.4, 0.2, 0.25], 30),
-        rng.multinomial(9, [0.3, 0.25, 0.35, 0.05, 0.05], 30),
+        rng.multinomial(12, mixed * np.exp(way * values) / (mixed * np.exp(way * values)).sum(), 30)
+        for way in (1.2, -1.2)
     ]
-    found = sides_of_null(gap_samples(values, drawn), quantity=GAPS)
-    far, printed = np.repeat([0, 1], [12, 9]), []
-    for near_counts, far_counts in zip(*drawn, strict=True):
-        deltas = np.r_[np.repeat(values, near_counts), np.repeat(values, far_counts)]
-        gap = standardised_gap(deltas, far, np.zeros(21), np.arange(21)).gap
+    arms = [Arm(rates[0], np.full(9, 2)), Arm(rates[1], np.full(9, 2), -1.0)]
+    samples = case_samples(values, arms if rule == "adaptive" else [], drawn)
+    found, printed = sides_of_null(samples, quantity=GAPS), []
+    for near, far in zip(*drawn, strict=True):
+        cases = np.r_[np.repeat(np.arange(9), near), np.repeat(np.arange(9), far)]
+        gap = standardised_gap(
+            values[cases], np.repeat([0, 1], 12), np.zeros(24), np.arange(24),
+            arms=[arm.rows(cases) for arm in arms], interval=rule,
+        ).gap  # fmt: skip
         printed.append(np.sign(gap.estimate) * (gap.low > 0 or gap.high < 0))
     assert found.tolist() == printed
     assert 5 < np.count_nonzero(found) < 25

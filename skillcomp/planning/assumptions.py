@@ -95,8 +95,8 @@ class Assumptions:
     ci_level : float, default 0.95
         Level of the planned interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        Rule of the planned interval, as in :func:`skillcomp.deltas.paired`. Gaps and shares of
-        checks are planned with ``"bounded"`` instead of ``"adaptive"``; ``method`` says so.
+        Rule of the planned interval, as in :func:`skillcomp.deltas.paired`. Shares of checks are
+        planned with ``"bounded"`` instead of ``"adaptive"``; ``method`` says so.
 
     Raises
     ------

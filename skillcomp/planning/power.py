@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Unpack
 
 import numpy as np
@@ -31,12 +32,14 @@ from skillcomp.stats.bounded import (
     DELTAS,
     Arm,
     CaseCounts,
+    ContrastTerms,
     Positions,
     Quantity,
-    adaptive_positions,
     bounded_label,
     bounded_mean,
+    contrast_terms,
     mixed_outcomes,
+    placed_cases,
 )
 from skillcomp.stats.bounded_studies import sides_of_null
 from skillcomp.stats.results import Interval, join_notes, undefined
@@ -46,6 +49,7 @@ Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # range of the difference of two deltas
 
+_WAYS = (-1.0, 1.0)  # a gap is the delta of far cases minus that of near cases
 MOST_CASES = 2000  # Largest number of cases per skill that a search tries.
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
@@ -132,9 +136,10 @@ def power_curve(
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
     the interval of :func:`skillcomp.deltas.paired` with the same ``interval``. For a gap, it is
     :func:`skillcomp.stats.gaps.standardised_gap` with one level, as in
-    :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, each skill is a cluster. Gaps, and
-    shares of checks, of which the components do not give the number, are tested with
-    ``interval="bounded"`` instead of ``"adaptive"``; the column ``method`` names the rule.
+    :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, each skill is a cluster. Shares of
+    checks, of which the components do not give the number, are tested with ``interval="bounded"``
+    instead of ``"adaptive"``; the column ``method`` names the rule. The t interval of a gap is that
+    of its cases with residuals instead of values, which is nearly that of CR2.
 
     References
     ----------
@@ -362,8 +367,7 @@ class _PlannedStudy:
         if settings.interval == "t":
             judge = "CR2 with Satterthwaite t"
         elif settings.interval == "adaptive" and not self.adaptive:
-            what = "a gap" if settings.effect == "gap" else "shares of unknown numbers of checks"
-            judge += f" (not adaptive for {what})"
+            judge += " (not adaptive for shares of unknown numbers of checks)"
         margin = f" against a margin of {settings.margin:g}" if settings.margin else ""
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
         return f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}{margin}"
@@ -372,8 +376,7 @@ class _PlannedStudy:
     def adaptive(self) -> bool:
         """Whether the simulated studies are judged by the adaptive rule."""
         settings = self.plan.assumptions
-        passes_of_deltas = settings.effect == "delta" and settings.value == "passed"
-        return settings.interval == "adaptive" and passes_of_deltas
+        return settings.interval == "adaptive" and settings.value == "passed"
 
     def nothing(self, why: str) -> Interval:
         """Return an undefined interval with the reason `why` as its note."""
@@ -389,9 +392,15 @@ class _PlannedStudy:
             counts, fits = self._draw_counts(rng, n_cases, delta)
             drawn.append(counts)
             possible &= fits
+        values, arms = case_results(plan)
+        arms = arms if self.adaptive else []
+        if settings.cluster == "case":
+            samples = case_samples(values, arms, drawn)
+        else:
+            samples = _skill_samples(values, arms, drawn, plan.sides)
         quantity = DELTAS if settings.effect == "delta" else GAPS
         how: dict[str, Any] = {"ci_level": settings.ci_level, "interval": settings.interval}
-        samples, right = self._samples(drawn, quantity), np.ones(settings.n_studies, dtype=bool)
+        right = np.ones(settings.n_studies, dtype=bool)
         for null, side in _excluded_effects(size, settings.margin):
             right &= sides_of_null(samples, quantity=quantity, null=null, **how) == side
         share = bounded_mean(right.astype(np.float64))
@@ -416,31 +425,6 @@ class _PlannedStudy:
         tables, fits = _chances_by_skill(delta, parts.between_skills(self.plan), about)
         skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
-
-    def _samples(self, drawn: list[Counted], quantity: Quantity) -> CaseCounts:
-        """Return the cases (or skills) of each study, with the positions of the pseudo-cases."""
-        plan, (values, arms) = self.plan, case_results(self.plan)
-        bounds = quantity.low, quantity.high
-        places = Positions.at_bounds(quantity, len(drawn[0]))
-        count: Any = drawn[0]
-        if plan.assumptions.cluster == "skill":
-            # the value of a skill is the mean delta (or gap) of its cases
-            means = [side @ values / n for side, n in zip(drawn, plan.sides, strict=True)]
-            value = means[0] if len(means) == 1 else means[1] - means[0]
-            even = np.ones(value.shape)
-            if self.adaptive:
-                places = _positions_of_skills(arms, count, plan.n_cases, value)
-            return CaseCounts(value, even, even, places.low, places.high, places.reach)
-        if self.adaptive:
-            even = np.ones((1, len(values)))
-            places = adaptive_positions(arms, values[None], even, bounds, count=count)
-        counts = [_counts_by_value(values, side) for side in drawn]
-        distinct = np.unique(values.round(9))
-        if len(counts) == 2:
-            return gap_samples(distinct, counts)
-        shape = counts[0].shape
-        ends = places.low, places.high, places.reach
-        return CaseCounts(np.broadcast_to(distinct, shape), np.ones(shape), counts[0], *ends)
 
 
 def _excluded_effects(size: float, margin: float) -> list[tuple[float, float]]:
@@ -541,20 +525,71 @@ def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None
     return high
 
 
-def gap_samples(values: Floats, drawn: Sequence[Floats]) -> CaseCounts:
-    """Return the near and far cases of each study as :func:`standardised_gap` treats them.
+def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) -> CaseCounts:
+    """Return the cases of each study, with the positions of the pseudo-cases.
 
-    ``drawn`` counts the near and the far cases with each value.
+    ``drawn`` counts the cases with each result or, for a gap, the near and the far cases. A gap is
+    treated as in :func:`skillcomp.stats.gaps.standardised_gap`. Without ``arms``, the pseudo-cases
+    are at the bounds.
     """
-    n = [float(counts[0].sum()) for counts in drawn]
-    near, far = (counts @ values / m for counts, m in zip(drawn, n, strict=True))
-    sides = ((-2.0, near, n[0]), (2.0, far, n[1]))
-    residuals = [s * (values - mean[:, None]) / math.sqrt(1.0 - 1.0 / m) for s, mean, m in sides]
-    centred = np.hstack([(far - near)[:, None] + rest for rest in residuals])
-    weights = np.broadcast_to(np.repeat([0.5 / n[0], 0.5 / n[1]], len(values)), centred.shape)
-    places = Positions.at_bounds(GAPS, len(centred))
-    ends = places.low, places.high, places.reach
-    return CaseCounts(centred, weights, np.hstack(drawn), *ends)
+    distinct, code = np.unique(values.round(9), return_inverse=True)
+    counts = [side @ np.eye(len(distinct))[code] for side in drawn]
+    n = [float(side[0].sum()) for side in drawn]
+    means = [side @ distinct / m for side, m in zip(counts, n, strict=True)]
+    value, share = np.tile(distinct, (len(counts[0]), 1)), [1.0 / m for m in n]
+    if len(drawn) > 1:
+        residuals = [
+            way * 2.0 * (distinct - mean[:, None]) / math.sqrt(max(1.0 - 1.0 / m, 0.5))
+            for way, mean, m in zip(_WAYS, means, n, strict=True)
+        ]
+        value = np.hstack([(means[1] - means[0])[:, None] + rest for rest in residuals])
+    each = np.repeat([part / len(n) for part in share], len(distinct))
+    terms = [
+        contrast_terms(signed, np.full((1, len(values)), part), count=side.astype(np.float64))
+        for signed, part, side in zip(_signed_arms(arms, len(n)), share, drawn, strict=True)
+    ]
+    weight = np.broadcast_to(each, value.shape)
+    quantity = DELTAS if len(drawn) == 1 else GAPS
+    return _placed_samples(value, weight, np.hstack(counts), terms if arms else [], quantity)
+
+
+def _skill_samples(
+    values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted], sizes: Sequence[int]
+) -> CaseCounts:
+    """Return the skills of each study, as :func:`case_samples` does for cases.
+
+    The value of a skill is the mean delta (or gap) of its cases; ``sizes`` are their numbers.
+    """
+    means = [side @ values / n for side, n in zip(drawn, sizes, strict=True)]
+    value = means[0] if len(means) == 1 else means[1] - means[0]
+    n_skills, terms = value.shape[1], []
+    share = np.full(value.shape, 1.0 / n_skills)
+    for signed, side, n in zip(_signed_arms(arms, len(sizes)), drawn, sizes, strict=True):
+        skills = [
+            Arm(side @ arm.rates / n, np.full(n_skills, n * arm.attempts[0]), arm.sign)
+            for arm in signed
+        ]
+        weight = side.sum(1) / side[0].sum()
+        mixed = [mixed_outcomes(arm, weight) for arm in signed]
+        terms.append(contrast_terms(skills, share, n_cases=float(n), mixed_cases=mixed))
+    quantity = DELTAS if len(drawn) == 1 else GAPS
+    return _placed_samples(value, share, np.ones(value.shape), terms if arms else [], quantity)
+
+
+def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
+    """Return the arms of a delta or, for two sides, those of the near and of the far delta."""
+    return [[replace(arm, sign=way * arm.sign) for arm in arms] for way in _WAYS[-n_sides:]]
+
+
+def _placed_samples(
+    value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
+) -> CaseCounts:
+    """Return clusters with the pseudo-cases at the bounds or, with ``terms``, by the terms."""
+    places = Positions.at_bounds(quantity, len(value))
+    if terms:
+        bounds = quantity.low, quantity.high
+        places = placed_cases(reduce(ContrastTerms.plus, terms), value, share, bounds, count=count)
+    return CaseCounts(value, share, count, places.low, places.high, places.reach)
 
 
 def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[float]:
@@ -563,31 +598,6 @@ def _true_deltas(plan: StudyPlan, components: Components, size: float) -> list[f
         return [size]
     far_share = plan.sides[1] / plan.n_cases
     return [components.delta - far_share * size, components.delta + (1 - far_share) * size]
-
-
-def _counts_by_value(values: Floats, counts: Counted) -> Floats:
-    """Add up the counts of results with the same delta, in the order of the deltas."""
-    code = np.unique(values.round(9), return_inverse=True)[1]
-    return np.asarray(counts @ np.eye(code.max() + 1)[code])
-
-
-def _positions_of_skills(
-    arms: Sequence[Arm], counts: Counted, n_cases: int, value: Floats
-) -> Positions:
-    """Return the positions of the pseudo-skills; ``counts`` has the cases by study and skill."""
-    weight = counts.sum(1) / counts[0].sum()
-    mixed = [mixed_outcomes(arm, weight) for arm in arms]
-    skills = [
-        Arm(
-            counts @ arm.rates / n_cases,
-            np.full(counts.shape[1], n_cases * arm.attempts[0]),
-            arm.sign,
-        )
-        for arm in arms
-    ]
-    bounds, even = (DELTAS.low, DELTAS.high), np.ones((1, counts.shape[1]))
-    how: dict[str, Any] = {"n_cases": float(n_cases), "mixed_cases": mixed}
-    return adaptive_positions(skills, value, even, bounds, **how)
 
 
 def _chances_by_skill(delta: float, tau2: float, about: tuple[Any, ...]) -> tuple[Floats, bool]:
