@@ -337,7 +337,7 @@ def test_the_narrower_interval_is_no_reason_to_prefer_it() -> None:
 def test_naive_and_gold_alone_are_the_rows_of_deltas(value: str) -> None:
     made = simulate.study(n_skills=3, n_cases=8, contrast_pairs=2, seed=2)
     outcomes = sc.frames.outcomes(made.verdicts, made.cases)
-    shown = ["estimate", "n", "n_clusters"]
+    shown = ["estimate", "ci_low", "ci_high", "n", "n_clusters"]
     for analysis, own in (
         (sc.correction.delta, sc.deltas.paired(outcomes, value=value)),
         (sc.correction.rate, sc.deltas.rates(outcomes, value=value)),
@@ -345,7 +345,7 @@ def test_naive_and_gold_alone_are_the_rows_of_deltas(value: str) -> None:
         found = analysis(made.verdicts, made.gold, value=value, cases=made.cases)
         naive = found[found["estimator"].eq("naive")].set_index("condition")
         pd.testing.assert_frame_equal(naive[shown], own.set_index("condition")[shown])
-        assert naive["method"].str.contains("the grader as it is, bounded mean").all()
+        assert naive["method"].str.contains("the grader as it is, adaptive bounded").all()
 
 
 def test_the_members_of_a_contrast_pair_are_one_cluster() -> None:

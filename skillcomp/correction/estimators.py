@@ -19,6 +19,7 @@ from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import (
     WEIGHT,
     Value,
+    arms_of,
     both_clusters,
     with_case_facts,
     with_weights,
@@ -50,7 +51,7 @@ from skillcomp.frames.reference_labels import (
     share_of_checks,
     strays_of,
 )
-from skillcomp.stats.bounded import DELTAS, RATES, Quantity, bounded_means
+from skillcomp.stats.bounded import DELTAS, RATES, Quantity, Sample, bounded_means
 from skillcomp.stats.grader_errors import (
     DifferentialTests,
     differential_misclassification,
@@ -260,7 +261,9 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
         own = (frame["passed"], frame["gold_passed"])
         on_gold = frame["passed"].where(frame["gold_passed"].notna())
     sparse = frame["_gold"].gt(0) & own[1].isna()
-    return frame.assign(verdict=own[0], gold=own[1], seen=on_gold, sparse=sparse, whole=whole)
+    checks = frame["n_checks"].where(frame["n_checks"].gt(0) & (value == "share_passed"))
+    about = {"sparse": sparse, "whole": whole, "checks": checks}
+    return frame.assign(verdict=own[0], gold=own[1], seen=on_gold, **about)
 
 
 def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -284,6 +287,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         n_unknown=("_unknown", "sum"),
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
+        checks=("checks", "max"),
     ).reset_index()
     # A case has gold if at least one of its repeats is drawn for gold. The probability of this is
     # the probability for one repeat, times the number of repeats, divided by the number of repeats
@@ -413,7 +417,11 @@ LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
 
 def plain_rates(conditions: Sequence[Condition], ci_level: float) -> list[dict[str, Interval]]:
     """Estimate the rate of each condition, from verdicts alone and from gold alone."""
-    samples = [(condition.cases, source) for condition in conditions for source in LABELS]
+    samples = [
+        (condition.cases, source, [(condition.cases, 1.0)])
+        for condition in conditions
+        for source in LABELS
+    ]
     return _bounded_by_source(samples, RATES, None, [""] * len(samples), ci_level)
 
 
@@ -424,6 +432,8 @@ def plain_deltas(
     samples, notes = [], []
     for side, base in compared:
         pairs = paired_cases(side, base)
+        both = _cases_of_both(side, base)
+        arms = list(zip(both, (1.0, -1.0), strict=True))
         for source in LABELS:
             paired = pairs[source].notna()
             seen = [table.loc[table[source].notna(), "case"] for table in (side.cases, base.cases)]
@@ -432,12 +442,12 @@ def plain_deltas(
             pooled = f"cases of these {skills} skills" if skills > 1 else ""
             lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
             notes.append(join_notes(pooled, lost if dropped else ""))
-            samples.append((pairs, source))
+            samples.append((pairs, source, arms))
     return _bounded_by_source(samples, DELTAS, 0.0, notes, ci_level)
 
 
 def _bounded_by_source(
-    sources: Sequence[tuple[pd.DataFrame, str]],
+    sources: Sequence[tuple[pd.DataFrame, str, list[tuple[pd.DataFrame, float]]]],
     quantity: Quantity,
     null: float | None,
     notes: Sequence[str],
@@ -445,14 +455,24 @@ def _bounded_by_source(
 ) -> list[dict[str, Interval]]:
     """Estimate a bounded mean of the column that each source names.
 
-    Sources alternate between ``verdict`` and ``gold``. Each dict of the result holds the intervals
-    of one such pair, by name of the column.
+    Sources alternate between ``verdict`` and ``gold``. Each has the cases and sign of its arms.
+    Each dict of the result holds the intervals of one such pair, by name of the column.
     """
-    decided = [(table[table[source].notna()], source) for table, source in sources]
-    samples = [(table[source], table["cluster"], table.get(WEIGHT)) for table, source in decided]
+    samples = []
+    for table, source, sides in sources:
+        has = table[source].notna().to_numpy()
+        columns = [
+            (*(side[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
+            for side, sign in sides
+        ]
+        # a case may have gold on some of its checks and attempts only
+        is_share = any(bool(side["checks"].notna().any()) for side, _ in sides)
+        arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
+        part = table[has]
+        samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
     intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
     labelled = []
-    for interval, (_, source), note in zip(intervals, sources, notes, strict=True):
+    for interval, (_, source, _), note in zip(intervals, sources, notes, strict=True):
         if not interval.n:
             words = "no outcome by gold" if source == "gold" else "no outcome by grader"
             labelled.append(undefined(LABELS[source], words, ci_level=ci_level, n=0.0))
@@ -462,10 +482,15 @@ def _bounded_by_source(
     return [dict(zip(LABELS, labelled[i : i + 2], strict=True)) for i in range(0, len(labelled), 2)]
 
 
+def _cases_of_both(side: Condition, base: Condition) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows of the cases that both conditions have, in the same order."""
+    _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
+    return side.cases.take(at), base.cases.take(other)
+
+
 def paired_cases(side: Condition, base: Condition) -> pd.DataFrame:
     """Compute the difference, ``side`` minus ``base``, of each case that both conditions have."""
-    _, at, other = np.intersect1d(side.cases["case"], base.cases["case"], return_indices=True)
-    first, second = side.cases.take(at), base.cases.take(other)
+    first, second = _cases_of_both(side, base)
     names = ("verdict", "gold", "seen")
     columns = {name: first[name].to_numpy() - second[name].to_numpy() for name in names}
     columns["chance"] = np.minimum(first["chance"].to_numpy(), second["chance"].to_numpy())
