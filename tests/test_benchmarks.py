@@ -14,7 +14,17 @@ from scipy.stats import beta
 from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
-from benchmarks.validity import available, cells, claims, designs, methods, page, scan, studies
+from benchmarks.validity import (
+    available,
+    cells,
+    claims,
+    designs,
+    methods,
+    next_skill,
+    page,
+    scan,
+    studies,
+)
 from skillcomp.stats import bounded_mean, cr2_mean, wilson
 from skillcomp.stats.clusters import Clusters
 
@@ -177,6 +187,20 @@ def test_the_page_is_what_its_tables_give() -> None:
     assert (page.DOCS / "intervals" / "tradeoff.png").stat().st_size < 300_000
 
 
+def test_the_next_skill_is_covered_unless_it_is_one_that_no_study_has_seen() -> None:
+    rows = {
+        name: {row["method"]: row["rate"] for row in next_skill.run(
+            next_skill.NextSkill(skills, 8, 3, name, 300))}
+        for skills, name in ((10, "sd 0.1"), (5, "one in six carries"), (30, "one in ten carries"))
+    }  # fmt: skip
+    assert rows["sd 0.1"][next_skill.OURS] > 0.94 > rows["sd 0.1"][next_skill.PM]
+    # without a carrier in the study, p = 1/6 (5/6)^5 = 6.7 % are missed
+    assert rows["one in six carries"][next_skill.OURS] == pytest.approx(0.933, abs=0.02)
+    # a t interval misses the few carriers that it has seen
+    carried = rows["one in ten carries"]
+    assert carried[next_skill.OURS] > 0.95 and carried[next_skill.PLAIN] < 0.93
+
+
 def test_bias_and_lost_coverage_fail_recovery_unless_only_shown() -> None:
     error = np.random.default_rng(0).normal(0, 0.02, 200)
     rows = []
@@ -215,10 +239,11 @@ def test_finished_cells_are_kept_and_not_run_again(
         ({designs.Design, available.Available, studies.Batch}, "skillcomp/simulate/design.py"),
         ({designs.Design, available.Available, scan.Scan}, "benchmarks/validity/methods.py"),
         ({studies.Batch}, "skillcomp/bias/feature_effects.py"),
+        ({studies.Batch, next_skill.NextSkill}, "skillcomp/stats/random_effects.py"),
     ],
 )
 def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Path) -> None:
-    for file in (*cells.VECTORISED, *cells.SCAN, *cells.FRAMES):
+    for file in (*cells.VECTORISED, *cells.SCAN, *cells.FRAMES, *cells.NEXT_SKILL):
         copy = tmp_path / file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((cells.ROOT / file).read_bytes())
@@ -246,14 +271,19 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     )
     monkeypatch.setattr(available, "SKILLS", (8,))
     monkeypatch.setattr(validity, "AVAILABLE_RUNS", 50)
+    drawn = [next_skill.NextSkill(5, 4, 2, name, 10) for name in next_skill.EFFECTS]
+    monkeypatch.setattr(next_skill, "cells", lambda runs: drawn)
+    following = next_skill.study(10, tmp_path, jobs=1, docs=tmp_path / "docs")
+    assert next_skill.report(following) in (0, 1)
     result = validity.intervals(10, tmp_path, jobs=1)
     status = validity.study(result, 2, tmp_path, jobs=1)
     printed = capsys.readouterr().out
     assert status == (1 if "FAILS" in printed else 0)
     assert "95%: lowest coverage of" in printed and "less the margin" in printed
     assert "transfer gap from 2 studies" in printed and "two cores" in printed
+    assert "coverage of the next skill: lowest" in printed
     for name in ("table.csv", "scan.csv", "levels.csv", "available.csv", "recovery.csv",
-                 "validity.pdf", "validity.png", "validity.json"):  # fmt: skip
+                 "next_skill.csv", "validity.pdf", "validity.png", "validity.json"):  # fmt: skip
         assert (tmp_path / name).stat().st_size > 0
     assert set(pd.read_csv(tmp_path / "recovery.csv")["quantity"]) == {
         "delta over cases", "delta over skills", "transfer gap", "grader error",

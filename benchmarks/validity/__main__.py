@@ -12,7 +12,16 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from benchmarks.validity import available, claims, methods, null_skills, page, scan, studies
+from benchmarks.validity import (
+    available,
+    claims,
+    methods,
+    next_skill,
+    null_skills,
+    page,
+    scan,
+    studies,
+)
 from benchmarks.validity.cells import ROOT, work
 from benchmarks.validity.designs import designs
 from skillcomp import plots, style
@@ -40,10 +49,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = options.out or ROOT / "report" / "validity" / ("quick" if options.quick else "")
     try:
         results = intervals(runs, out, jobs=options.jobs, quick=options.quick)
+        docs = page.DOCS if options.page else None
+        following = next_skill.study(runs, out, jobs=options.jobs, docs=docs)
         if options.page:
             print(f"wrote {write_page(results, out)}")
             return 0
-        return study(results, n_studies, out, jobs=options.jobs)
+        return study(results, n_studies, out, jobs=options.jobs) or next_skill.report(following)
     except KeyboardInterrupt:
         print(f"Stopped; finished cells are kept in {out / 'cells'}, and the next run goes on.")
         return 130

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from benchmarks.validity.available import Available
 from benchmarks.validity.designs import Design, digest
 from benchmarks.validity.methods import Rows
+from benchmarks.validity.next_skill import NextSkill
 from benchmarks.validity.scan import Scan
 from benchmarks.validity.studies import Batch
 
@@ -34,6 +35,10 @@ VECTORISED = (
     *_STATS,
 )
 SCAN = (*(f"benchmarks/validity/{name}.py" for name in ("methods", "scan")), *_STATS)
+NEXT_SKILL = (
+    *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill")),
+    *(f"skillcomp/stats/{name}.py" for name in ("random_effects", "results")),
+)
 FRAMES = (
     "benchmarks/validity/designs.py",
     "benchmarks/validity/studies.py",
@@ -48,8 +53,8 @@ FRAMES = (
 )  # fmt: skip
 _FRAMES_PACKAGES = ("skillcomp/frames", "skillcomp/simulate", "skillcomp/stats")
 
-Cell = Design | Batch | Scan | Available
-C = TypeVar("C", Design, Batch, Scan, Available)
+Cell = Design | Batch | Scan | Available | NextSkill
+C = TypeVar("C", Design, Batch, Scan, Available, NextSkill)
 
 
 def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
@@ -61,6 +66,7 @@ def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
     ]
     kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
         (Design, VECTORISED), (Available, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
+        (NextSkill, NEXT_SKILL),
     )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import pandas as pd
 
-from benchmarks.validity import claims, pilot
+from benchmarks.validity import claims, next_skill, pilot
 from benchmarks.validity.cells import ROOT
 from benchmarks.validity.designs import DELTAS, FOUR, RATES
 from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 DOCS = ROOT / "docs"
 SHOWN = (14, 84)  # numbers of cases for which other intervals of a rate are compared
-TABLES = ("study", "levels", "scan", "larger", "families", "power", "available", "pilot")
+TABLES = (
+    "study",
+    "levels",
+    "scan",
+    "larger",
+    "families",
+    "power",
+    "available",
+    "pilot",
+    "next_skill",
+)
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
 _LOGIT = "layout {}, size {}, attempts {}, regime middle, delta {}, tau {}"
 # label, quantity, numbers of the design, column of the power
@@ -101,7 +111,7 @@ def write(frames: dict[str, pd.DataFrame], docs: Path = DOCS) -> Path:
     """Write the tables and the page."""
     folder = docs / "intervals"
     folder.mkdir(parents=True, exist_ok=True)
-    for name in TABLES:
+    for name in frames:
         frames[name].to_csv(folder / f"{name}.csv", index=False, float_format="%.5g")
     page = docs / "intervals.md"
     page.write_text(render(folder), encoding="utf-8")
@@ -165,6 +175,9 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "families": _rows_by_method(main_suite, ["quantity", "family", "designs"]),
         "weak": _rows_by_method(families[families["weak"]], ["quantity", "family", "designs"]),
         "power": _rows_by_method(read["power"].rename(columns={"width": "mean_width"}), ["design"]),
+        "following": next_skill.page_rows(read["next_skill"]),
+        "next_fewest": next_skill.FEWEST,
+        "next_runs": f"{next_skill.MOST_RUNS:,}",
         "available": read["available"].to_dict("records"),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
