@@ -495,6 +495,8 @@ def test_a_judge_that_is_lenient_with_the_skill_only_does_not_make_it_teach() ->
         assert words == ["ineffective", "teaching", "ppi"]
         assert row["estimate"] == pytest.approx(0) and abs(row["ci_low"]) < 0.07
         assert row["estimate_uncorrected"] == pytest.approx(1 / 3)
+        is_used = corrected["recommended"] & corrected["measure"].eq("delta_passed")
+        assert row["p_adjusted"] == corrected.loc[is_used, "p_value"].item()
         assert "[−6, +6] is within the margin of 10 points; no attempt is missing" in row["why"]
         assert "by ppi with 40 labelled cases (by the grader alone teaching" in row["why"]
 
