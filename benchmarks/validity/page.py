@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.validity import claims, next_skill, pilot
 from benchmarks.validity.cells import ROOT
-from benchmarks.validity.designs import DELTAS, FOUR, RATES
+from benchmarks.validity.designs import DELTAS, FOUR, RATES, WEAKNESSES, designs
 from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
 from benchmarks.validity.scan import larger
 
@@ -62,6 +62,7 @@ def tables(results: Results) -> dict[str, pd.DataFrame]:
     main_suite, runs = ours[~ours["weak"]], ours["runs"]
     study = {
         "designs": len(main_suite),
+        "planned": sum(cell.family not in WEAKNESSES for cell in designs(1)),
         "weak_designs": int(ours["weak"].sum()),
         "runs": int(runs.min()),
         "most_runs": int(runs.max()),
