@@ -143,17 +143,64 @@ def test_a_loss_and_a_condition_without_passes_have_no_price() -> None:
 
 
 def test_missing_outcomes_and_amounts_are_left_out_counted_and_noted() -> None:
-    table = study()
-    table["passed"] = table["passed"].astype("boolean").mask(table["attempt_id"].eq("1/skill/0"))
-    table.loc[table["case_id"].eq("s/2"), "cost_usd"] = np.nan
-    table = table.drop(columns="seconds").assign(seconds=np.nan)
+    table = pd.concat([study(), study().assign(case_id=lambda f: f["case_id"] + "b")])
+    table["attempt_id"] = table["attempt_id"].where(~table["case_id"].str.endswith("b"), "b") + [
+        str(n) for n in range(len(table))
+    ]
+    lost = table["case_id"].eq("s/1") & table["condition"].eq("skill") & table["repeat"].eq(1)
+    bare = table["case_id"].eq("s/2") & table["repeat"].eq(1)
+    table["passed"] = table["passed"].astype("boolean").mask(lost)
+    table = table.assign(cost_usd=table["cost_usd"].mask(bare), seconds=np.nan)
     rows = sc.deltas.price(*frames_of(table)).set_index(["condition", "measure"])
     row = rows.loc[("skill", "cost_usd_per_added_pass")]
-    assert row[["n", "n_dropped", "n_missing", "n_missing_reference"]].to_list() == [9, 1, 1, 0]
-    assert "1 case dropped: no cost_usd or no outcome" in row["note"]
-    assert "attempts missing: 1 of 18 under the condition" in row["note"]
+    assert row[["n", "n_dropped", "n_missing", "n_missing_reference"]].to_list() == [20, 0, 2, 1]
+    assert "attempts missing: 1 of 40 under the condition" in row["note"]
+    assert "attempts without cost_usd: 1 of 39 under the condition, 1 of 40" in row["note"]
+    # the pass rate and the amount are those of the same attempts
+    used = table[~lost & ~bare]
+    means = used.groupby(["condition", "case_id"])[["cost_usd", "passed"]].mean().astype(float)
+    means = means.groupby("condition").mean()
+    for condition, (cost, rate) in means.iterrows():
+        price = rows.loc[(condition, "cost_usd_per_pass")]
+        assert price["estimate"] == pytest.approx(cost / rate)
     minutes = rows.loc[("skill", "minutes_per_pass")]
     assert np.isnan(minutes["estimate"]) and "no case has minutes" in minutes["note"]
+
+
+def test_a_price_is_unknown_if_failed_answers_have_no_cost() -> None:
+    table = study()
+    table["cost_usd"] = table["cost_usd"].where(table["passed"])
+    rows = sc.deltas.price(*frames_of(table)).set_index(["condition", "measure"])
+    for condition, n, size in (("baseline", 16, 20), ("skill", 4, 20)):
+        row = rows.loc[(condition, "cost_usd_per_pass")]
+        assert row[["estimate", "ci_low", "ci_high"]].isna().all()
+        assert row[["n_missing", "n_attempts"]].to_list() == [n, size]
+        assert f"attempts without cost_usd: {n} of {size}" in row["note"]
+    added = rows.loc[("skill", "cost_usd_per_added_pass")]
+    assert np.isnan(added["estimate"]) and "may be the failed ones: no price" in added["note"]
+    assert np.isfinite(rows.loc[("skill", "tokens_per_pass"), "estimate"])
+
+
+@pytest.mark.parametrize("by_repeat", [False, True])
+def test_attempts_of_other_agents_or_answers_are_refused_with_a_remedy(by_repeat) -> None:
+    outcomes, attempts = frames_of(study())
+    same = sc.deltas.price(outcomes, attempts)
+    if by_repeat:
+        outcomes = outcomes.drop(columns="attempt_id")
+        pd.testing.assert_frame_equal(sc.deltas.price(outcomes, attempts), same)
+        with pytest.raises(FrameError, match=r"Add attempt_id to the outcomes"):
+            sc.deltas.price(outcomes.drop(columns="repeat"), attempts.drop(columns="repeat"))
+    else:
+        with pytest.raises(FrameError, match=r"no attempt of these outcomes \(equal attempt_id"):
+            sc.deltas.price(outcomes.assign(attempt_id=range(40)), attempts)
+    other = attempts.assign(agent="bo")
+    message = "attempts: no attempt of these outcomes .*agent.*Pass the attempts from which"
+    with pytest.raises(FrameError, match=f"deltas.price: {message}"):
+        sc.deltas.price(outcomes, other)
+    with pytest.raises(FrameError, match=f"deltas.paired: {message}"):
+        sc.deltas.paired(outcomes, other, value=["passed", "cost_usd"])
+    with pytest.raises(FrameError, match=f"skillverdicts.compare: {message}"):
+        sc.skillverdicts.compare(outcomes, other, reference="baseline")
 
 
 def test_strangers_tables_are_refused_or_read_with_a_remedy() -> None:

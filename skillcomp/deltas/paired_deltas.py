@@ -259,10 +259,23 @@ def attempts_of_outcomes(
             "case of the outcomes. Select one of its values in the outcomes, and leave it out of "
             "by= and average=."
         )
-    for name in {"condition", "agent"}.intersection(outcomes, attempts):
+    keys = [*CASE]
+    for name in [n for n in ("condition", "agent") if n in outcomes and n in attempts]:
         if outcomes[name].notna().any():
             attempts = attempts[attempts[name].isin(outcomes[name])]
-    return attempts.merge(rows, on=CASE)
+            keys.append(name)
+    matched = attempts.merge(rows, on=CASE)
+    if len(outcomes) and matched.empty:
+        raise no_attempt_of_these(keys, what)
+    return matched
+
+
+def no_attempt_of_these(keys: Sequence[str], what: str) -> FrameError:
+    """Return the error if no attempt belongs to the outcomes, by the columns ``keys``."""
+    return FrameError(
+        f"{what}: attempts: no attempt of these outcomes (equal {', '.join(keys)}). Pass the "
+        "attempts from which the outcomes were made."
+    )
 
 
 def paired_cases(

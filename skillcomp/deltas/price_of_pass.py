@@ -9,25 +9,24 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.deltas.paired_deltas import attempts_of_outcomes
-from skillcomp.errors import plural
+from skillcomp.deltas.paired_deltas import attempts_of_outcomes, no_attempt_of_these
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.amounts import heavy_cases
 from skillcomp.frames.case_table import (
     MISSING,
     ONE_SKILL,
+    UNEQUAL_LOSS,
     arms_of,
     case_table,
     claim,
     cluster_readings,
     compared_outcomes,
     covering_means,
-    level_of,
     missing_note,
 )
-from skillcomp.frames.check import check_cluster
+from skillcomp.frames.check import check, check_cluster
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
-    GRADER,
     By,
     covering,
     estimates,
@@ -35,7 +34,6 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     ordered,
-    prepared,
     row,
     with_method,
 )
@@ -70,7 +68,8 @@ def price(
         An outcomes frame.
     attempts : pandas.DataFrame
         An attempts frame with cost_usd, input_tokens, output_tokens and seconds, as far as they
-        were recorded. Its rows with the cases, conditions and agents of the outcomes are used.
+        were recorded. Its rows with the attempt_id of the outcomes are used; if the outcomes have
+        none, those with the same case, condition, repeat and agent.
     by : str or sequence of str
         Columns that group the rows, such as ``["skill"]``.
     reference : str, default "baseline"
@@ -93,8 +92,11 @@ def price(
         ``minutes_per_added_pass``: the change in the amount divided by the change in the pass rate,
         over the same cases. ``amount`` and ``rate`` are the mean amount of an attempt and the pass
         rate, or the changes of both. ``n`` counts the cases with an amount and an outcome,
-        ``n_dropped`` those without. ``n_missing`` of ``n_attempts`` attempts at the cases used have
-        no outcome; the columns that end in ``_reference`` count those of the reference.
+        ``n_dropped`` those without. ``n_missing`` of ``n_attempts`` attempts at the cases asked
+        have no outcome or no amount; the columns that end in ``_reference`` count those of the
+        reference. Amounts and passes are those of the same attempts, with an outcome and an amount.
+        The row is NaN with a note if 5 % or more of the attempts with an outcome lack the amount,
+        under the condition or the reference: they may be the failed ones.
 
         An additional pass has no price, and its row is NaN with a note, if the interval of the
         change in the pass rate holds 0 or lies below it. Limits are NaN with a note if the ratio is
@@ -103,8 +105,8 @@ def price(
     Raises
     ------
     FrameError
-        If a frame breaks its contract, agents or graders would be pooled, or the reference is not
-        among the conditions.
+        If a frame breaks its contract, agents or graders would be pooled, the reference is not
+        among the conditions, or no attempt belongs to these outcomes.
 
     See Also
     --------
@@ -144,12 +146,11 @@ def price(
         sides = {name: part[part["condition"].eq(name)] for name in ordered(part["condition"])}
         for name, side in sides.items():
             for amount in _AMOUNTS:
-                cases = side.assign(value=side[amount], passes=side["rate"])
                 place = about | {"condition": name}
-                rows.append(place | _price_row(amount, cases, cluster, ci_level))
+                rows.append(place | _price_row(amount, _of_amount(side, amount), cluster, ci_level))
         for name in [name for name in sides if name != reference and reference in sides]:
             for amount in _AMOUNTS:
-                pairs = _paired_sides(sides[name], sides[reference], amount)
+                pairs = _paired_sides(*(_of_amount(sides[n], amount) for n in (name, reference)))
                 reason = _reason_without_price(pairs, cluster, ci_level, interval)
                 place = about | {"condition": name, "reference": reference}
                 rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
@@ -162,26 +163,55 @@ def price(
 def _with_amounts(
     table: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]
 ) -> pd.DataFrame:
-    """Add the pass rate of each case and condition, and the mean amounts of its attempts."""
-    facts = [name for name in by if name not in GRADER]
-    own = attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
-    checked = prepared(own, "attempts", facts, _WHAT, compared=["condition"], agents=True)
-    counts = usable(checked) | checked["status"].isin(RESULTS)
-    tokens = checked["input_tokens"] + checked["output_tokens"]
-    amounts = checked.assign(tokens=tokens, minutes=checked["seconds"] / 60.0)
-    columns = amounts[[*_AMOUNTS]].astype("float64").where(counts)
-    keys = list(dict.fromkeys([*facts, *CASE, "condition"]))
-    means = grouped(amounts[keys].assign(**columns), keys)[[*_AMOUNTS]].mean().reset_index()
-    return table.assign(rate=level_of(table, "passed")).merge(
-        means, on=keys, how="left", validate="m:1"
-    )
+    """Add to each case and condition the means over its attempts with an outcome and an amount.
+
+    For each amount there are three columns: the mean amount, the pass rate and the number of these
+    attempts, such as "cost_usd", "rate of cost_usd" and "n of cost_usd".
+    """
+    keys = list(dict.fromkeys([*by, *CASE, "condition"]))
+    passed = outcomes["passed"].astype("Float64").astype("float64")
+    columns: dict[str, pd.Series] = {}
+    for name, amount in _amounts_of_outcomes(outcomes, attempts).items():
+        complete = amount.notna() & passed.notna()
+        columns |= {str(name): amount.where(complete), f"rate of {name}": passed.where(complete)}
+        columns[f"n of {name}"] = complete.astype("float64")
+    how = {name: "sum" if name.startswith("n of ") else "mean" for name in columns}
+    cells = grouped(outcomes[keys].assign(**columns), keys).agg(how).reset_index()
+    return table.merge(cells, on=keys, how="left", validate="m:1")
 
 
-def _paired_sides(side: pd.DataFrame, base: pd.DataFrame, amount: str) -> pd.DataFrame:
+def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return the amounts of the attempt behind each outcome; NaN if there are none."""
+    own = attempts_of_outcomes(outcomes, check(attempts, "attempts"), [], _WHAT)
+    keys = ["attempt_id"]
+    if outcomes["attempt_id"].isna().all():
+        keys = [*CASE, "condition", "repeat"] + ["agent"] * bool(outcomes["agent"].notna().any())
+    if own.duplicated(keys).any():
+        raise FrameError(
+            f"{_WHAT}: the outcomes have no attempt_id, and several attempts have the same "
+            f"{', '.join(keys)}. Add attempt_id to the outcomes."
+        )
+    counts = usable(own) | own["status"].isin(RESULTS)
+    tokens = own["input_tokens"] + own["output_tokens"]
+    amounts = own.assign(tokens=tokens, minutes=own["seconds"] / 60.0)
+    amounts[[*_AMOUNTS]] = amounts[[*_AMOUNTS]].astype("float64").where(counts)
+    matched = outcomes[keys].merge(amounts[[*keys, *_AMOUNTS]], how="left", indicator=True)
+    if len(outcomes) and not matched["_merge"].eq("both").any():
+        raise no_attempt_of_these(keys, _WHAT)
+    return matched[[*_AMOUNTS]].set_axis(outcomes.index)
+
+
+def _of_amount(side: pd.DataFrame, amount: str) -> pd.DataFrame:
+    """Return the rows with the amount as ``value``, and the rate and number of its attempts."""
+    rate, n = side[f"rate of {amount}"], side[f"n of {amount}"].fillna(0.0)
+    return side.assign(value=side[amount], passes=rate, rate=rate, n_priced=n)
+
+
+def _paired_sides(side: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
     """Return one row per case with the changes of an amount and of the pass rate."""
     pairs = side.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
-    value, passes = (pairs[n] - pairs[f"{n}_reference"] for n in (amount, "rate"))
-    return pairs.assign(value=value, passes=passes)
+    changes = {n: pairs[n] - pairs[f"{n}_reference"] for n in ("value", "passes")}
+    return pairs.assign(**changes)
 
 
 def _reason_without_price(
@@ -191,8 +221,8 @@ def _reason_without_price(
     cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
     if cases.empty:
         return ""
-    sides = [(cases["rate"], cases["n"], None, 1.0)]
-    sides.append((cases["rate_reference"], cases["n_reference"], None, -1.0))
+    sides = [(cases["rate"], cases["n_priced"], None, 1.0)]
+    sides.append((cases["rate_reference"], cases["n_priced_reference"], None, -1.0))
     labels, by_name = (
         claim(cases["skill"], cases[name], cluster)[0] for name in ("cluster", "cluster_by_name")
     )
@@ -213,17 +243,16 @@ def _price_row(
     """Return the row of a price; NaN with a note if there is a reason."""
     part = cases[cases["value"].notna() & cases["passes"].notna()]
     is_paired = "rate_reference" in part
-    sides = ("the condition", "the reference") if is_paired else ("",)
-    ends = ["", "_reference"][: len(sides)]
-    sizes = [int(part[f"size{end}"].sum()) for end in ends]
-    n_lost = [size - int(part[f"n{end}"].sum()) for size, end in zip(sizes, ends, strict=True)]
-    counts = [n for pair in zip(n_lost, sizes, strict=True) for n in pair]
+    ends = ["", "_reference"][: 1 + is_paired]
+    counts, lacking, bias = _missing_counts(cases, amount, ends)
     note = claim(part["skill"], part["cluster"], cluster)[1]
     heavy = heavy_cases(*(part[f"{amount}{ends[at]}"] for at in (0, -1)))
     if part.empty:
-        reason = f"no case has {amount} and an outcome"
+        reason, lacking = f"no case has {amount} and an outcome", ""
     elif note == ONE_SKILL:
         reason, note = note, ""
+    elif bias:
+        reason = bias
     elif not is_paired and not part["passes"].any():
         reason = "no attempt passed"
     how: dict[str, Any] = {"ci_level": ci_level, "n": float(len(part))}
@@ -231,11 +260,34 @@ def _price_row(
     n_dropped = len(cases) - len(part)
     dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
     dropped = dropped if n_dropped and len(part) else ""
-    notes = (note, dropped, *missing_note(counts, sides))
-    result = replace(result, note=join_notes(result.note, *notes))
+    result = replace(result, note=join_notes(result.note, note, dropped, lacking))
     columns = {"amount": part["value"].mean(), "rate": part["passes"].mean()}
     columns |= dict(zip(MISSING, counts, strict=False)) | {"n_dropped": n_dropped}
     return row(f"{amount}_per_{'added_' if is_paired else ''}pass", result, **columns)
+
+
+def _missing_counts(
+    cases: pd.DataFrame, amount: str, ends: Sequence[str]
+) -> tuple[list[int], str, str]:
+    """Count the attempts without an outcome or amount; return a note, and why there is no price.
+
+    The cases are those asked under each condition. There is no price if, under one of them, many of
+    the attempts with an outcome lack the amount, because these may be the failed ones.
+    """
+    asked = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
+    size, n, n_priced = (
+        [int(asked[f"{name}{end}"].sum()) for end in ends] for name in ("size", "n", "n_priced")
+    )
+
+    def pairs(whole: list[int], rest: list[int]) -> list[int]:
+        return [x for a, b in zip(whole, rest, strict=True) for x in (a - b, a)]
+
+    sides = ("the condition", "the reference") if len(ends) > 1 else ("",)
+    lost = missing_note(pairs(size, n), sides)
+    lacking, _ = missing_note(pairs(n, n_priced), sides, f"attempts without {amount}")
+    many = any(a - b >= UNEQUAL_LOSS * a - 1e-9 for a, b in zip(n, n_priced, strict=True) if a)
+    bias = f"too many attempts lack {amount}, and they may be the failed ones: no price"
+    return pairs(size, n_priced), join_notes(*lost, lacking), bias if many else ""
 
 
 def _price(cases: pd.DataFrame, cluster: str, ci_level: float, heavy: str) -> Interval:

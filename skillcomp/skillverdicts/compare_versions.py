@@ -150,11 +150,6 @@ def _attempts_of(outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: list[str
     """Return the attempts of the cases, agents and conditions of the outcomes, with their facts."""
     keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
     matched = attempts.merge(outcomes[keys].drop_duplicates(), on=keys)
-    if len(outcomes) and matched.empty:
-        raise FrameError(
-            f"{WHAT}: attempts: no attempt of these outcomes (equal {', '.join(keys)}). Pass the "
-            "attempts from which the outcomes were made."
-        )
     return attempts_of_outcomes(outcomes, matched, facts, WHAT)
 
 
