@@ -139,6 +139,8 @@ def test_different_cases_are_refused_and_named() -> None:
     ("how", "message"),
     [
         ({"between": "condition"}, "are compared by sc.deltas.paired"),
+        ({"between": ["agent", "grader"]}, "between: found .*one column.*outcomes.assign"),
+        ({"between": None}, "between: found None; allowed"),
         ({"between": "agnet"}, "no column 'agnet'.* Did you mean 'agent'"),
         ({"between": "video", "by": "agent"}, "no case has two values of 'video'"),
         ({"between": "grader", "by": "agent"}, "has one value, 'g'; a contrast needs two"),
@@ -175,6 +177,45 @@ def test_other_columns_are_not_pooled_and_different_checks_are_refused() -> None
         FrameError, match="8 of 8 cases have another number of checks for the agent"
     ):
         sc.deltas.contrast(checks, between="agent")
+
+
+def test_averaged_agents_may_be_nested_in_the_compared_families() -> None:
+    cy = {("cy", "baseline"): [0, 1] * 4, ("cy", "skill"): [2] * 8}
+    frame = study({**TWO, **cy})
+    frame["family"] = frame["agent"].map({"ada": "a", "bo": "b", "cy": "a"})
+    row = sc.deltas.contrast(frame, between=["family"], average="agent").iloc[0]
+    alone = sc.deltas.paired(frame, by="agent").set_index("agent")["estimate"]
+    expected = alone["bo"] - (alone["ada"] + alone["cy"]) / 2
+    assert row["estimate"] == pytest.approx(expected) and row["n"] == 8
+    assert row[["n_attempts", "n_attempts_reference"]].to_list() == [32, 64]
+    assert "averaged over agent within each family and case" in row["note"]
+    # a case that one agent of a family did not answer is dropped
+    lost = frame["agent"].eq("cy") & frame["condition"].eq("skill") & frame["case_id"].eq("s/1")
+    fewer = sc.deltas.contrast(frame[~lost], between="family", average="agent").iloc[0]
+    other = sc.deltas.contrast(
+        frame[frame["case_id"].ne("s/1")], between="family", average="agent"
+    ).iloc[0]
+    assert fewer["estimate"] == pytest.approx(other["estimate"])
+    assert fewer[["n", "n_dropped"]].to_list() == [7, 1]
+
+
+def test_a_list_of_one_column_is_one_column_and_only_pairs_with_a_p_value_are_adjusted() -> None:
+    frame = study({**TWO, ("cy", "baseline"): [0] * 8, ("cy", "skill"): [2] * 8})
+    expected = sc.deltas.contrast(frame, between="agent", condition="skill")
+    listed = sc.deltas.contrast(frame, between=["agent"], condition="skill")
+    pd.testing.assert_frame_equal(expected, listed)
+    two = frame[frame["agent"].ne("cy") | frame["condition"].eq("baseline")]
+    rows = sc.deltas.contrast(two, between="agent").set_index(["agent", "reference"])
+    row = rows.loc[("bo", "ada")]
+    assert rows["p_value"].notna().sum() == 1 and row["p_adjusted"] == row["p_value"]
+    assert row["method"].endswith("Holm over 1 pair of agent")
+
+
+def test_equal_rates_differ_by_zero() -> None:
+    # the mean of the differences of thirds is 1.85e-17
+    frame = study({("ada", "skill"): [1, 3, 0], ("bo", "skill"): [3, 0, 1]}, k=3)
+    row = sc.deltas.contrast(frame, between="agent", condition="skill").iloc[0]
+    assert row["estimate"] == 0.0
 
 
 def test_sittings_may_have_the_same_repeats_or_ids_and_copies_are_refused() -> None:

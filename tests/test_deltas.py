@@ -360,7 +360,12 @@ def test_amounts_have_a_difference_and_a_ratio_with_t_intervals() -> None:
         for i, seconds in enumerate(times)
         for k in (1, 2)
     ]  # fmt: skip
-    frame = sc.deltas.paired(pd.DataFrame(rows), value="seconds").set_index("measure")
+    table = pd.DataFrame(rows)
+    frame = sc.deltas.paired(table, value="seconds").set_index("measure")
+    # the rule for rates does not apply to amounts, alone or in a list
+    for value in ("seconds", ["seconds"]):
+        other = sc.deltas.paired(table, value=value, interval="t").set_index("measure")
+        pd.testing.assert_frame_equal(frame, other)
     # case means are 1.5 times the first: differences 1.5, 0, 18, 4.5
     delta = frame.loc["delta_seconds"]
     assert delta["estimate"] == pytest.approx(6)
@@ -531,6 +536,10 @@ def test_a_k_that_some_cases_lack_names_them_and_the_largest_for_all() -> None:
     assert "1 case (s/2); the largest k for all cases is 2" in row["note"]
     with pytest.raises(FrameError, match="whole number of attempts"):
         sc.deltas.pass_at_k(frame, k=0)
+    agents = pd.concat([frame, frame.assign(agent="b", attempt_id="b" + frame["attempt_id"])])
+    with pytest.raises(FrameError, match=r"deltas.pass_at_k: .*more than one agent") as refused:
+        sc.deltas.pass_at_k(agents.fillna({"agent": "a"}), k=2, reference="baseline")
+    assert "average=" not in str(refused.value)
 
 
 def test_a_case_without_rows_is_missing_under_baseline_and_skill_only() -> None:

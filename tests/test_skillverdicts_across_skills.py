@@ -101,8 +101,12 @@ def test_what_says_nothing_about_skills_in_general_is_refused_with_a_remedy() ->
         across(frame, reference="basline")
     second = frame.assign(agent="b", attempt_id="b" + frame["attempt_id"])
     two = pd.concat([frame, second[second["skill"].ne("s4")]])
-    with pytest.raises(FrameError, match=r"more than one agent.*average="):
+    with pytest.raises(FrameError, match=r"skillverdicts.across: .*more than one agent.*average="):
         across(two)
+    with pytest.raises(
+        FrameError, match=r"across: value: found 'cost_usd'; allowed: passed, share_passed"
+    ):
+        across(frame, value="cost_usd")
     by_agent = across(two, by=["agent"]).set_index(["agent", "measure"])
     assert by_agent.loc[("b", "mean_delta"), "note"].startswith("4 skills are too few")
     assert by_agent.loc[("b", ["mean_delta", "next_skill_delta"]), "estimate"].isna().all()

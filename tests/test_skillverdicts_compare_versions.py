@@ -118,6 +118,9 @@ def test_without_amounts_quality_alone_is_judged() -> None:
     assert row["verdict"] == "as good" and np.isnan(row["saved"])
     assert "cost_usd is not recorded" in row["note"]
     assert row["saved_seconds"] == pytest.approx(5, abs=0.1)
+    same = attempts.assign(input_tokens=100, output_tokens=7)
+    saved = sc.skillverdicts.compare(outcomes, same)["saved_tokens"].item()
+    assert saved == 0 and not np.signbit(saved)
 
 
 def test_many_missing_attempts_leave_the_verdict_open() -> None:
@@ -149,7 +152,7 @@ def test_what_cannot_be_compared_is_refused_with_a_remedy() -> None:
         compare(outcomes, attempts.assign(skill="milk"))
     second = {"agent": "b", "attempt_id": "b" + attempts["attempt_id"]}
     agents = [pd.concat([part, part.assign(**second)]) for part in (outcomes, attempts)]
-    with pytest.raises(FrameError, match=r"more than one agent.*average="):
+    with pytest.raises(FrameError, match=r"skillverdicts.compare: .*more than one agent.*average="):
         compare(*agents)
     assert compare(*agents, by=["skill", "agent"])["n"].tolist() == [20, 20]
     assert compare(*agents, average=["agent"])["n"].tolist() == [20]

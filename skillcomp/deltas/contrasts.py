@@ -27,12 +27,14 @@ from skillcomp.frames.case_table import (
     missing_note,
     with_weights,
 )
-from skillcomp.frames.check import check_cluster
+from skillcomp.frames.check import as_list, check_cluster
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     RESERVED,
     By,
     estimates,
+    group_codes,
+    grouped,
     groups,
     listed,
     means_of_cases,
@@ -51,7 +53,7 @@ from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
 # what a case table holds about each cell; the first three are averaged within a case
-_CELL = ["rate", "attempts", "n_checks", "size", "low", "high"]
+_CELL = ["rate", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # level, condition and sign of each rate of a contrast; they alternate between the two levels
 Arms = list[tuple[Any, str, float]]
@@ -61,7 +63,7 @@ Cells = dict[str, NDArray[np.float64]]  # for each name in _CELL, an array of ca
 def contrast(
     outcomes: pd.DataFrame,
     *,
-    between: str,
+    between: By,
     condition: str | None = None,
     reference: str = "baseline",
     by: By = (),
@@ -69,8 +71,8 @@ def contrast(
     cluster: str = "case",
     average: By = (),
     weight: str | None = None,
-    interval: IntervalRule = "adaptive",
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate how deltas or pass rates differ between agents, graders or rounds.
 
@@ -84,8 +86,8 @@ def contrast(
         An outcomes frame with skill, case_id, condition and the column ``between``.
     between : str
         The column with the levels to compare, such as ``"agent"``, ``"grader"``, ``"round"`` or a
-        column of your own. Conditions, such as versions of a skill, are compared by
-        :func:`skillcomp.deltas.paired`.
+        column of your own; one column only. Conditions, such as versions of a skill, are compared
+        by :func:`skillcomp.deltas.paired`.
     condition : str, optional
         The condition under which pass rates are compared. Default: compare deltas.
     reference : str, default "baseline"
@@ -95,7 +97,9 @@ def contrast(
     value : {"passed", "share_passed"}, default "passed"
         As in :func:`skillcomp.deltas.paired`.
     cluster, average, weight, interval
-        As in :func:`skillcomp.deltas.paired`.
+        As in :func:`skillcomp.deltas.paired`. An averaged column may be nested in ``between``, such
+        as ``average="agent"`` with ``between="agent_family"``: the agents of each family are
+        averaged within the case; a case that lacks the outcome of one of them is dropped.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -109,19 +113,19 @@ def contrast(
         level minus that of the reference level, from -1 to 1. With ``value="share_passed"`` the
         measures are ``difference_share_passed`` and ``delta_share_passed``. ``rate`` and
         ``reference_rate`` are the deltas or rates of the two levels. ``p_adjusted`` is adjusted by
-        Holm for all pairs of levels of the same ``by`` and condition. ``reference_condition`` is
-        ``reference``; it is missing with ``condition``. ``n_dropped`` counts the cases without an
-        outcome in some of the compared cells. The columns about missing attempts are those of
-        :func:`skillcomp.deltas.paired`, for the level and the reference level. NaN with a note if
-        one of the levels has no attempts under the condition.
+        Holm for all pairs of levels of the same ``by`` and condition that have a p-value.
+        ``reference_condition`` is ``reference``; it is missing with ``condition``. ``n_dropped``
+        counts the cases without an outcome in some of the compared cells. The columns about missing
+        attempts are those of :func:`skillcomp.deltas.paired`, for the level and the reference
+        level. NaN with a note if one of the levels has no attempts under the condition.
 
     Raises
     ------
     FrameError
-        If ``between`` names the condition, a fact of the case or a column with missing values;
-        fewer than two levels; levels that were asked different cases or, in more than a tenth of
-        the cases, different numbers of checks; or other agents, graders or rounds that would be
-        pooled.
+        If ``between`` names several columns, the condition, a fact of the case or a column with
+        missing values; fewer than two levels; levels that were asked different cases or, in more
+        than a tenth of the cases, different numbers of checks; or other agents, graders or rounds
+        that would be pooled.
 
     See Also
     --------
@@ -148,7 +152,7 @@ def contrast(
     0     b         a      -0.4   0.2
     """
     require_known("value: found", value, get_args(Value))
-    names, averaged = listed(by), listed(average)
+    names, averaged, between = listed(by), listed(average), _compared_column(between)
     checked = _checked_outcomes(outcomes, between, names, averaged)
     base = reference if condition is None else None
     require_reference(checked["condition"], base)
@@ -161,6 +165,11 @@ def contrast(
     column = check_cluster(cluster, checked)
     table = case_table(checked, by=[*names, between, *averaged], column=column)
     table = _with_bounds(with_weights(table, checked, weight), value)
+    nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
+    if nested:
+        table = _averaged_within_levels(table, [*names, between], nested)
+        averaged = [name for name in averaged if name not in nested]
+    means = f"averaged over {', '.join(nested)} within each {between} and case" if nested else ""
     places, contrasts = [], []
     levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
     pairs = list(combinations(levels, 2))
@@ -171,6 +180,7 @@ def contrast(
             note = note_on_checks(compared, [], between, pair, _WHAT)
             place = {"condition": name, "reference": pair[0], between: pair[1]}
             places.append(about | place | {"reference_condition": base})
+            note = join_notes(means, note)
             contrasts.append(_contrast(wide, between, _arms(pair, name, base), averaged, note))
     rows = _contrast_rows(contrasts, value, cluster, ci_level, interval)
     rows = [estimated | place for estimated, place in zip(rows, places, strict=True)]
@@ -178,6 +188,18 @@ def contrast(
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_EXTRA, outcomes=noted, reference=base)
     return with_method(_with_holm(result, [*names, "condition"], between), cluster, weight)
+
+
+def _compared_column(between: By) -> str:
+    """Return the name of the compared column; a list of one name is accepted."""
+    columns = as_list(between)
+    if len(columns) != 1 or not isinstance(columns[0], str):
+        raise FrameError(
+            f"{_WHAT}: between: found {between!r}; allowed: the name of one column, such as "
+            "'agent'. To compare combinations, add a column: "
+            "outcomes.assign(level=outcomes['agent'] + '/' + outcomes['grader'])."
+        )
+    return str(columns[0])
 
 
 def _checked_outcomes(
@@ -241,12 +263,27 @@ def _with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
     if value != "passed":
         met, n, name = table["share"].fillna(0.0) * table["n_shares"], table["n_shares"], "share"
     bounds = {end: (met + table[f"{name}_{end}"]) / table["size"] for end in ("low", "high")}
-    return table.assign(rate=level_of(table, value), attempts=n, **bounds)
+    return table.assign(rate=level_of(table, value), attempts=n, fewest=n, **bounds)
+
+
+def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str]) -> pd.DataFrame:
+    """Average the rows of each level, case and condition over columns that are nested in the level.
+
+    The rate is NaN if one of the values of the level (such as an agent of a family) has none.
+    """
+    table = table.assign(member=group_codes(table, nested)[0], answered=table["rate"].notna())
+    table["n_members"] = grouped(table, by)["member"].transform("nunique")
+    keys = list(dict.fromkeys([*by, *CASE, "condition"]))
+    how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
+    how |= dict.fromkeys(["rate", "low", "high"], "mean") | {"fewest": "min", "n_checks": "min"}
+    how |= dict.fromkeys(["size", "attempts", "answered"], "sum")
+    means = grouped(table, keys).agg(how).reset_index()
+    return means.assign(rate=means["rate"].where(means["answered"].eq(means["n_members"])))
 
 
 @dataclass(frozen=True)
 class _Contrast:
-    """A contrast; ``cases`` has columns such as "rate 0" and "attempts 0" for each arm."""
+    """A contrast; ``cases`` has columns such as "rate 0" and "fewest 0" for each arm."""
 
     arms: Arms
     cases: pd.DataFrame
@@ -258,8 +295,8 @@ class _Contrast:
         """Return the values of the cases, with the rates behind them."""
         sides: list[tuple[Any, Any, Any, float]] = []
         for j, (_, _, sign) in enumerate(self.arms):
-            rates, attempts, checks = (self.cases[f"{name} {j}"] for name in _CELL[:3])
-            sides.append((rates, attempts, checks, sign))
+            rates, fewest, checks = (self.cases[f"{name} {j}"] for name in _CELL[:3])
+            sides.append((rates, fewest, checks, sign))
         values = np.sum([sign * rates.to_numpy() for rates, _, _, sign in sides], axis=0)
         return Sample(values, labels, self.cases.get(WEIGHT), arms_of(sides, is_share=is_share))
 
@@ -387,11 +424,11 @@ def _contrast_rows(
 
 def _with_holm(result: pd.DataFrame, family: list[str], between: str) -> pd.DataFrame:
     """Adjust the p-values by Holm for the pairs of levels of the same family."""
-    parts = [
-        part.assign(
-            p_adjusted=holm(part["p_value"].to_numpy(dtype=float)),
-            method=part["method"] + f"; Holm over {plural(len(part), 'pair')} of {between}",
-        )
-        for _, part in groups(result, family)
-    ]
+    parts = []
+    for _, part in groups(result, family):
+        has_p = part["p_value"].notna()
+        p_values = part["p_value"].to_numpy(dtype=float)[has_p]
+        part.loc[has_p, "p_adjusted"] = holm(p_values)
+        over = f"; Holm over {plural(len(p_values), 'pair')} of {between}"
+        parts.append(part.assign(method=part["method"] + (over if len(p_values) else "")))
     return pd.concat(parts, ignore_index=True) if parts else result

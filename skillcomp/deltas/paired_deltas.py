@@ -107,7 +107,8 @@ def paired(
         cases, there are assumed to be no cases unlike those observed. Without repeats it equals
         ``"bounded"``, which assumes nothing about unseen cases and is wider. ``"t"``: the textbook
         interval (CR2 with Satterthwaite degrees of freedom). It is NaN without spread, and covers
-        as little as 62 % if agents always give the same answer. Not for amounts.
+        as little as 62 % if agents always give the same answer. Amounts have their own
+        interval (see Notes), whatever the rule.
 
     Returns
     -------
@@ -196,8 +197,6 @@ def paired(
     if value in AMOUNTS:
         if weight is not None:
             raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
-        if interval != "adaptive":
-            raise FrameError(f"interval=: amounts have one interval; found value='{value}'.")
         rows = amount_rows(outcomes, names, **how, limit=limit, ci_level=ci_level)
         result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING[:4]])
     elif limit is not None:
@@ -228,8 +227,6 @@ def _rows_of_values(
         frame, own = outcomes, how
         if value not in amounts:
             own = how | {"limit": None}
-        elif len(values) > 1:
-            own = how | {"interval": "adaptive"}  # amounts have one interval
         if value in AMOUNTS and value != "score":
             if attempts is not None:
                 facts = [*how["by"], *how["average"], how["cluster"]]
@@ -286,16 +283,19 @@ def paired_cases(
     reference: str,
     weight: str | None,
     cluster: str,
-    average: list[str],
+    average: list[str] | None,
+    what: str = "deltas.paired",
 ) -> tuple[list[dict[str, Any]], list[CasePairs], list[CasePairs]]:
     """Return for each group and condition what identifies it, and its pairs of cases.
 
-    The last list holds the pairs of the reference with itself, in the same order.
+    The last list holds the pairs of the reference with itself, in the same order. ``average`` is
+    None for an analysis without this argument, ``what`` the analysis that errors name.
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
     how: dict[str, Any] = {"value": value, "reference": reference, "average": average}
-    checked = compared_outcomes(outcomes, by, "deltas.paired", **how)
+    checked = compared_outcomes(outcomes, by, what, **how)
+    average = average or []
     table = case_table(checked, by=[*by, *average], column=check_cluster(cluster, checked))
     table = with_weights(table, checked, weight)
     cases = Pairing(table, by, reference, value, average)

@@ -138,8 +138,10 @@ def _deltas_of_pass_k(
     outcomes: pd.DataFrame, k: int, by: list[str], reference: str, ci_level: float, measure: str
 ) -> pd.DataFrame:
     """Estimate the paired changes of pass@k or pass^k from the reference."""
-    how: dict[str, Any] = {"value": "passed", "weight": None, "cluster": "case", "average": []}
-    about, sets, _ = paired_cases(outcomes, by=by, reference=reference, **how)
+    how: dict[str, Any] = {"value": "passed", "weight": None, "cluster": "case", "average": None}
+    about, sets, _ = paired_cases(
+        outcomes, by=by, reference=reference, **how, what=f"deltas.{measure}"
+    )
     of_case, _ = _PASS_K[measure]
     sides = [(place["condition"], place["reference"]) for place in about]
     # without a rule for mixed outcomes among k attempts, nothing is assumed about unseen cases

@@ -41,6 +41,7 @@ SAME_NAMES = (
     "different ones. State shared_cases=True or False in from_frame (analyses of verdicts read it "
     "from cases=)"
 )
+_ROUNDING = 1e-12  # smaller estimates are rounding errors
 _MOST_NOTES = 5  # largest number of notes of outcomes that a row of estimates repeats
 By = str | Sequence[str]  # columns that group rows; one name counts as a list of one
 # A rate is a proportion. Points are a difference of two rates (0.1 is ten points), and percentage
@@ -436,7 +437,8 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
         **columns,
         "measure": measure,
         "unit": unit,
-        "estimate": interval.estimate,
+        # differences of equal rates leave about 1e-17
+        "estimate": 0.0 if abs(interval.estimate) < _ROUNDING else interval.estimate,
         "ci_low": interval.low,
         "ci_high": interval.high,
         "ci_level": interval.ci_level,

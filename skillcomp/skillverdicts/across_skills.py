@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 
 from skillcomp.deltas.paired_deltas import paired
-from skillcomp.errors import FrameError
-from skillcomp.frames.case_table import MIN_SKILLS, MISSING, few_skills
-from skillcomp.frames.check import check
+from skillcomp.errors import FrameError, require_known
+from skillcomp.frames.case_table import MIN_SKILLS, MISSING, Value, compared_outcomes, few_skills
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.random_effects import prediction_interval, random_effects
@@ -28,7 +27,7 @@ def across(
     *,
     by: By = (),
     reference: str = "baseline",
-    value: Literal["passed", "share_passed"] = "passed",
+    value: Value = "passed",
     average: By = (),
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
@@ -112,11 +111,12 @@ def across(
 
     ``sc.plots.estimates(rows[rows["unit"].eq("points")], y="skill", hue="measure")`` draws them.
     """
-    names = listed(by)
+    require_known(f"{WHAT}: value: found", value, get_args(Value))
+    names, levels = listed(by), listed(average)
     if "skill" in names:
         raise FrameError(f"{WHAT}: by= names 'skill', over which the effect is estimated.")
-    outcomes = check(outcomes, "outcomes")
-    how: dict[str, Any] = {"reference": reference, "value": value, "average": listed(average)}
+    how: dict[str, Any] = {"reference": reference, "value": value, "average": levels}
+    outcomes = compared_outcomes(outcomes, [*names, "skill"], WHAT, **how)
     how |= {"ci_level": ci_level, "interval": interval}
     raw = paired(outcomes, by=[*names, "skill"], **how)
     keys = [*names, "condition"]

@@ -163,7 +163,9 @@ def decide(
     names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
     how |= {"cluster": cluster, "average": listed(average)}
-    _, sets, references = paired_cases(outcomes, **how, reference=reference)
+    _, sets, references = paired_cases(
+        outcomes, **how, reference=reference, what="skillverdicts.decide"
+    )
     how |= {"ci_level": ci_level, "interval": interval}
     deltas = paired(outcomes, reference=reference, **how)
     levels = rates(outcomes, **how)
