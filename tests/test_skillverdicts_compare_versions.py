@@ -118,6 +118,13 @@ def test_without_amounts_quality_alone_is_judged() -> None:
     assert row["verdict"] == "as good" and np.isnan(row["saved"])
     assert "cost_usd is not recorded" in row["note"]
     assert row["saved_seconds"] == pytest.approx(5, abs=0.1)
+    bare = attempts["case_id"].eq("tea/1") & attempts["condition"].eq("skill")
+    gaps = attempts.assign(cost_usd=attempts["cost_usd"].mask(bare))
+    note = sc.skillverdicts.compare(outcomes, gaps)["note"].item()
+    assert "attempts without cost_usd: 1 of 60 under skill, 0 of 60 under previous" in note
+    with pytest.raises(FrameError, match=r"skillverdicts.compare: .*more than one agent"):
+        two = attempts.assign(agent=["a", "b"] * 60)
+        sc.skillverdicts.compare(outcomes.assign(agent=None), two)
     same = attempts.assign(input_tokens=100, output_tokens=7)
     saved = sc.skillverdicts.compare(outcomes, same)["saved_tokens"].item()
     assert saved == 0 and not np.signbit(saved)

@@ -277,7 +277,7 @@ def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str
     how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
     how |= dict.fromkeys(["rate", "low", "high"], "mean") | {"fewest": "min", "n_checks": "min"}
     how |= dict.fromkeys(["size", "attempts", "answered"], "sum")
-    means = grouped(table, keys).agg(how).reset_index()
+    means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
     return means.assign(rate=means["rate"].where(means["answered"].eq(means["n_members"])))
 
 

@@ -9,9 +9,10 @@ import pandas as pd
 
 from skillcomp.deltas.paired_deltas import attempts_of_outcomes, paired, paired_cases
 from skillcomp.errors import FrameError, require_known
+from skillcomp.frames.case_table import MISSING, missing_note
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
-from skillcomp.frames.estimates import By, listed, require_reference
+from skillcomp.frames.estimates import By, listed, prepared, require_reference
 from skillcomp.frames.worst_case import with_missing_attempts
 from skillcomp.skillverdicts.decide_verdicts import check_margin, first_that_holds
 from skillcomp.stats.bounded import IntervalRule
@@ -107,11 +108,14 @@ def compare(
 
     Notes
     -----
+    Savings are those of the attempts with the amount; ``note`` counts the attempts without it. If
+    the failed answers have no amount, the savings are biased.
+
     The verdict of a row is that of its own interval and is not adjusted for the number of rows. At
-    the default level, a version with the same quality is called "worse" or "better" in about 5 % of
-    the rows. With several rows it is more likely that one of them is: in 7 of 25 simulated studies
-    of ten skills without a change, at least one was. For at most 5 % of such studies, use
-    ``ci_level=1 - 0.05 / n`` with n rows.
+    the default level, a version with the same quality is called "worse" or "better" in at most 5 %
+    of the rows, or slightly more. With several rows it is more likely that one of them is: in 7 of
+    25 simulated studies of ten skills without a change, at least one was. For at most 5 % of such
+    studies, use ``ci_level=1 - 0.05 / n`` with n rows.
 
     Without a limit no method can bound a total: a sample without a loop does not show how often an
     agent loops. In a simulation with 30 cases, a version costs 0.6 times as much in a typical
@@ -134,6 +138,8 @@ def compare(
     columns = [name for name in (*names, *levels) if name in attempts.columns]
     how |= {"by": [name for name in names if name in columns], "ci_level": ci_level}
     how["average"] = [name for name in levels if name in columns]
+    pooled: dict[str, Any] = {"compared": ["condition"], "average": how["average"], "agents": True}
+    attempts = prepared(attempts, "attempts", how["by"], WHAT, **pooled)
     rows = _with_savings(rows, attempts, amount, limit, how)
     rows["verdict"] = _verdicts(rows)
     missing: dict[str, Any] = {"value": value, "assume_missing": assume_missing}
@@ -181,6 +187,11 @@ def _with_savings(
             limits = ratio[[*keys, "estimate", "ci_low", "ci_high"]]
             limits = limits.set_axis([*keys, "ratio", "ratio_low", "ratio_high"], axis=1)
             columns = columns.merge(limits, on=keys)
+            sides = zip(delta[MISSING[:4]].to_numpy().tolist(), delta["condition"], strict=True)
+            columns["lacking"] = [
+                missing_note(counts, [condition, how["reference"]], f"attempts without {name}")[0]
+                for counts, condition in sides
+            ]
         rows = rows.merge(columns, on=keys, how="left")
     rows["saved_tokens"] = rows.pop("saved_input_tokens") + rows.pop("saved_output_tokens")
     remarks = {
@@ -192,7 +203,8 @@ def _with_savings(
         ),
     }
     remark = first_that_holds(remarks, "")
-    return rows.assign(note=list(map(join_notes, rows["note"], remark)))
+    lacking = rows.pop("lacking").fillna("").where(rows["saved"].notna(), "")
+    return rows.assign(note=list(map(join_notes, rows["note"], remark, lacking)))
 
 
 def _verdicts(rows: pd.DataFrame) -> Any:
