@@ -69,14 +69,17 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
         (-0.2, 0.3, "Neither a gain nor a loss is ruled out."),
         (-0.05, 0.3, "Ruled out: a loss of 10 points."),
         (-0.3, 0.05, "Ruled out: a gain of 10 points."),
-        (0.02, 0.3, "A gain is shown by itself, but not among all verdicts (adjusted p = 0.12)."),
-        (-0.3, -0.02, "A loss is shown by itself, but not among all verdicts (adjusted p = 0.12)."),
+        (0.02, 0.3, "Taken alone this row shows a gain; adjusted for the 5 verdicts it does not "
+         "(adjusted p = 0.12)."),
+        (-0.3, -0.02, "Taken alone this row shows a loss; adjusted for the 5 verdicts it does not "
+         "(adjusted p = 0.12)."),
         (0.2, 0.5, "Too few cases for a verdict (no reason was recorded)."),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_told_says_what_is_ruled_out(low: float, high: float, words: str) -> None:
     interval = {"estimate": 0.04, "ci_low": low, "ci_high": high, "p_adjusted": 0.12}
-    text = skill(verdict="undetermined", **interval)
+    method = "adaptive; p adjusted by Holm over 5 rows"
+    text = skill(verdict="undetermined", method=method, **interval)
     assert text.startswith("tea is undetermined: ") and text.endswith(words)
 
 
@@ -95,7 +98,7 @@ def test_the_headline_counts_each_verdict_and_the_overall_line_names_every_loss(
     overall = decided(reference="baseline").drop(columns=["skill", "verdict"])
     page = sentences_on(findings(every, overall=overall), "summary")
     assert (
-        "Of 10 skills 3 teach, 2 help, 1 is redundant, 1 changes nothing, 1 hurts, 1 harms" in page
+        "of 10 skills 3 teach, 2 help, 1 is redundant, 1 changes nothing, 1 hurts, 1 harms" in page
     )
     assert page.endswith("on 14 cases. A loss is shown for s4 and s5.")
     assert "A loss" not in sentences_on(findings(decided(), overall=overall), "summary")
@@ -147,7 +150,8 @@ def test_without_gold_placebo_transfer_or_second_grader_that_is_said() -> None:
     assert sentences_on(rows, "drift").startswith("One grader in one version")
     assert sentences_on(rows, "correction") == ""
     limits = sentences_on(rows, "limits")
-    assert "Without a placebo" in limits and "Without gold labels" in limits
+    assert "unknown whether another text of the same length would have the same effect" in limits
+    assert "Without gold labels" in limits
     assert "1 skill says nothing of skills in general." in limits
 
 
@@ -222,13 +226,13 @@ def test_conditions_are_not_counted_as_skills_and_unknown_verdicts_not_at_all() 
     open_ = [decided(skill=s, condition=c, verdict="undetermined") for s in "ab" for c in "xy"]
     rows = findings(pd.concat(open_, ignore_index=True))
     alone = "Nobody has checked the grader. By the grader alone: "
-    assert sentences_on(rows, "summary") == f"{alone}All 4 conditions are undetermined."
+    assert sentences_on(rows, "summary") == f"{alone}all 4 conditions are undetermined."
     limits = sentences_on(rows, "limits")
     assert limits.count("a: how many cases would settle it is not known.") == 1
     assert "2 skills say nothing" in limits
     assert sentences_on(findings(decided(verdict=NAN)), "summary") == ""
     both = findings(pd.concat([decided(), decided(skill="oak", verdict=NAN)], ignore_index=True))
-    assert sentences_on(both, "summary") == f"{alone}Of 2 skills 1 teaches."
+    assert sentences_on(both, "summary") == f"{alone}of 2 skills 1 teaches."
 
 
 # Graders that are checked, hardly checked or not checked
@@ -253,11 +257,72 @@ def test_a_verdict_that_few_labels_do_not_confirm_is_not_a_headline() -> None:
         words.append(sentences_on(page, "summary") + sentences_on(page, "skill"))
         assert "cases would show" not in sentences_on(page, "limits"), "labels would decide"
     for n, text in zip((20, 8, 5), words, strict=False):
-        assert "tea is undetermined." in text
-        claim = f"tea is teaching by the grader, not confirmed by {n} labels; "
-        assert re.search(rf"{claim}(about \d+ more would decide|at least 5 more are needed)", text)
+        assert "tea is undetermined; by the grader alone it teaches." in text
+        assert f"tea is teaching by the grader, not confirmed by labels on {n} cases: " in text
+        more = r"about \d+ more cases would decide|at least 5 more cases are needed"
+        assert re.search(rf"on 60 cases\. Labels on ({more})\.", text)
     assert words[-1].startswith("Nobody has checked the grader. By the grader alone: tea teaches.")
     assert "tea teaches by the grader alone: " in words[-1]
+
+
+UNCONFIRMED = {
+    "verdict": "undetermined", "rate": 0.3, "estimate": -0.2, "ci_low": -0.4, "ci_high": -0.004,
+    "estimator": "ppi", "n": 24.0, "n_gold": 14.0, "labels_needed": float("inf"),
+    "p_adjusted": 0.14, "method": "ppi; p adjusted by Holm over 5 rows", "reference_rate": 0.5,
+}  # fmt: skip
+
+
+def test_losses_that_labels_do_not_confirm_are_counted_named_and_explained() -> None:
+    alone = ["harmful", "harmful", "hurts", "hurts", "undetermined"]
+    parts = [
+        decided(skill=f"s{at}", verdict_uncorrected=word, **UNCONFIRMED)
+        for at, word in enumerate(alone)
+    ]
+    overall = decided(reference="baseline").drop(columns=["skill", "verdict"])
+    gold = agreement()
+    page = findings(pd.concat(parts, ignore_index=True), overall=overall, agreement=gold)
+    assert page["sentence"][0] == (
+        "All 5 skills are undetermined; by the grader alone 2 hurt, 2 harm and 1 is undetermined."
+    )
+    assert page["sentence"][1].endswith(
+        " A loss by the grader alone, not confirmed, is shown for s0, s1, s2 and s3."
+    )
+    assert sentences_on(page[page["about"].eq("s0")], "skill") == (
+        "s0 is harmful by the grader, not confirmed by labels on 14 cases: with the skill 30 % of "
+        "the answers pass and without it 50 % by the grader; corrected, 20 points fewer [40 to "
+        "0.4 fewer] on 24 cases. Corrected and taken alone it shows a loss; adjusted for the 5 "
+        "verdicts it does not (adjusted p = 0.14). Labels on all 24 cases would not decide; more "
+        "cases are needed."
+    )
+    mixed = pd.concat([decided(skill="tea"), *parts], ignore_index=True)
+    assert findings(mixed, agreement=gold)["sentence"][0] == (
+        "Of 6 skills 1 teaches and 5 are undetermined; of these, by the grader alone 2 hurt, 2 "
+        "harm and 1 is undetermined."
+    )
+
+
+def test_a_corrected_placebo_says_whose_rates_it_gives() -> None:
+    placebo = decided(
+        condition="placebo", verdict="ineffective", estimator="ppi", rate=0.31,
+        reference_rate=0.43, estimate=0.01, ci_low=-0.05, ci_high=0.07,
+    )  # fmt: skip
+    page = findings(pd.concat([decided(), placebo], ignore_index=True))
+    assert sentences_on(page, "placebo") == (
+        "tea (placebo): with a placebo 31 % of the answers pass and without it 43 % by the grader; "
+        "corrected, 1 point more [5 fewer to 7 more] on 14 cases."
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.0035, 0.38, "0.4 to 38 more"),
+        (-0.38, -0.0002, "38 to 0.02 fewer"),
+        (0.0, 0.38, "0 to 38"),
+    ],
+)
+def test_a_limit_other_than_0_is_not_rounded_to_0(low: float, high: float, words: str) -> None:
+    assert f"[{words}" in skill(ci_low=low, ci_high=high)
 
 
 def test_answers_that_ran_out_of_time_are_fails_in_the_correction_too() -> None:

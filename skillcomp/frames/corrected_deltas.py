@@ -328,17 +328,24 @@ def _family(row: pd.Series) -> str:
 
 
 def _correction_in_words(row: pd.Series) -> str:
-    alone = f"by the grader alone {row['verdict_uncorrected']}"
+    alone, p = f"by the grader alone {row['verdict_uncorrected']}", row["p_adjusted_uncorrected"]
     if pd.isna(row["n_gold"]):
         return "no correction: no labels were given"
     if row["estimator"] == NAIVE:
         return f"not corrected: {row['correction_reason']}"
     low, high = (_points(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
     gold = plural(int(row["n_gold"]), "labelled case")
+    excludes_0 = row["ci_low_uncorrected"] > 0 or row["ci_high_uncorrected"] < 0
+    reason = ""
+    if row["verdict_uncorrected"] == "undetermined" and excludes_0 and pd.notna(p):
+        reason = f" (adjusted p = {p:.2g})"
     if pd.isna(row["ci_low_uncorrected"]):
         return f"corrected by {row['estimator']} with {gold} (the grader alone gives no interval)"
-    return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}])"
+    return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}]{reason})"
 
 
 def _points(value: float) -> str:
-    return f"{100 * value:+.0f}".replace("-", "\N{MINUS SIGN}")
+    # a limit other than 0 is not rounded to 0
+    text = f"{100 * value:+.0f}"
+    text = text if float(text) or not value else f"{100 * value:+.1g}"
+    return text.replace("-", "\N{MINUS SIGN}")

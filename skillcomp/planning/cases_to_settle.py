@@ -29,7 +29,7 @@ from skillcomp.stats.results import Interval, undefined
 CAUTIOUS = 0.2  # quantile of the estimate at which a number of cases can be promised
 MOST_REPEATS = 20
 MANY_REPEATS = f"not even {MOST_REPEATS} repeats would be enough"
-NO_PROMISE = "at the 20th percentile of the change no number can be promised"
+NO_PROMISE = "if the change is less favourable (a one-in-five chance), no number can be promised"
 _NEEDED = ["condition", "estimate", "ci_low", "ci_high", "ci_level", "n", "margin", "p_limit"]
 _EXTRA = ["sought", "size", "margin", "power", "n_cases", "n_repeats"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ _RESULTS = {
     "truncated": "were cut off",
     "refused": "were refused",
 }
+_LOSSES = ["hurts", "harmful"]
 _LIMITS = ["estimate", "ci_low", "ci_high"]
 # the columns that sentences need of: decided, placebo, gap, effects, explained
 _COLUMNS = (
@@ -256,22 +258,12 @@ def _summary_sentences(
     corrected: pd.DataFrame | None,
     unchecked: bool,
 ) -> Sentences:
-    counts, n = main["verdict"].value_counts(), len(main)
-    by = [name for name in ("skill", "agent") if name in main]
-    n_agents = main["agent"].nunique() if "agent" in main else 1
-    rows = _unit_of_rows(main) if n == len(main.drop_duplicates(by)) else "conditions"
-    verdicts = [(name, words) for name, words in _VERDICTS.items() if name in counts]
-    parts = [f"{counts[name]} {words[int(counts[name] > 1)]}" for name, words in verdicts]
-    if verdicts and counts[verdicts[0][0]] == n:
-        verb = verdicts[0][1][int(n > 1)]
-        everyone = f"Both {rows}" if n == 2 else f"All {n} {rows}"
-        headline = f"{everyone if n > 1 else called(main['skill'].iloc[0])} {verb}."
-    elif parts:
-        headline = f"Of {n} {rows} {say.listing(parts)}."
-    if parts and unchecked:
-        headline = f"Nobody has checked the grader. By the grader alone: {headline}"
-    if parts:
+    if (headline := _headline(main)) and unchecked:
+        first = headline[:1].lower() if len(main) > 1 else headline[:1]
+        headline = f"Nobody has checked the grader. By the grader alone: {first}{headline[1:]}"
+    if headline:
         yield Sentence(headline)
+    n_agents = main["agent"].nunique() if "agent" in main else 1
     for _, row in overall.iterrows() if overall is not None else ():
         reference = row.get("reference", "baseline")
         how = say.treatment(row["condition"], reference)
@@ -291,11 +283,53 @@ def _summary_sentences(
         yield Sentence(text, row["condition"])
 
 
+def _headline(main: pd.DataFrame) -> str:
+    """Count the verdicts, and those by the grader alone that are not confirmed; empty if none."""
+    n, by = len(main), [name for name in ("skill", "agent") if name in main]
+    rows = _unit_of_rows(main) if n == len(main.drop_duplicates(by)) else "conditions"
+    parts = _counts_in_words(main["verdict"])
+    if not parts:
+        return ""
+    if len(parts) == 1 and main["verdict"].isin(list(_VERDICTS)).all():
+        everyone = f"Both {rows}" if n == 2 else f"All {n} {rows}"
+        verb = parts[0].split(" ", 1)[1]
+        headline = f"{everyone if n > 1 else called(main['skill'].iloc[0])} {verb}"
+    else:
+        headline = f"Of {n} {rows} {say.listing(parts)}"
+    return f"{headline}{_unconfirmed_counts(main)}."
+
+
+def _unconfirmed_counts(main: pd.DataFrame) -> str:
+    """Count the undetermined rows by the verdict of the grader alone, if it has any."""
+    open_ = main[main["verdict"].eq("undetermined")]
+    alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
+    if not alone:
+        return ""
+    n, n_alone = len(open_), len(alone)
+    parts = _counts_in_words(pd.Series(alone + ["undetermined"] * (n - n_alone)))
+    text = say.listing(parts)
+    if len(parts) == 1:
+        text = f"{'it' if n == 1 else 'they'} {parts[0].split(' ', 1)[1]}"
+    of_these = "of these, " if 1 < n < len(main) and len(parts) > 1 else ""
+    return f"; {of_these}by the grader alone {text}"
+
+
+def _counts_in_words(verdicts: pd.Series) -> list[str]:
+    """Return such words as "2 teach" for each verdict."""
+    counts = verdicts.value_counts()
+    words = {name: forms for name, forms in _VERDICTS.items() if name in counts}
+    return [f"{counts[name]} {forms[int(counts[name] > 1)]}" for name, forms in words.items()]
+
+
 def _losses(main: pd.DataFrame, condition: Any) -> str:
-    """Name every skill for which a loss is shown under a condition."""
-    rows = main[main["condition"].eq(condition) & main["verdict"].isin(["hurts", "harmful"])]
-    names = [_skill_and_agent(row) for _, row in rows.iterrows()]
-    return f" A loss is shown for {say.listing(names)}." if names else ""
+    """Name every skill with a loss under a condition, and those whose loss is not confirmed."""
+    rows = [row for _, row in main[main["condition"].eq(condition)].iterrows()]
+    names = [_skill_and_agent(row) for row in rows if row["verdict"] in _LOSSES]
+    text = f" A loss is shown for {say.listing(names)}." if names else ""
+    open_ = [row for row in rows if is_unconfirmed(row) and row["verdict_uncorrected"] in _LOSSES]
+    names = [_skill_and_agent(row) for row in open_]
+    unconfirmed = " A loss by the grader alone, not confirmed, is shown for"
+    return f"{text}{unconfirmed} {say.listing(names)}." if names else text
 
 
 def _corrected_change(corrected: pd.DataFrame | None, row: Row) -> str:
@@ -332,11 +366,17 @@ def _skill_sentence(
     counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
     claim = _VERDICTS[word][0]
     if is_unconfirmed(row):
-        claim = _unconfirmed_claim(row)
+        n = row["n_gold"]
+        labels = f"by labels on {n:,.0f} case{say.plural(n)}" if n else "as no case has a label"
+        alone = row["verdict_uncorrected"]
+        claim = alone if alone in ("helps", "hurts") else f"is {alone}"
+        claim += f" by the grader, not confirmed{'' if n else ','} {labels}"
     elif unchecked and word != "undetermined":
         claim += " by the grader alone"
     text = f"{name} {claim}: {evidence}{say.on_cases(counts)}."
     if is_unconfirmed(row):
+        text += _shown_alone_in_words(row, "Corrected and taken alone it")
+        text += f" {_labels_in_words(row)}"
         return Sentence(text, row["skill"], verdict)
     if overturned:
         text += _missing_answers(row)
@@ -360,22 +400,32 @@ def is_unconfirmed(row: Row) -> bool:
     return bool(row["verdict"] == "undetermined" != alone and not overturned)
 
 
-def _unconfirmed_claim(row: Row) -> str:
-    """Describe a verdict by the grader alone, and the number of labels that would decide."""
+def _labels_in_words(row: Row) -> str:
+    """Describe the number of labelled cases that would decide."""
     n, more = int(row["n_gold"]), row["labels_needed"]
-    alone = row["verdict_uncorrected"]
-    text = f"is {alone}" if alone not in ("helps", "hurts") else alone
-    text += f" by the grader, not confirmed by {n:,} label"
-    text += f"{say.plural(n)}; "
     if more == float("inf"):
-        text += f"labels on all {row['n']:,.0f} cases would not decide, more cases would"
-    elif pd.notna(more):
-        text += f"about {more:,.0f} more would decide"
-    elif n < FEWEST_GOLD:
-        text += f"at least {FEWEST_GOLD - n} more are needed"
-    else:
-        text += "how many more would decide is not known"
-    return f"{text} (counted in cases)"
+        n_cases = f"{row['n']:,.0f} case{say.plural(row['n'])}"
+        return f"Labels on all {n_cases} would not decide; more cases are needed."
+    if pd.notna(more):
+        return f"Labels on about {more:,.0f} more case{say.plural(more)} would decide."
+    if n < FEWEST_GOLD:
+        left = FEWEST_GOLD - n
+        return f"Labels on at least {left} more case{say.plural(left)} are needed."
+    return "How many more labels would decide is not known."
+
+
+def _shown_alone_in_words(row: Row, subject: str) -> str:
+    """Describe a gain or loss that a row shows only when it is taken alone; empty if none."""
+    low, high, p = row["ci_low"], row["ci_high"], row.get("p_adjusted", float("nan"))
+    corrected = row.get("estimator", NAIVE) != NAIVE
+    if not (low > 0 or high < 0) or (is_unconfirmed(row) and not corrected):
+        return ""
+    text = f" {subject} shows a {'gain' if low > 0 else 'loss'}"
+    if pd.isna(p):
+        return f"{text}, without an adjusted p-value."
+    family = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
+    verdicts = f"{family[1]} verdict{say.plural(int(family[1]))}" if family else "other verdicts"
+    return f"{text}; adjusted for the {verdicts} it does not (adjusted p = {p:.2g})."
 
 
 def _evidence(row: Row) -> str:
@@ -402,12 +452,12 @@ def _rates_of_conditions(row: Row) -> str:
 
 def _placebo_sentences(rows: pd.DataFrame) -> Sentences:
     """Describe the placebo of each skill, without a verdict."""
-    for _, row in rows.iterrows():
+    for _, row in rows.assign(verdict="").iterrows():
         text = f"{_skill_and_agent(row)} ({row['condition']})"
         if pd.isna(row["estimate"]):
             yield Sentence(f"{text} cannot be judged: {say.reason(row)}.", row["skill"])
             continue
-        text += f": {_rates_of_conditions(row)}, {say.change(row)}{say.on_cases(row)}."
+        text += f": {_evidence(row)}{say.on_cases(row)}."
         yield Sentence(text, row["skill"])
 
 
@@ -449,9 +499,7 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         return ""
     if low > 0 or high < 0:
         if min(abs(low), abs(high)) <= size:
-            word, p = "gain" if low > 0 else "loss", row.get("p_adjusted", float("nan"))
-            adjusted = "" if pd.isna(p) else f" (adjusted p = {p:.2g})"
-            return f" A {word} is shown by itself, but not among all verdicts{adjusted}."
+            return _shown_alone_in_words(row, "Taken alone this row")
         return f" Too few cases for a verdict ({say.reason(row)})."
     ruled = [f"a loss of {margin} points"] if low > -size else []
     ruled += [f"a gain of {margin} points"] if high < size else []
@@ -622,7 +670,10 @@ def _limit_sentences(
     names = [_skill_and_agent(row) for _, row in undecided.iterrows()]
     yield from settling_sentences(undecided, needed, names, by)
     if placebo is None:
-        yield Sentence("Without a placebo, the effect of any text of that length is not known.")
+        yield Sentence(
+            "Without a placebo, it is unknown whether another text of the same length would have "
+            "the same effect."
+        )
     if agreement is None:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()

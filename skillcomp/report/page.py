@@ -333,8 +333,8 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
 _ADAPTIVE = (
     "The adaptive intervals assume no cases unlike those observed, as far as attempts at a case "
     "have mixed outcomes. They show a gain a little less often than a t interval does (57 % "
-    "against 64 % of studies, for 30 points with 10 cases of 3 attempts), which misses the truth "
-    "in up to 38 % of studies if agents always give the same answer."
+    "against 64 % of studies, for 30 points with 10 cases of 3 attempts). The t interval misses "
+    "the truth in up to 38 % of studies if agents always give the same answer."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -70,19 +71,27 @@ def percent(value: float) -> str:
     return quantity(value, "rate")
 
 
-def points(value: float) -> str:
-    """Format the size of a difference in whole percentage points, without a sign."""
-    return quantity(abs(value), "points", digits=0)
+def points(value: float, digits: int = 0) -> str:
+    """Format the size of a difference in percentage points, without a sign."""
+    return quantity(abs(value), "points", digits=digits)
 
 
-def signed(value: float) -> str:
-    """Format a difference in whole percentage points, with its sign."""
-    return quantity(value, "points", signed=True, digits=0)
+def signed(value: float, digits: int = 0) -> str:
+    """Format a difference in percentage points, with its sign."""
+    return quantity(value, "points", signed=True, digits=digits)
 
 
 def limits(row: Row) -> str:
     """Format the interval of a difference in brackets, such as "[+2, +49]"."""
-    return f"[{signed(row['ci_low'])}, {signed(row['ci_high'])}]"
+    low, high = row["ci_low"], row["ci_high"]
+    signs = [signed(value, _decimals_of_limit(value)) for value in (low, high)]
+    return f"[{', '.join(signs)}]"
+
+
+def _decimals_of_limit(value: float) -> int:
+    """Return the decimals of a limit: none, unless a limit other than 0 would then be 0."""
+    size = 0.0 if pd.isna(value) else abs(100 * value)
+    return 0 if size < 1e-6 or float(f"{size:.0f}") else -math.floor(math.log10(size)) or 1
 
 
 def difference(row: Row, unit: str = "") -> str:
@@ -102,12 +111,12 @@ def span(row: Row) -> str:
     if pd.isna(low) or pd.isna(high):
         return "no interval"
     if low > 0 or high < 0:
-        return f"{points(low)} to {_more_or_fewer(high)}"
+        return f"{points(low, _decimals_of_limit(low))} to {_more_or_fewer(high)}"
     return f"{_more_or_fewer(low)} to {_more_or_fewer(high)}"
 
 
 def _more_or_fewer(value: float) -> str:
-    size = points(value)
+    size = points(value, _decimals_of_limit(value))
     return f"{size} {'more' if value > 0 else 'fewer'}" if float(size) else "0"
 
 

@@ -186,6 +186,7 @@ def decide(
     judged = judge(deltas)
     ends = ["estimate", "ci_low", "ci_high"]
     alone = deltas[ends].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
+    alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=np.nan, labels_needed=np.nan)
     if corrected is None and interval == "adaptive":
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, sets, how))
@@ -195,7 +196,8 @@ def decide(
         judged = judge(with_corrections(deltas, corrected, names, **matched))
         judged = _without_unconfirmed(judged)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
-    return judged.drop(columns=[*MOVED, "n_family", "correction_reason"], errors="ignore")
+    inner = [*MOVED, "n_family", "correction_reason", "p_adjusted_uncorrected"]
+    return judged.drop(columns=inner, errors="ignore")
 
 
 def check_margin(margin: float, assume_missing: str | None) -> None:
