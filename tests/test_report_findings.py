@@ -10,6 +10,7 @@ from build import lenient_judge
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StoreError, StudyError
+from skillcomp.planning.cases_to_settle import MANY_REPEATS
 from skillcomp.report import answer, findings
 
 NAN = float("nan")
@@ -415,9 +416,9 @@ def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answ
     assert sentences_on(small.findings, "summary").startswith("All 6 skills are undetermined.")
     limits = sentences_on(small.findings, "limits")
     assert re.search(
-        r"6 skills are undetermined: if the changes are as observed, \d+ to [\d,]+ cases each "
-        r"would show them, with 80 % power and 2 repeats.*; for \d of them no number can be "
-        r"promised\. They have 8\.",
+        r"6 skills are undetermined, with 8 cases each\. If the changes are as estimated, (by the "
+        r"grader alone, )?(all|\d of them) would be settled by \d+ to [\d,]+ cases, with 80 % "
+        r"power and 2 repeats; (for \d of them no number|none of these numbers) can be promised\.",
         limits,
     )
     assert "Fix the number of cases in advance" in limits
@@ -439,11 +440,46 @@ def test_an_undetermined_skill_says_what_the_cases_would_show(small: sc.report.A
     count = needed.query("measure == 'cases_at_estimate'")["estimate"].iloc[0]
     size = needed["size"].iloc[0]
     assert re.match(
-        rf"{first}: if the change is as observed \([+−]?{abs(100 * size):.0f} points", text
+        rf"{first}: if the change is as (observed|estimated) \([+−]?{abs(100 * size):.0f} points",
+        text,
     )
     assert f"{count:,.0f} cases would show" in text or "more than 2,000" in text
-    assert "at the 20th percentile of the change" in text
-    assert re.search(r"Fewer than \d+ cases cannot settle it", text)
+    assert re.search(r"; if the change is less favourable \(.*a one-in-five chance\), ", text)
+    assert re.search(r"With fewer than \d+ cases no result could settle it\.", text)
+
+
+def needed(low: float, *counts: float, repeats: tuple[float, ...]) -> pd.DataFrame:
+    """Numbers of cases and repeats of a skill that points to a loss; NaN: not even 20 repeats."""
+    rows = [
+        {"skill": "tea", "condition": "skill", "measure": measure, "sought": sought,
+         "estimate": value, "note": note, "size": size, "power": 0.8, "n_cases": 20.0,
+         "n_repeats": 3.0}
+        for sought, count, more in zip(("hurts", "harmful"), counts, repeats, strict=True)
+        for measure, value, note, size in (
+            ("cases_at_estimate", count, "", -0.29),
+            ("cases_at_20th_percentile", NAN, "no promise", low),
+            ("fewest_cases", 6.0, "", NAN),
+            ("repeats_at_estimate", more, "" if more > 0 else MANY_REPEATS, -0.29),
+        )
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_cases_and_repeats_that_would_settle_a_corrected_row_are_by_the_grader_alone() -> None:
+    rows = needed(-0.08, 26.0, 37.0, repeats=(11.0, NAN))
+    corrected = {"verdict": "undetermined", "estimator": "ppi", "estimate": -0.29}
+    assert sentences_on(findings(decided(**corrected), needed=rows), "limits").startswith(
+        "tea: if the change is as estimated (−29 points), by the grader alone, 26 cases would show "
+        "a loss and 37 a loss beyond the margin, with 80 % power and 3 repeats; if the change is "
+        "less favourable (−8 points; a one-in-five chance), no number can be promised. With fewer "
+        "than 6 cases no result could settle it. Instead, 11 repeats of these 20 cases would show "
+        "a loss; even 20 would not show a loss beyond the margin."
+    )
+    rows = needed(NAN, 26.0, 37.0, repeats=(NAN, NAN))
+    text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
+    assert text.startswith("tea: if the change is as observed (−29 points), 26 cases would show")
+    assert "less favourable (a one-in-five chance), no number can be promised." in text
+    assert "Even 20 repeats of these 20 cases would not show a loss." in text
 
 
 def test_every_number_of_a_sentence_is_in_a_frame(small: sc.report.Answer) -> None:

@@ -501,6 +501,20 @@ def test_a_judge_that_is_lenient_with_the_skill_only_does_not_make_it_teach() ->
         assert "by ppi with 40 labelled cases (by the grader alone teaching" in row["why"]
 
 
+def test_a_row_that_the_grader_shows_only_alone_gives_its_adjusted_p_value() -> None:
+    frame = several((10, 17), *[(20, 20)] * 9, n=40)
+    alone = sc.skillverdicts.decide(frame).iloc[0]
+    assert alone["verdict"] == "undetermined" and alone["ci_low"] > 0
+    labels = frame["passed"].where(frame["skill"].eq("a") & ~frame["case_id"].str.endswith("5"))
+    cells = frame.rename(columns={"case_id": "case"}).assign(gold=labels)
+    gold = sc.from_frame(cells[["skill", "case", "condition", "passed", "gold"]], gold="gold")
+    corrected = corrections(gold)
+    row = sc.skillverdicts.decide(gold.outcomes, corrected=corrected).set_index("skill").loc["a"]
+    end = f"(by the grader alone undetermined, [+4, +32] (adjusted p = {alone['p_adjusted']:.2g}))"
+    assert row["estimator"] != "naive" and row["why"].endswith(end)
+    assert "p_adjusted_uncorrected" not in row
+
+
 @pytest.mark.parametrize("lenient", [True, False])
 def test_fewer_labels_never_give_a_stronger_verdict(lenient: bool) -> None:
     verdicts, needed, counts = [], [], (40, 30, 20, 12, 8, 5, 1, 0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.frames.corrected_deltas import NAIVE
 from skillcomp.planning.cases_to_settle import MANY_REPEATS, MOST_REPEATS
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
@@ -36,9 +37,13 @@ def settling_sentences(
         yield Sentence(_sentence_on_all(undecided, parts))
     else:
         for name, rows, (_, row) in zip(names, parts, undecided.iterrows(), strict=True):
-            yield Sentence(f"{name}: {_settling_words(rows)}", row["skill"])
+            yield Sentence(f"{name}: {_settling_words(rows, _is_corrected(row))}", row["skill"])
     if any(len(rows) for rows in parts):
         yield Sentence(FIXED_IN_ADVANCE)
+
+
+def _is_corrected(row: Row) -> bool:
+    return bool(row.get("estimator", NAIVE) != NAIVE)
 
 
 def _rows_of(needed: pd.DataFrame | None, row: Row, by: Sequence[str]) -> pd.DataFrame:
@@ -68,17 +73,22 @@ def _counts_in_words(rows: pd.DataFrame, measure: str) -> str:
     return say.listing([*words, *(f"{count} {what}" for count, what in parts[1:])]) if words else ""
 
 
-def _settling_words(rows: pd.DataFrame) -> str:
-    """Describe the number of cases that would settle a verdict, and what repeats would achieve."""
+def _settling_words(rows: pd.DataFrame, corrected: bool) -> str:
+    """Describe the number of cases that would settle a verdict, and what repeats would achieve.
+
+    The numbers of cases ignore a correction, but the change is the corrected one.
+    """
     if rows.empty:
         return "how many cases would settle it is not known."
     first, low = rows.iloc[0], rows[rows["measure"].eq("cases_at_20th_percentile")]
-    text = f"if the change is as observed ({say.signed(first['size'])} points), "
+    how = "estimated" if corrected else "observed"
+    text = f"if the change is as {how} ({say.signed(first['size'])} points), "
+    text += "by the grader alone, " if corrected else ""
     text += f"{_counts_in_words(rows, 'cases_at_estimate')}, {_plan_in_words(first)}; "
     cautious = _counts_in_words(low, "cases_at_20th_percentile")
     size = low["size"].dropna()
-    at = f" ({say.signed(size.iloc[0])})" if len(size) else ""
-    text += f"at the 20th percentile of the change{at} "
+    at = f"{say.signed(size.iloc[0])} points; " if len(size) else ""
+    text += f"if the change is less favourable ({at}a one-in-five chance), "
     none = low["estimate"].isna() & ~low["note"].str.startswith(_MORE_THAN)
     rest = say.listing([_SHOWN[word] for word in low.loc[none, "sought"]]) if none.any() else ""
     of_which = f" for {rest}" if cautious else ""
@@ -94,27 +104,45 @@ def _plan_in_words(row: Row) -> str:
 
 def _fewest_in_words(rows: pd.DataFrame) -> str:
     fewest = rows.loc[rows["measure"].eq("fewest_cases"), "estimate"].min()
-    repeats = rows[rows["measure"].eq("repeats_at_estimate")].iloc[0]
-    text = "" if pd.isna(fewest) else f"Fewer than {fewest:,.0f} cases cannot settle it. "
-    cases = f"{repeats['n_cases']:,.0f} cases of this study"
-    if pd.notna(repeats["estimate"]):
-        return f"{text}{repeats['estimate']:.0f} repeats of the {cases} would do instead."
-    if str(repeats["note"]) == MANY_REPEATS:
-        return f"{text}Nor would {MOST_REPEATS} repeats of the {cases}."
-    return f"{text}What more repeats of the {cases} would achieve is not known."
+    start = f"With fewer than {fewest:,.0f} cases no result could settle it. "
+    return f"{'' if pd.isna(fewest) else start}{_repeats_in_words(rows)}"
+
+
+def _repeats_in_words(rows: pd.DataFrame) -> str:
+    """Describe what more repeats of the same cases would show."""
+    rows = rows[rows["measure"].eq("repeats_at_estimate")]
+    cases = f"these {rows['n_cases'].iloc[0]:,.0f} cases"
+    enough = [
+        (f"{row['estimate']:.0f}", _SHOWN[row["sought"]])
+        for _, row in rows[rows["estimate"].notna()].iterrows()
+    ]
+    never = [_SHOWN[word] for word in rows.loc[rows["note"].eq(MANY_REPEATS), "sought"]]
+    if not enough and not never:
+        return f"What more repeats of {cases} would achieve is not known."
+    if not enough:
+        return f"Even {MOST_REPEATS} repeats of {cases} would not show {never[0]}."
+    count, what = enough[0]
+    parts = [f"{count} repeats of {cases} would show {what}", *map(" ".join, enough[1:])]
+    end = f"; even {MOST_REPEATS} would not show {never[0]}" if never else ""
+    return f"Instead, {say.listing(parts)}{end}."
 
 
 def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> str:
     """Summarise the numbers of many skills: for each, those of the first verdict it points to."""
     counted = [rows for rows in parts if len(rows)]
     firsts = pd.DataFrame([rows.iloc[0] for rows in counted])
-    n_known = int(firsts["estimate"].notna().sum())
-    counts = say.count_range(firsts["estimate"].dropna()) if n_known else "more than 2,000"
+    n, n_known = len(undecided), int(firsts["estimate"].notna().sum())
     unit = "pairs of skill and agent" if "agent" in undecided else "skills"
-    text = f"{len(undecided)} {unit} are undetermined: if the changes are as observed, {counts} "
-    text += f"cases each would show them, {_plan_in_words(firsts.iloc[0])}"
-    text += f" ({n_known} of {len(undecided)})" if n_known < len(undecided) else ""
+    text = f"{n} {unit} are undetermined, with {say.count_range(undecided['n'])} cases each. "
+    text += "If the changes are as estimated, "
+    if any(_is_corrected(row) for _, row in undecided.iterrows()):
+        text += "by the grader alone, "
+    counts = say.count_range(firsts["estimate"].dropna()) if n_known else "more than 2,000"
+    n_settled = n_known or len(firsts)
+    which = "all" if n_settled == n else f"{n_settled} of them"
+    text += f"{which} would be settled by {counts} cases, {_plan_in_words(firsts.iloc[0])}"
     low = [rows[rows["measure"].eq("cases_at_20th_percentile")].iloc[0] for rows in counted]
-    n_open = sum(pd.isna(row["estimate"]) for row in low)
-    text += f"; for {n_open} of them no number can be promised" if n_open else ""
-    return f"{text}. They have {say.count_range(undecided['n'])}."
+    n_open = sum(not _count(row) for row in low)
+    if n_open == len(counted):
+        return f"{text}; none of these numbers can be promised."
+    return f"{text}; for {n_open} of them no number can be promised." if n_open else f"{text}."
