@@ -203,12 +203,30 @@ def paired(
         raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
     else:
         about, sets, _ = paired_cases(outcomes, by=names, **how, weight=weight)
-        sides = [(place["condition"], place["reference"]) for place in about]
-        estimated = delta_rows(sets, value, cluster, ci_level, levels, sides, interval)
-        rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
-        noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
-        result = estimates(rows, by=[*names, "condition"], extra=[*_EXTRA, *MISSING], **noted)
+        rules: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+        result = deltas_of_pairs(outcomes, about, sets, by=names, **how, **rules)
     return with_method(result, cluster, weight)
+
+
+def deltas_of_pairs(
+    outcomes: pd.DataFrame,
+    about: Sequence[dict[str, Any]],
+    sets: Sequence[CasePairs],
+    *,
+    by: list[str],
+    value: str,
+    reference: str,
+    cluster: str,
+    average: list[str],
+    ci_level: float,
+    interval: IntervalRule,
+) -> pd.DataFrame:
+    """Estimate the delta of each set of pairs from :func:`paired_cases`."""
+    sides = [(place["condition"], place["reference"]) for place in about]
+    estimated = delta_rows(sets, value, cluster, ci_level, average, sides, interval)
+    rows = [estimate | place for estimate, place in zip(estimated, about, strict=True)]
+    noted: dict[str, Any] = {"outcomes": outcomes, "reference": reference}
+    return estimates(rows, by=[*by, "condition"], extra=[*_EXTRA, *MISSING], **noted)
 
 
 def _rows_of_values(

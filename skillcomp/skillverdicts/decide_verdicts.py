@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import paired, paired_cases
+from skillcomp.deltas.paired_deltas import deltas_of_pairs, paired, paired_cases
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import CasePairs, delta_rows
 from skillcomp.frames.check import check
@@ -23,7 +23,7 @@ from skillcomp.frames.corrected_deltas import (
     shown_alone,
     with_corrections,
 )
-from skillcomp.frames.estimates import By, grouped, listed
+from skillcomp.frames.estimates import By, grouped, listed, with_method
 from skillcomp.frames.worst_case import with_missing_attempts
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import is_number, join_notes
@@ -163,11 +163,13 @@ def decide(
     names, outcomes = listed(by), check(outcomes, "outcomes")
     how: dict[str, Any] = {"by": names, "value": value, "weight": weight}
     how |= {"cluster": cluster, "average": listed(average)}
-    _, sets, references = paired_cases(
+    about, sets, references = paired_cases(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
     how |= {"ci_level": ci_level, "interval": interval}
-    deltas = paired(outcomes, reference=reference, **how)
+    unweighted = {name: setting for name, setting in how.items() if name != "weight"}
+    deltas = deltas_of_pairs(outcomes, about, sets, **unweighted, reference=reference)
+    deltas = with_method(deltas, cluster, weight)
     levels = rates(outcomes, **how)
     base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
