@@ -180,7 +180,9 @@ def test_two_skills_with_identical_rows_are_refused() -> None:
         sc.from_frame(own, case="case_id")
     stated = sc.from_frame(own, case="case_id", shared_cases=True).outcomes
     once = sc.from_frame(own[own["skill"].str.len().eq(1)], case="case_id", shared_cases=True)
-    row, original = (sc.deltas.paired(rows).iloc[0] for rows in (stated, once.outcomes))
+    row, original = (
+        sc.deltas.paired(rows, interval="bounded").iloc[0] for rows in (stated, once.outcomes)
+    )
     assert row[["ci_low", "ci_high"]].tolist() == original[["ci_low", "ci_high"]].tolist()
 
 
