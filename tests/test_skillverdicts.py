@@ -248,7 +248,7 @@ def test_gains_and_losses_are_adjusted_over_the_rows_of_one_call() -> None:
     weak = several((10, 17), *[(20, 20)] * 9)
     row = sc.skillverdicts.decide(weak).iloc[0]
     assert row["ci_low"] > 0 and row["verdict"] == "undetermined"
-    words = "a gain is shown by this row alone, but not among 10 rows: 0."
+    words = "a gain is shown by this row alone, but not among 10 rows (adjusted p 0."
     assert words in row["note"] and words in row["why"]
     alone = sc.skillverdicts.decide(weak[weak["skill"].eq("a")]).iloc[0]
     assert (alone["verdict"], alone["p_adjusted"]) == ("helps", alone["p_value"])

@@ -517,7 +517,7 @@ def labelled_groups(
     for values, part in groups(made.cases, made.by):
         key, note, names = key_of(values, made.by), "", list(CLUSTERS)
         if made.cluster == "skill":
-            note = claim(part["skill"], part["cluster"], "skill", delta=deltas)[1]
+            note = claim(part["skill"], part["cluster"], "skill", delta=deltas, rule="bounded")[1]
             if not few_skills(part["skill"].nunique()):
                 names = ["skill"]
         if part[names[0]].nunique() == part[names[-1]].nunique():

@@ -405,7 +405,7 @@ def _contrast_rows(
     samples, by_name, notes = [], [], []
     for each in contrasts:
         skill, label, shared = (each.cases[n] for n in ("skill", "cluster", "cluster_by_name"))
-        labels, note = claim(skill, label, cluster, delta=len(each.arms) == 2)
+        labels, note = claim(skill, label, cluster, delta=len(each.arms) == 2, rule=interval)
         by_name.append(claim(skill, shared, cluster)[0])
         notes.append(note)
         samples.append(each.sample(labels, is_share=value != "passed"))

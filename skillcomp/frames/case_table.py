@@ -593,7 +593,7 @@ def delta_rows(
     """
     entries = [pairs.where(~np.isnan(pairs.level1 - pairs.level0)) for pairs in sets]
     complete = [pairs.averaged() for pairs in entries]
-    claims = [claim(pairs.skill, pairs.cluster, cluster, delta=True) for pairs in complete]
+    claims = [claim(p.skill, p.cluster, cluster, delta=True, rule=interval) for p in complete]
     samples = [
         Sample(pairs.level1 - pairs.level0, label, pairs.weight, pairs.arms())
         for pairs, (label, _) in zip(complete, claims, strict=True)
@@ -691,14 +691,15 @@ def few_skills(n_skills: int) -> str:
 
 
 def claim(
-    skill: Any, clusters: Any, cluster: str, *, delta: bool = False
+    skill: Any, clusters: Any, cluster: str, *, delta: bool = False, rule: IntervalRule = "adaptive"
 ) -> tuple[NDArray[Any], str]:
     """Return the cluster of each case, and a note on the population of an estimate over them.
 
     If ``cluster`` is ``"skill"`` and there are at least five skills, each skill is a cluster;
     otherwise the clusters are ``clusters``. With ``"skill"`` and a single skill the note is
     ``ONE_SKILL``, because an estimate about skills in general is impossible. With ``delta``
-    and up to 30 skills, the note is the available power from ``AVAILABLE_DELTAS``.
+    and up to 30 skills, the note is the available power from ``AVAILABLE_DELTAS``, which is that of
+    the adaptive ``rule``.
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     n_skills = len(pd.unique(skills))
@@ -706,9 +707,12 @@ def claim(
         return cases, f"cases of these {n_skills} skills" if delta and n_skills > 1 else ""
     if few := few_skills(n_skills):
         return cases, few if n_skills == 1 else f"these cases only: {few}"
-    if delta and n_skills <= max(AVAILABLE_DELTAS):
+    if delta and rule == "adaptive" and n_skills <= max(AVAILABLE_DELTAS):
         shown = AVAILABLE_DELTAS[max(n for n in AVAILABLE_DELTAS if n <= n_skills)]
-        return skills, f"{n_skills} skills can show {100 * shown:.0f} points in 9 of 10 studies"
+        return skills, (
+            f"{n_skills} skills can show {100 * shown:.0f} points in 9 of 10 studies (ten cases of "
+            "three attempts each, deltas that differ by 25 points)"
+        )
     return skills, ""
 
 

@@ -303,7 +303,11 @@ def _place_of_interval(row: pd.Series) -> str:
         least = f"passes at least {100 * row['reference_low']:.0f} %"
         return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
     among = row["p_adjusted"] < 1.0 - row["ci_level"]
-    end = f" (p adjusted for {_family(row)})" if among else f"; {shown_alone(row)}"
+    end = (
+        f" (p adjusted for {_family(row)}: {row['p_adjusted']:.2g})"
+        if among
+        else f"; {shown_alone(row)}"
+    )
     places = {
         f"is above {size}": low > margin,
         f"is below minus {size}": high < -margin,
@@ -320,11 +324,11 @@ def shown_alone(row: pd.Series) -> str:
     change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"
-    return f"{change}, but not among {_family(row)}"
+    return f"{change}, but not among {_family(row)} (adjusted p {row['p_adjusted']:.2g})"
 
 
 def _family(row: pd.Series) -> str:
-    return f"{plural(int(row['n_family']), 'row')}: {row['p_adjusted']:.2g}"
+    return plural(int(row["n_family"]), "row")
 
 
 def _correction_in_words(row: pd.Series) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.frames.case_table import MIN_SKILLS
 from skillcomp.frames.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.report import phrases as say
@@ -270,7 +271,8 @@ def _summary_sentences(
         what = {"the skill": "their skill loaded", "a placebo": "a placebo loaded instead"}
         how = what.get(how, how)
         if pd.isna(row["estimate"]):
-            yield Sentence(f"With {how}: not known, {say.reason(row)}.", row["condition"])
+            text = f"With {how}: not known, {say.reason(row)}.{_losses(main, row['condition'])}"
+            yield Sentence(text, row["condition"])
             continue
         without = f"{say.without(reference, '')} {say.rate(row['reference_rate'])}"
         rates = f"{say.rate(row['rate'])} of the answers pass and {without}"
@@ -677,6 +679,9 @@ def _limit_sentences(
     if agreement is None:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
-    if n < 20:
+    if n < MIN_SKILLS:
         verb = "says" if n == 1 else "say"
         yield Sentence(f"{n} skill{say.plural(n)} {verb} nothing of skills in general.")
+    else:
+        about = "sc.skillverdicts.across estimates skills in general"
+        yield Sentence(f"The intervals are about these {n} skills; {about}.")

@@ -271,7 +271,7 @@ def _effect_rows(
             (whole[name], fewest[name], checks[name], sign) for name, sign in effect.weights.items()
         ]
         skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
-        clusters, note = claim(skill, label, cluster, delta=True)
+        clusters, note = claim(skill, label, cluster, delta=True, rule=interval)
         by_name.append(claim(skill, shared, cluster)[0])
         arms = arms_of(sides, is_share=value != "passed")
         samples.append(Sample((whole * weight).sum(axis=1).to_numpy(), clusters, None, arms))
