@@ -628,3 +628,19 @@ def test_passes_too_short_to_tell_copies_give_both_bounds_of_a_rate_and_a_delta(
     pd.testing.assert_frame_equal(same.drop(columns="measure"), plain.drop(columns="measure"))
     with pytest.raises(FrameError, match="passed_own_words"):
         sc.deltas.rates(frame.drop(columns="passed_own_words"), value="passed_own_words")
+
+
+def test_agents_that_always_answer_differently_are_no_mixed_outcomes() -> None:
+    # agent A always passes, B never does; each gives the same answer every time
+    rows = [
+        {"skill": "s", "case_id": f"s/{case}", "condition": condition, "agent": agent,
+         "passed": agent == "A"}
+        for case in range(20) for condition in ("skill", "baseline") for agent in "AB"
+        for _ in range(20)
+    ]  # fmt: skip
+    averaged, bounded = (
+        one(sc.deltas.paired(pd.DataFrame(rows), average=["agent"], interval=rule))
+        for rule in ("adaptive", "bounded")
+    )
+    assert averaged["ci_high"] == pytest.approx(bounded["ci_high"], abs=1e-9)
+    assert averaged["ci_high"] > 0.14

@@ -34,7 +34,7 @@ from skillcomp.frames.estimates import (
     row,
     with_method,
 )
-from skillcomp.stats.bounded import RATES, SHARES, IntervalRule, Sample
+from skillcomp.stats.bounded import RATES, SHARES, IntervalRule, Sample, mixed_of_case
 from skillcomp.stats.results import join_notes
 
 OwnWords = Literal["passed_own_words"]
@@ -94,9 +94,11 @@ def rates(
     for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
         n = part["n" if value == "passed" else "n_shares"]
         lost, warning = missing_of_rate(part["size"], n, _worst_rates(part, value))
-        part, means = means_of_cases(part[part["rate"].notna()], ["rate"], levels)
+        part = part[part["rate"].notna()]
+        mixed = mixed_of_case(part["rate"], part["n"] if value == "passed" else None)
+        part, means = means_of_cases(part.assign(mixed=mixed), ["rate", "mixed"], levels)
         label, note = claim(part["skill"], part["cluster"], cluster)
-        sides = [(part["rate"], part["n"], part["n_checks"], 1.0)]
+        sides = [(part["rate"], part["n"], part["n_checks"], 1.0, part["mixed"])]
         arms = arms_of(sides, is_share=value != "passed")
         samples.append(Sample(part["rate"], label, part.get(WEIGHT), arms))
         by_name.append(claim(part["skill"], part["cluster_by_name"], cluster)[0])

@@ -29,7 +29,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means
+from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means, mixed_of_case
 from skillcomp.stats.results import Interval, join_notes, undefined
 
 
@@ -408,6 +408,8 @@ class CasePairs:
     n_dropped: int
     weight: Floats | None = None
     is_share: bool = False
+    mixed1: Floats | None = None
+    mixed0: Floats | None = None
 
     def where(self, keep: Any) -> CasePairs:
         """Return the selected entries; a case without a selected entry counts as dropped."""
@@ -441,6 +443,10 @@ class CasePairs:
         }
         for name in ("n1", "n0", "checks1", "checks0"):
             means[name] = pd.Series(columns[name]).groupby(code).min().to_numpy()
+        for side in "10":
+            attempts = None if is_share else columns[f"n{side}"]
+            mixed = mixed_of_case(columns[f"level{side}"], attempts)
+            means[f"mixed{side}"] = np.bincount(code, mixed) / n
         return CasePairs(**means, n_dropped=n_dropped, is_share=is_share)
 
     def arms(self, *, with_reference: bool = True) -> tuple[Arm, ...]:
@@ -448,27 +454,30 @@ class CasePairs:
 
         There are no arms if the number of checks behind a share is unknown.
         """
-        sides = [(self.level1, self.n1, self.checks1, 1.0)]
+        sides = [(self.level1, self.n1, self.checks1, 1.0, self.mixed1)]
         if with_reference:
-            sides.append((self.level0, self.n0, self.checks0, -1.0))
+            sides.append((self.level0, self.n0, self.checks0, -1.0, self.mixed0))
         return arms_of(sides, is_share=self.is_share)
 
 
-def arms_of(sides: Sequence[tuple[Any, Any, Any, float]], *, is_share: bool) -> tuple[Arm, ...]:
-    """Return the arms of a contrast from rates, attempts, numbers of checks and sign of each side.
+def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, ...]:
+    """Return the arms of a contrast.
 
-    There are no arms if the values are shares of unknown numbers of checks. Then nothing shows
-    whether outcomes are mixed within a case. If only some numbers are unknown, the smallest known
-    number of the arm replaces them.
+    Each side has rates, attempts, numbers of checks and sign and, if the rates are means over
+    agents, how mixed the outcomes are (see :class:`skillcomp.stats.bounded.Arm`). There are no arms
+    if the values are shares of unknown numbers of checks. Then nothing shows whether outcomes are
+    mixed within a case. If only some numbers are unknown, the smallest known number of the arm
+    replaces them.
     """
-    if not is_share:
-        return tuple(Arm(rates, attempts, sign) for rates, attempts, _, sign in sides)
     arms = []
-    for rates, _, checks, sign in sides:
+    for rates, attempts, checks, sign, *mixed in sides:
+        if not is_share:
+            arms.append(Arm(rates, attempts, sign, None, *mixed))
+            continue
         known = pd.Series(np.asarray(checks, float))
         if known.isna().all():
             return ()
-        arms.append(Arm(rates, None, sign, known.fillna(known.min()).to_numpy()))
+        arms.append(Arm(rates, None, sign, known.fillna(known.min()).to_numpy(), *mixed))
     return tuple(arms)
 
 

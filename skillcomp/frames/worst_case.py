@@ -228,7 +228,7 @@ def _claims_of_row(
 
 def mirrored(pairs: CasePairs) -> CasePairs:
     """Exchange condition and reference."""
-    names = ("level", "met", "n", "size", "low", "high", "absent", "checks")
+    names = ("level", "met", "n", "size", "low", "high", "absent", "checks", "mixed")
     sides = {f"{name}{a}": getattr(pairs, f"{name}{b}") for name in names for a, b in ("10", "01")}
     return replace(pairs, **sides)
 

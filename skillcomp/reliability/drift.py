@@ -33,7 +33,7 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     without_checks,
 )
-from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means
+from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_means, mixed_of_case
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 from skillcomp.stats.significance import (
     clustered_cochran,
@@ -292,9 +292,18 @@ def _sample_of_checks(items: pd.DataFrame) -> Sample:
     table = items.groupby(check, sort=False, dropna=False).agg(
         **sides, n=("new", "size"), cluster=("cluster", "first")
     )
-    of_source = items.groupby([*check, *sources], sort=False, dropna=False).size()
-    attempts = of_source.groupby(check, sort=False, dropna=False).min().loc[table.index]
-    arms = [Arm(table[n].to_numpy(), attempts.to_numpy(), s) for n, s in (("new", 1), ("old", -1))]
+    of_source = items.groupby([*check, *sources], sort=False, dropna=False).agg(
+        **sides, n=("new", "size")
+    )
+    for name in ("new", "old"):
+        of_source[name] = mixed_of_case(of_source[name], of_source["n"])
+    by_check = of_source.groupby(check, sort=False, dropna=False)
+    attempts = by_check["n"].min().loc[table.index].to_numpy()
+    mixed = by_check[["new", "old"]].mean().loc[table.index]
+    arms = [
+        Arm(table[name].to_numpy(), attempts, sign, None, mixed[name].to_numpy())
+        for name, sign in (("new", 1.0), ("old", -1.0))
+    ]
     return Sample.of_arms(*arms, clusters=table["cluster"], weights=table["n"])
 
 

@@ -53,18 +53,31 @@ class Arm:
     checks : array_like, optional
         For shares of checks, the number of different checks of each case; without ``attempts``.
         Without either of the two, differences between attempts are ignored.
+    mixed : array_like, optional
+        If ``rates`` are means over several agents, graders or rounds: the mean over them of
+        :func:`mixed_of_case`. By default it is computed from ``rates`` and ``attempts``, and two
+        agents that always give different answers would look like mixed outcomes.
     """
 
     rates: Any
     attempts: Any = None
     sign: float = 1.0
     checks: Any = None
+    mixed: Any = None
 
     def rows(self, keep: Any) -> Arm:
         """Return the arm for the selected cases."""
-        columns = (self.rates, self.attempts, self.checks)
-        rates, attempts, checks = (c if c is None else np.asarray(c, float)[keep] for c in columns)
-        return Arm(rates, attempts, self.sign, checks)
+        columns = (self.rates, self.attempts, self.checks, self.mixed)
+        parts = (c if c is None else np.asarray(c, float)[keep] for c in columns)
+        rates, attempts, checks, mixed = parts
+        return Arm(rates, attempts, self.sign, checks, mixed)
+
+    @property
+    def mixed_cases(self) -> Floats:
+        """How mixed the outcomes of each case are."""
+        if self.mixed is not None:
+            return np.asarray(self.mixed, float)
+        return mixed_of_case(self.rates, self.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -847,17 +860,22 @@ def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tup
 
 
 def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
-    """Return how mixed the outcomes are: 4 p (1 - p), corrected for the number of attempts.
+    """Return how mixed the outcomes are; ``weight`` adds up to 1 over the last axis."""
+    return np.asarray((weight * arm.mixed_cases).sum(-1))
 
-    0 if every case always has the same outcome, about 1 if each case passes half the time. Cases
-    with one attempt count as 0. ``weight`` adds up to 1 over the last axis.
+
+def mixed_of_case(rates: Any, attempts: Any = None) -> Floats:
+    """Return how mixed the outcomes of each case are: 4 p (1 - p), corrected for attempts.
+
+    0 if the case always has the same outcome, about 1 if it passes half the time. Cases with one
+    attempt count as 0.
     """
-    rate = np.asarray(arm.rates, float)
+    rate = np.asarray(rates, float)
     mixed = 4.0 * rate * (1.0 - rate)
-    if arm.attempts is not None:
-        attempts = np.asarray(arm.attempts, float)
-        mixed = np.where(attempts > 1, mixed * attempts / np.maximum(attempts - 1.0, 1.0), 0.0)
-    return np.asarray((weight * mixed).sum(-1))
+    if attempts is None:
+        return mixed
+    n = np.asarray(attempts, float)
+    return np.where(n > 1, mixed * n / np.maximum(n - 1.0, 1.0), 0.0)
 
 
 def _independent_variance(
@@ -896,15 +914,18 @@ def clustered_terms(arms: Sequence[Arm], groups: Clusters, weights: Floats) -> C
     share = sizes[None] / sizes.sum()
     if groups.single:
         return contrast_terms(arms, share)
-    clustered = [
-        Arm(
-            groups.totals(weights * np.asarray(arm.rates, float)) / sizes,
-            None if arm.attempts is None else groups.totals(np.asarray(arm.attempts, float)),
-            arm.sign,
-            None if arm.checks is None else groups.totals(np.asarray(arm.checks, float)),
+    clustered = []
+    for arm in arms:
+        rates = groups.totals(weights * np.asarray(arm.rates, float)) / sizes
+        attempts, checks = (
+            None if counts is None else groups.totals(np.asarray(counts, float))
+            for counts in (arm.attempts, arm.checks)
         )
-        for arm in arms
-    ]
+        of_cluster = mixed_of_case(rates, attempts)
+        if arm.mixed is not None:
+            of_case = groups.totals(weights * arm.mixed_cases) / sizes
+            of_cluster = np.where(groups.sizes > 1, of_cluster, of_case)
+        clustered.append(Arm(rates, attempts, arm.sign, checks, of_cluster))
     mixed = [mixed_outcomes(arm, weights / weights.sum()) for arm in arms]
     return contrast_terms(clustered, share, n_cases=groups.sizes, mixed_cases=mixed)
 

@@ -34,7 +34,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample, mixed_of_case
 from skillcomp.stats.results import Interval, join_notes
 
 
@@ -262,13 +262,17 @@ def _effect_rows(
         whole = cells[cells.notna().all(axis=1)]
         fewest, checks = (table.reindex(index=whole.index) for table in (n, n_checks))
         _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
+        mixed = mixed_of_case(whole, None if value != "passed" else fewest[whole.columns])
+        mixed = pd.DataFrame(mixed, whole.index, whole.columns)
         if average:
+            mixed = mixed.groupby(level=keys, sort=False).mean()
             whole = whole.groupby(level=keys, sort=False).mean()
             by_case = (table.groupby(level=keys, sort=False) for table in (fewest, checks))
             fewest, checks = (table.min() for table in by_case)
         weight = pd.Series(effect.weights)
         sides = [
-            (whole[name], fewest[name], checks[name], sign) for name, sign in effect.weights.items()
+            (whole[name], fewest[name], checks[name], sign, mixed[name])
+            for name, sign in effect.weights.items()
         ]
         skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
         clusters, note = claim(skill, label, cluster, delta=True, rule=interval)
