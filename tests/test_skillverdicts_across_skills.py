@@ -127,3 +127,17 @@ def test_the_forest_shows_raw_and_pooled_deltas_and_the_next_skill() -> None:
     # the mean and the next skill have a row of their own, so they are in its middle
     heights = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == "estimate"]
     assert heights[0] < 0 < heights[1] and heights[2:] == [5, 6]
+
+
+def test_a_condition_without_any_pair_has_unknown_rows() -> None:
+    rows = []
+    for skill in "abcde":
+        for case in range(2):
+            rows.append((skill, f"{skill}/{case}", "baseline", case == 0))
+            rows.append((skill, f"{skill}/{case}", "skill", True))
+        rows.append((skill, f"{skill}/0", "placebo", None))
+    columns = ["skill", "case_id", "condition", "passed"]
+    frame = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
+    found = sc.skillverdicts.across(frame)
+    placebo = found[found["condition"].eq("placebo") & found["measure"].ne("delta_passed")]
+    assert placebo["estimate"].isna().all() and placebo["note"].ne("").all()

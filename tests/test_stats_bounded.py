@@ -71,7 +71,7 @@ def test_small_p_values_keep_their_digits(null: float) -> None:
 def test_a_mean_at_its_bound_is_as_far_as_it_can_go() -> None:
     found = bounded_mean([0, 0, 0], null=0.0)
     assert (found.low, found.p_value) == (0.0, 1.0)
-    assert bounded_mean([1, 1, 1], null=0.0).p_value == 0.0
+    assert 0 < bounded_mean([1, 1, 1], null=0.0).p_value < 1e-200
 
 
 @given(cases)

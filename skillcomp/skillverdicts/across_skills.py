@@ -15,7 +15,7 @@ from skillcomp.frames.case_table import MIN_SKILLS, MISSING, Value, compared_out
 from skillcomp.frames.estimates import By, estimates, groups, listed, row, rows_of_group
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.random_effects import prediction_interval, random_effects
-from skillcomp.stats.results import join_notes, undefined
+from skillcomp.stats.results import undefined
 
 WHAT = "skillverdicts.across"
 ALL, NEXT = "all skills", "next skill"
@@ -181,10 +181,9 @@ def _mean_row(
     sides = outcomes["condition"].isin([values["condition"], how["reference"]])
     part = rows_of_group(outcomes[sides], {k: v for k, v in values.items() if k != "condition"})
     part = part.merge(used[["skill"]].assign(**{_EQUAL: weights}), on="skill")
+    if few:
+        nothing = undefined("", few, ci_level=how["ci_level"], n=float(len(used)))
+        return row("mean_delta", nothing, skill=ALL)
     mean = paired(part, **how, cluster="skill", weight=_EQUAL).iloc[0]
     about: dict[str, Any] = {str(name): field for name, field in mean.items()}
-    about |= {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}
-    if few:
-        unknown = dict.fromkeys(("estimate", "ci_low", "ci_high", "se", "df", "p_value"), np.nan)
-        about |= unknown | {"note": join_notes(few), "n": len(used)}
-    return about
+    return about | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}

@@ -262,8 +262,8 @@ def _effect_rows(
         whole = cells[cells.notna().all(axis=1)]
         fewest, checks = (table.reindex(index=whole.index) for table in (n, n_checks))
         _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
-        mixed = mixed_of_case(whole, None if value != "passed" else fewest[whole.columns])
-        mixed = pd.DataFrame(mixed, whole.index, whole.columns)
+        counts_of_arm = None if value != "passed" else fewest[whole.columns]
+        mixed = pd.DataFrame(mixed_of_case(whole, counts_of_arm), whole.index, whole.columns)
         if average:
             mixed = mixed.groupby(level=keys, sort=False).mean()
             whole = whole.groupby(level=keys, sort=False).mean()
