@@ -47,13 +47,13 @@ from skillcomp.frames.estimates import (
     rows_of_group,
     with_method,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample, mixed_of_case
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# what a case table holds about each cell; the first three are averaged within a case
-_CELL = ["rate", "fewest", "n_checks", "size", "low", "high", "attempts"]
+# what a case table holds about each cell; the first four are averaged within a case
+_CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # level, condition and sign of each rate of a contrast; they alternate between the two levels
 Arms = list[tuple[Any, str, float]]
@@ -263,7 +263,9 @@ def _with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
     if value != "passed":
         met, n, name = table["share"].fillna(0.0) * table["n_shares"], table["n_shares"], "share"
     bounds = {end: (met + table[f"{name}_{end}"]) / table["size"] for end in ("low", "high")}
-    return table.assign(rate=level_of(table, value), attempts=n, fewest=n, **bounds)
+    rate = level_of(table, value)
+    mixed = mixed_of_case(rate, n if value == "passed" else None)
+    return table.assign(rate=rate, mixed=mixed, attempts=n, fewest=n, **bounds)
 
 
 def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str]) -> pd.DataFrame:
@@ -275,7 +277,10 @@ def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str
     table["n_members"] = grouped(table, by)["member"].transform("nunique")
     keys = list(dict.fromkeys([*by, *CASE, "condition"]))
     how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
-    how |= dict.fromkeys(["rate", "low", "high"], "mean") | {"fewest": "min", "n_checks": "min"}
+    how |= dict.fromkeys(["rate", "mixed", "low", "high"], "mean") | {
+        "fewest": "min",
+        "n_checks": "min",
+    }
     how |= dict.fromkeys(["size", "attempts", "answered"], "sum")
     means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
     return means.assign(rate=means["rate"].where(means["answered"].eq(means["n_members"])))
@@ -293,11 +298,11 @@ class _Contrast:
 
     def sample(self, labels: Any, *, is_share: bool) -> Sample:
         """Return the values of the cases, with the rates behind them."""
-        sides: list[tuple[Any, Any, Any, float]] = []
+        sides: list[tuple[Any, ...]] = []
         for j, (_, _, sign) in enumerate(self.arms):
-            rates, fewest, checks = (self.cases[f"{name} {j}"] for name in _CELL[:3])
-            sides.append((rates, fewest, checks, sign))
-        values = np.sum([sign * rates.to_numpy() for rates, _, _, sign in sides], axis=0)
+            rates, mixed, fewest, checks = (self.cases[f"{name} {j}"] for name in _CELL[:4])
+            sides.append((rates, fewest, checks, sign, mixed))
+        values = np.sum([side[3] * side[0].to_numpy() for side in sides], axis=0)
         return Sample(values, labels, self.cases.get(WEIGHT), arms_of(sides, is_share=is_share))
 
     def sides(self) -> list[float]:
@@ -333,11 +338,11 @@ def _contrast(
     else:
         _refuse_different_cases(facts, has_rows, arms, between)
     whole = complete & ~np.isnan(cells["rate"]).any(axis=1)
-    names = [f"{name} {j}" for name in _CELL[:3] for j in range(len(arms))]
-    numbers = pd.DataFrame(np.hstack([cells[n] for n in _CELL[:3]]), facts.index, columns=names)
+    names = [f"{name} {j}" for name in _CELL[:4] for j in range(len(arms))]
+    numbers = pd.DataFrame(np.hstack([cells[n] for n in _CELL[:4]]), facts.index, columns=names)
     entries = pd.concat([facts, numbers], axis=1).loc[whole]
     if averaged:
-        counts = names[len(arms) :]
+        counts = names[2 * len(arms) :]
         entries[counts] = entries.groupby(CASE)[counts].transform("min")
     cases, means = means_of_cases(entries, names, averaged)
     n_dropped = len(facts[any_row].drop_duplicates(CASE)) - len(cases)
