@@ -644,3 +644,9 @@ def test_agents_that_always_answer_differently_are_no_mixed_outcomes() -> None:
     )
     assert averaged["ci_high"] == pytest.approx(bounded["ci_high"], abs=1e-9)
     assert averaged["ci_high"] > 0.14
+
+
+def test_values_that_are_no_names_are_refused() -> None:
+    for value in ([3], 3, []):
+        with pytest.raises(FrameError, match="value=: found"):
+            sc.deltas.paired(over_skills(5), value=value)

@@ -27,7 +27,7 @@ from skillcomp.frames.case_table import (
     missing_note,
     with_weights,
 )
-from skillcomp.frames.check import as_list, check_cluster
+from skillcomp.frames.check import as_list, check_cluster, require_frame
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     RESERVED,
@@ -215,6 +215,7 @@ def _checked_outcomes(
         raise FrameError(
             f"{_WHAT}: between= names '{between}', a column that the analysis adds. Rename yours."
         )
+    require_frame(outcomes, _WHAT)
     if between not in outcomes and between in CONTRACTS["attempts"].columns:
         raise FrameError(
             f"{_WHAT}: between='{between}': this is a column of the attempts. Add it: "

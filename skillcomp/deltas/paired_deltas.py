@@ -240,8 +240,8 @@ def _rows_of_values(
         raise FrameError(
             f"limit=: found value={values}; a limit belongs to one amount. Name a single amount."
         )
-    if not values:
-        raise FrameError("value=: found an empty list; allowed: values such as ['passed'].")
+    if not values or not all(isinstance(value, str) for value in values):
+        raise FrameError(f"value=: found {values}; allowed: names such as ['passed', 'cost_usd'].")
     parts = []
     for value in values:
         frame, own = outcomes, how
@@ -266,6 +266,7 @@ def attempts_of_outcomes(
     """Return the attempts with cases, conditions and agents of the outcomes; add facts of cases."""
     require_columns(outcomes, CASE, f"{what}: outcomes")
     require_columns(attempts, CASE, f"{what}: attempts")
+    outcomes, attempts = outcomes.reset_index(drop=True), attempts.reset_index(drop=True)
     names = dict.fromkeys([*facts, "contrast_of", "task"])
     lacking = [n for n in names if n in outcomes.columns and n not in attempts.columns]
     rows = outcomes[[*CASE, *lacking]].drop_duplicates()
