@@ -260,10 +260,12 @@ def _effect_rows(
     for effect in effects:
         cells = wide.reindex(columns=list(effect.weights))
         whole = cells[cells.notna().all(axis=1)]
-        fewest, checks = (table.reindex(index=whole.index) for table in (n, n_checks))
+        fewest, checks = (
+            table.reindex(index=whole.index, columns=whole.columns) for table in (n, n_checks)
+        )
         _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
-        counts_of_arm = None if value != "passed" else fewest[whole.columns]
-        mixed = pd.DataFrame(mixed_of_case(whole, counts_of_arm), whole.index, whole.columns)
+        of_arm = None if value != "passed" else fewest
+        mixed = pd.DataFrame(mixed_of_case(whole, of_arm), whole.index, whole.columns)
         if average:
             mixed = mixed.groupby(level=keys, sort=False).mean()
             whole = whole.groupby(level=keys, sort=False).mean()
