@@ -338,6 +338,14 @@ _ADAPTIVE = (
 )
 
 
+def _assumption_of_intervals(result: Answer | None) -> str:
+    """Say what the adaptive intervals assume; return "" if there are none."""
+    frames_of_result = {} if result is None else result.frames
+    methods = [frame["method"] for frame in frames_of_result.values() if "method" in frame]
+    adaptive = any(names.astype("str").str.startswith("adaptive").any() for names in methods)
+    return _ADAPTIVE if adaptive else ""
+
+
 def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
     """Return pairs of name and value: versions, hash of the study, seeds and methods."""
     rows = [("Study, sha256", fingerprint), ("Python", python_version())]
@@ -348,7 +356,6 @@ def _provenance_rows(result: Answer | None, fingerprint: str) -> list[Any]:
         methods = [method for frame in with_method for method in frame["method"].dropna()]
         seeds = {seed for m in methods for seed in re.findall(r"seed (\d+)", str(m))}
         rows += [("Seeds", ", ".join(sorted(seeds)) or "no resampling behind these numbers")]
-        rows += [("Intervals", _ADAPTIVE)] if any("adaptive" in str(m) for m in methods) else []
         rows += [("Method", str(name)) for name in dict.fromkeys(methods)]
     return rows
 
@@ -405,5 +412,6 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "answered": result,
         "problem": problem,
         "first": ON_FIRST_PAGE,
+        "intervals": _assumption_of_intervals(result),
         "provenance": [*_provenance_rows(result, fingerprint), ("Sentences, sha256", digest)],
     }
