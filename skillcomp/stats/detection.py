@@ -233,8 +233,10 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     if not 0.0 < max_rate < 1.0:
         raise ValueError(f"max_rate must lie strictly between 0 and 1, found {max_rate!r}.")
 
+    c = float(RATES.weight_at(1.0 - ci_level))
+
     def excess(n: float) -> float:
-        return float(stats.beta.ppf((1.0 + ci_level) / 2.0, RATES.c, n)) - max_rate
+        return float(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n)) - max_rate
 
     # Start from the n that Clopper-Pearson needs. It is an upper bound, because the pseudo-case
     # there has a larger weight (1).
