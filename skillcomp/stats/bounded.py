@@ -55,7 +55,7 @@ class Arm:
         Without either of the two, differences between attempts are ignored.
     mixed : array_like, optional
         If ``rates`` are means over several agents, graders or rounds: the mean over them of
-        :func:`mixed_of_case`. By default it is computed from ``rates`` and ``attempts``, and two
+        ``mixed_of_case``. By default it is computed from ``rates`` and ``attempts``, and two
         agents that always give different answers would look like mixed outcomes.
     """
 
