@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from benchmarks.validity import (
 )
 from benchmarks.validity.cells import ROOT, work
 from benchmarks.validity.designs import designs
-from skillcomp import plots, style
+from skillcomp import style
 
 RUNS, STUDIES = 4000, 200
 QUICK_RUNS, QUICK_STUDIES = 400, 16
@@ -102,35 +103,59 @@ def study(results: Results, n_studies: int, out: Path, *, jobs: int = -1) -> int
         null_skills.claim(2 * n_studies),
         *claims.recovered_claims(recovered),
     ]
-    draw(results.table, out / "validity")
+    made_tables = page.tables(results)
+    draw(made_tables["families"], made_tables["power"], out / "validity")
     print(_report_text(results, recovered, made, results.hours + seconds / 3600))
     return 0 if all(claim.holds for claim in made) else 1
 
 
-def draw(table: pd.DataFrame, path: Path) -> Figure:
-    """Draw protection and power of three intervals, one mark per design."""
+LOOKS = {
+    methods.ADAPTIVE: ("o", "#0072b2"), methods.BOUNDED: ("s", "#7f7f7f"),
+    methods.CR2: ("^", "#d55e00"),
+}  # fmt: skip
+
+
+def draw(families: pd.DataFrame, power: pd.DataFrame, path: Path) -> Figure:
+    """Draw the protection and the power of three intervals side by side.
+
+    Protection is the lowest coverage in the main suite and in each family of weakness designs.
+    """
     mpl.use("agg")
     style.use()
-    weak = table[table["weak"] & table["level"].eq(methods.LEVEL) & table["method"].isin(DRAWN)]
-    power = page.power(table)
-    power = power[power["method"].isin(DRAWN)]
-    fig, axes = style.figure("page", ncols=2, height=2.6)
-    plots.coverage(
-        weak, x="rate", y="method", hue="family", target=claims.FEWEST,
-        label="Coverage in the weakness designs (%)", ax=axes[0],
-    )  # fmt: skip
-    plots.coverage(
-        power, x="power", y="method", target=None, label="Power (%)", legend=False, ax=axes[1]
-    )
-    axes[1].set_yticklabels([])
-    style.save(fig, path, data={"weakness": weak, "power": power})
+    weak = families["weak"].astype(bool)
+    named = families.assign(group=families["family"].where(weak, "main suite"))
+    lowest = named.groupby(["group", "method"], sort=False)["lowest"].min().unstack("method")
+    shown = power[~power["design"].str.contains("an error")]
+    found = shown.pivot(index="design", columns="method", values="power")
+    found = found.loc[shown["design"].unique()]
+    fig, axes = style.figure("page", ncols=2, height=3.4)
+    for ax, table, label in (
+        (axes[0], lowest, "Lowest coverage (%)"),
+        (axes[1], found, "Power (%)"),
+    ):
+        places = range(len(table))[::-1]
+        for method, up in zip(DRAWN, (0.18, 0.0, -0.18), strict=True):
+            marker, colour = LOOKS[method]
+            heights = [place + up for place in places]
+            ax.plot(100 * table[method], heights, marker, color=colour, label=method)
+        ax.set_yticks(places, [textwrap.fill(name, 26) for name in table.index])
+        ax.set_ylim(-0.6, len(table) - 0.4)
+        ax.set_xlim(25 if ax is axes[0] else -4, 104)
+        ax.set_xlabel(label)
+        ax.grid(axis="y", linewidth=0.4)
+    line = axes[0].axvline(100 * claims.FEWEST, color="black", linestyle="--", linewidth=1)
+    line.set_label(f"rule for the main suite ({claims.FEWEST:.0%}; nominal level 95%)")
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    style.save(fig, path, data={"protection": lowest.reset_index(), "power": shown})
     return fig
 
 
 def write_page(results: Results, out: Path, docs: Path = page.DOCS) -> Path:
     """Write the page with its tables and its figure."""
-    fig = draw(results.table, out / "validity")
-    written = page.write(page.tables(results), docs)
+    frames = page.tables(results)
+    fig = draw(frames["families"], frames["power"], out / "validity")
+    written = page.write(frames, docs)
     # a small file, because it is committed
     fig.savefig(docs / "intervals" / "tradeoff.png", dpi=130, metadata={"Software": None})
     return written
