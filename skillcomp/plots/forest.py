@@ -295,7 +295,8 @@ def _draw_forest(
     each row. Points for which
     `filled` is False are hollow; if `filled` is None, points without an interval are hollow.
     """
-    null = _no_effect(null, unit)
+    price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
+    null = None if price and null == "auto" else _no_effect(null, unit)
     hues, order = [None] * len(frame) if hue is None else draw.values(frame[hue]), list(look_of)
     categories, places = _places_of_rows(frame, names, group)
     collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
@@ -327,7 +328,7 @@ def _draw_forest(
     space = draw.characters(ax) - longest - 8
     _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
     draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = draw.difference_of(frame) if null == 0 else "Estimate"
+    what = draw.difference_of(frame) if null == 0 else "Price of a pass" if price else "Estimate"
     text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
