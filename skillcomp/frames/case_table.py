@@ -674,7 +674,7 @@ def missing_note(
 
 
 def case_labels(table: pd.DataFrame) -> pd.Series:
-    """Return the case_id of each row, with its skill if several skills have cases of that name."""
+    """Return the case_id of each row, with its skill if several skills have cases of this name."""
     names = table["case_id"].astype("str")
     if not table[CASE].drop_duplicates()["case_id"].duplicated().any():
         return names

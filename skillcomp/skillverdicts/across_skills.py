@@ -82,7 +82,7 @@ def across(
     Notes
     -----
     The variance of the mean of a skill is sigma squared over its number of clusters. Sigma squared
-    is pooled over the skills, as in an analysis of variance: a skill whose cases all have the same
+    is pooled over the skills, as in an analysis of variance: a skill in which all cases have the same
     delta has no standard error of its own, and a variance that depends on the delta would bias the
     weights.
 

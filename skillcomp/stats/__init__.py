@@ -19,7 +19,7 @@ bounded: means of bounded values, the interval of all analyses
 
 bounded_studies: bounded means of many studies
     ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: for simulations and searches.
-    ``sides_of_null``: on which side of a value the interval of each study lies, without limits.
+    ``sides_of_null``: on which side of a value the interval of each study is, without limits.
 
 clusters: cases in clusters
     ``cr2``, ``ClusteredFit``: linear model with CR2 standard errors and Satterthwaite df.

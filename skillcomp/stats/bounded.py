@@ -764,7 +764,7 @@ def adaptive_positions(
     bounds : tuple of float
         Smallest and largest possible value.
     count : ndarray, shape (S, m), default 1
-        Number of clusters that each entry stands for.
+        Number of clusters in each entry.
     n_cases : ndarray, shape (m,), default 1
         Number of cases in each cluster.
     mixed_cases : sequence of ndarray, optional

@@ -249,7 +249,7 @@ def sides_of_null(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> Floats:
-    """Return on which side of the null the interval of each study lies.
+    """Return on which side of the null the interval of each study is.
 
     This is much faster than limits, because the exact probability is computed only for studies with
     a limit near the null.

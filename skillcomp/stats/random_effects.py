@@ -63,7 +63,7 @@ def prediction_interval(
     The limits are those of a t prediction interval, mean plus or minus t(k - 2) s sqrt(1 + 1/k),
     moved outwards to the effects of rank j from either end where these are further away, with
     j = (k + 1) (1 - ci_level) / 2 rounded down, at least 1: the smallest and the largest effect at
-    95 % and fewer than 79 units. Ranks need no normal effects: the next one lies between the
+    95 % and fewer than 79 units. Ranks need no normal effects: the next one is between the
     smallest and the largest of k with probability (k - 1) / (k + 1). The variance s squared
     includes the error of the estimated effects, so that the interval is too wide rather than too
     narrow if effects differ little. With k - 1 degrees of freedom, coverage falls just below 93 %
