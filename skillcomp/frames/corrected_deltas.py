@@ -320,7 +320,7 @@ def _place_of_interval(row: pd.Series) -> str:
 
 
 def shown_alone(row: pd.Series) -> str:
-    """Describe the gain or loss of a row with an interval that excludes 0 only when it is taken alone."""
+    """Describe the gain or loss of a row that shows it only when taken alone."""
     change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"

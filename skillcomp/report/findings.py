@@ -324,7 +324,7 @@ def _counts_in_words(verdicts: pd.Series) -> list[str]:
 
 
 def _losses(main: pd.DataFrame, condition: Any) -> str:
-    """Name every skill with a loss under a condition, and those with a loss that is not confirmed."""
+    """Name every skill with a loss under a condition, and unconfirmed losses apart."""
     rows = [row for _, row in main[main["condition"].eq(condition)].iterrows()]
     names = [_skill_and_agent(row) for row in rows if row["verdict"] in _LOSSES]
     text = f" A loss is shown for {say.listing(names)}." if names else ""

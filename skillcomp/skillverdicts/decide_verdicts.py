@@ -104,9 +104,9 @@ def decide(
             Anything else: the data do not decide. A note states if the interval of the row alone
             excludes zero, but ``p_adjusted`` is not below ``1 - ci_level``.
 
-        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call, without
-        those of a placebo (skills x agents x conditions); ``method`` names their number. ``p_limit`` is
-        the value below which ``p_value`` shows a gain or loss, given those of the other rows. Both
+        ``p_adjusted`` is the p-value adjusted by Holm over all rows of the call, without those of a
+        placebo (skills x agents x conditions); ``method`` names their number. ``p_limit`` is the
+        value below which ``p_value`` shows a gain or loss, given those of the other rows. Both
         are NaN for a placebo; its verdict is never ``helps`` or ``hurts``.
 
         With a placebo, a note states if the verdict is ``teaching`` or ``helps`` but the interval
