@@ -83,8 +83,8 @@ def across(
     -----
     The variance of the mean of a skill is sigma squared over its number of clusters. Sigma squared
     is pooled over the skills, as in an analysis of variance: if all cases of a skill have the same
-    delta, the skill has no standard error of its own, and a variance that depends on the delta would bias the
-    weights.
+    delta, the skill has no standard error of its own, and a variance that depends on the delta
+    would bias the weights.
 
     The prediction interval covers the next skill in at least 93 % of studies of 5 to 30 skills in
     normal, lopsided and few-carriers designs (``docs/intervals.md``). It cannot do so if rare
