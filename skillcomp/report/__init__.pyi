@@ -1,5 +1,8 @@
 from .answer import Answer as Answer
 from .answer import answer as answer
+from .chapter_parts import default_grader as default_grader
+from .chapter_parts import section as section
+from .chapter_parts import show as show
 from .findings import findings as findings
 from .notebooks import NotebookError as NotebookError
 from .notebooks import execute as execute

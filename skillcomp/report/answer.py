@@ -34,6 +34,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
+from skillcomp.report.chapter_parts import best_grader
 from skillcomp.report.decided import decided_skills, with_failed_ends
 from skillcomp.report.findings import findings, main_rows
 from skillcomp.stats.bounded import IntervalRule
@@ -497,11 +498,7 @@ def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFr
     """
     if wish is not None:
         return _grader_named(wish, graders)
-    if agreement is not None:
-        raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
-        if len(raw):
-            return str(raw.sort_values("estimate", kind="stable")["grader"].iloc[-1])
-    return sorted(graders)[0]
+    return best_grader(agreement, graders)
 
 
 def _grader_named(wish: str, graders: list[str]) -> str:
