@@ -1,11 +1,11 @@
 from .answer import Answer as Answer
 from .answer import answer as answer
-from .chapter_parts import default_grader as default_grader
-from .chapter_parts import section as section
-from .chapter_parts import show as show
+from .default_grader import default_grader as default_grader
 from .findings import findings as findings
 from .notebooks import NotebookError as NotebookError
 from .notebooks import execute as execute
 from .notebooks import find_notebooks as find_notebooks
 from .notebooks import write_notebooks as write_notebooks
 from .page import build as build
+from .show_sections import section as section
+from .show_sections import show as show

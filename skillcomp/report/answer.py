@@ -34,8 +34,8 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
-from skillcomp.report.chapter_parts import best_grader
 from skillcomp.report.decided import decided_skills, with_failed_ends
+from skillcomp.report.default_grader import best_grader
 from skillcomp.report.findings import findings, main_rows
 from skillcomp.stats.bounded import IntervalRule
 

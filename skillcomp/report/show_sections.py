@@ -1,0 +1,68 @@
+"""Sections of a chapter: show sentences and tables, or one sentence on what the study lacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from IPython.display import Markdown, display
+
+from skillcomp.errors import SkillcompError
+
+NOT_SHOWN = "Not shown: "
+
+
+@contextmanager
+def section() -> Iterator[None]:
+    """Show one sentence in place of an analysis that the study has no data for.
+
+    An error of skillcomp ends the block, and its message is shown, with the remedy. Other errors
+    are raised.
+
+    Yields
+    ------
+    None
+        The block is the analysis with its tables and figures.
+
+    Examples
+    --------
+    >>> with section():  # doctest: +SKIP
+    ...     drift = sc.reliability.drift(verdicts, gold, reference_grader="old")
+    """
+    try:
+        yield
+    except SkillcompError as error:
+        plt.close("all")
+        _show_text(NOT_SHOWN + str(error))
+
+
+def show(*parts: object) -> None:
+    """Show sentences as paragraphs and everything else as a notebook does.
+
+    Parameters
+    ----------
+    *parts : str, pandas.DataFrame with a column ``sentence``, or any object
+        A text, the sentences of :func:`skillcomp.report.findings`, or an object such as a
+        :class:`skillcomp.table.Table`. Texts are escaped, because names in them may come from
+        outside.
+    """
+    for part in parts:
+        if isinstance(part, str):
+            _show_text(part)
+        elif isinstance(part, pd.DataFrame) and "sentence" in part:
+            for sentence in part["sentence"]:
+                _show_text(str(sentence))
+        else:
+            display(part)  # type: ignore[no-untyped-call]
+
+
+def _escaped(text: str) -> str:
+    """Escape what Markdown or HTML would read as markup; line breaks become spaces."""
+    return re.sub(r"([\\`*_{}\[\]<>#|!$])", r"\\\1", " ".join(text.split()))
+
+
+def _show_text(text: str) -> None:
+    display(Markdown(_escaped(text)))  # type: ignore[no-untyped-call]
