@@ -124,18 +124,8 @@ def valid_position(value: Any, n: int) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 9 and int(text) < n else None
 
 
-class Explorer(anywidget.AnyWidget):
-    """Base class of the widgets that the functions of :mod:`skillcomp.explore` return.
-
-    Attributes
-    ----------
-    choices : dict of str to Control
-        The dropdowns and sliders, by name.
-    view : str
-        The current view as HTML; every text in it is escaped.
-    status : str
-        The status line: a summary of what is shown, or an error message.
-    """
+class View(anywidget.AnyWidget):
+    """A part of a widget: HTML with clickable rows, and keys; every text in it is escaped."""
 
     _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
     _css = (_FILES / "explore.css").read_text(encoding="utf-8")
@@ -148,6 +138,25 @@ class Explorer(anywidget.AnyWidget):
     place = traitlets.Unicode().tag(sync=True)  # the view scrolls to its top when this changes
     token = traitlets.Unicode().tag(sync=True)  # the browser sends this back with a label
     tick = traitlets.Int(0).tag(sync=True)  # the number of redraws
+
+    def draw(self, view: Markup, status: str = "") -> None:
+        """Show HTML, and a line of text above it."""
+        with self.hold_sync():
+            self.view, self.status, self.tick = str(view), visible(status), self.tick + 1
+
+
+class Explorer(View):
+    """Base class of the widgets that the functions of :mod:`skillcomp.explore` return.
+
+    Attributes
+    ----------
+    choices : dict of str to Control
+        The dropdowns and sliders, by name.
+    view : str
+        The current view as HTML; every text in it is escaped.
+    status : str
+        The status line: a summary of what is shown, or an error message.
+    """
 
     choices: dict[str, Control]
 

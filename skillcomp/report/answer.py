@@ -84,13 +84,17 @@ class Answer:
     def draw(self, skills: list[str]) -> Any:
         """Draw the headline figure for the given skills."""
         rows = self.headline()
-        rows = rows[rows["skill"].isin(skills)]
-        rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
-        group = "group" if rows["group"].ne("").any() else None
-        with style.use():
-            y = ["skill", "agent"] if "agent" in rows else "skill"
-            ax = plots.estimates(rows, y=y, group=group, null=0)
-        return ax.figure
+        return draw_headline(rows[rows["skill"].isin(skills)])
+
+
+def draw_headline(rows: pd.DataFrame) -> Any:
+    """Draw rows of :meth:`Answer.headline` as a forest, and return the figure."""
+    rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
+    group = "group" if rows["group"].ne("").any() else None
+    with style.use():
+        y = ["skill", "agent"] if "agent" in rows else "skill"
+        ax = plots.estimates(rows, y=y, group=group, null=0)
+    return ax.figure
 
 
 @dataclass

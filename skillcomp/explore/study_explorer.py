@@ -1,0 +1,384 @@
+"""Explore a study: choose skill, agent, grader, condition and margin, and read what follows."""
+
+from __future__ import annotations
+
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import ipywidgets as widgets
+import matplotlib.pyplot as plt
+import pandas as pd
+from IPython.display import HTML, display
+from markupsafe import Markup
+
+from skillcomp import deltas, frames, reliability, skillverdicts, style
+from skillcomp.errors import SkillcompError, StudyError, require_known
+from skillcomp.explore import explorer as ui
+from skillcomp.explore.delta_explorer import DeltaExplorer
+from skillcomp.explore.verdict_browser import Answers
+from skillcomp.frames import Frames
+from skillcomp.frames.contracts import AMOUNTS
+from skillcomp.frames.estimates import ordered
+from skillcomp.io.store import RunStore
+from skillcomp.report.answer import Answer, answer, draw_headline, opened
+from skillcomp.report.default_grader import default_grader
+from skillcomp.report.page import build
+from skillcomp.report.show_sections import NOT_SHOWN
+from skillcomp.table import table
+
+TABS = ("answer", "forest", "cases", "graders", "cost", "export")
+_FRAMES = ("cases", "attempts", "gold", "verdicts")
+_MOST_BUTTONS = 4  # graders; more are offered in a dropdown
+_MOST_ROWS = 30
+_NGRAM = 6  # as in the other explorers
+_AGREEMENT = ["raw_agreement", "gwet_ac1", "sensitivity", "specificity", "failure_share"]
+_ESTIMATE = ["estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "method", "note"]
+_FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
+_FOREST += ["ci_level", "unit", "n", "verdict", "method", "note"]
+_EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
+
+
+def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
+    """Explore a study with controls for skill, agent, grader, condition and margin.
+
+    Parameters
+    ----------
+    own : Frames, RunStore or path
+        The frames of your own table (:func:`skillcomp.from_frame`), or a recorded study.
+
+    Returns
+    -------
+    StudyExplorer
+        A widget with six tabs. ``answer`` has the sentences of :func:`skillcomp.report.answer`,
+        ``forest`` the figure of the paired deltas, ``cases`` the cases and answers behind a row
+        (:func:`deltas`), ``graders`` the agreement of the graders with gold, ``cost`` what the
+        answers and each pass cost, and ``export`` writes all of these to a folder. A control is
+        hidden if the study has only one value of it. In code,
+        ``choose(grader="g2", margin=0.2)`` sets the controls and ``show("forest")`` opens a tab.
+
+    Raises
+    ------
+    StudyError
+        If the path holds no study.
+
+    Notes
+    -----
+    Skill, agent and condition select rows; estimates, intervals and adjusted p-values are those of
+    the whole study. Grader and margin compute the answer anew, once per value. What a study lacks
+    is a sentence in its tab.
+    """
+    return StudyExplorer(opened(own))
+
+
+class StudyExplorer(widgets.VBox):  # type: ignore[misc]
+    """The widget that :func:`study` returns.
+
+    Attributes
+    ----------
+    choices : dict of str to ipywidgets.Widget
+        The controls by name: skill, agent, grader, condition and margin. The value None means all.
+    tab : str
+        Name of the open tab.
+    """
+
+    def __init__(self, own: RunStore | Frames) -> None:
+        self._study = own
+        frames_of_study = {name: _frame_of(own, name) for name in _FRAMES}
+        self._attempts, self._cases = frames_of_study["attempts"], frames_of_study["cases"]
+        self._gold, verdicts = frames_of_study["gold"], frames_of_study["verdicts"]
+        rounds = verdicts["round"].fillna(1)
+        self._verdicts = verdicts[rounds.eq(rounds.min())]
+        self.choices = self._make_controls()
+        self._result = cache(self._result_of)
+        self._shown = cache(self._shown_in_tab)
+        self._views = {name: ui.View(title=name) for name in TABS}
+        self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
+        self._write = widgets.Button(description="Write", button_style="primary")
+        self._write.on_click(lambda _: self.export(self._folder.value))
+        self._views["export"].draw(_paragraph(_EXPORTS))
+        pages = [widgets.VBox([view]) for view in self._views.values()]
+        pages[-1].children = (widgets.HBox([self._folder, self._write]), self._views["export"])
+        self._pages = widgets.Tab(pages, titles=TABS)
+        visible = [control for control in self.choices.values() if control.layout.display != "none"]
+        bar = widgets.HBox(visible, layout=widgets.Layout(flex_flow="row wrap"))
+        super().__init__([bar, self._pages])
+        for control in self.choices.values():
+            control.observe(self._refresh, "value")
+        self._pages.observe(self._refresh, "selected_index")
+        self._static: Any = None
+        self._refresh()
+
+    @property
+    def tab(self) -> str:
+        """Return the name of the open tab."""
+        return TABS[self._pages.selected_index or 0]
+
+    def choose(self, **settings: Any) -> StudyExplorer:
+        """Set controls by name, as in ``choose(skill="a", margin=0.2)``; None means all.
+
+        Raises
+        ------
+        StudyError
+            If there is no such control or value.
+        """
+        for name, value in settings.items():
+            require_known(
+                "choose: there is no control", name, self.choices, StudyError, label="there"
+            )
+            control = self.choices[name]
+            if name == "margin":
+                control.value = float(value)
+                continue
+            values = {shown: level for shown, level in control.options}
+            if value not in values.values():
+                require_known(f"choose: {name}: there is no", str(value), values, StudyError)
+            control.value = value
+        return self
+
+    def show(self, tab: str) -> StudyExplorer:
+        """Open a tab: answer, forest, cases, graders, cost or export."""
+        require_known("show: there is no tab", tab, TABS, StudyError, label="there")
+        self._pages.selected_index = TABS.index(tab)
+        return self
+
+    def export(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write the page, the figure and the tables of the tabs to a folder; return the files."""
+        view, written = self._views["export"], []
+        view.draw(_paragraph("Writing …"))
+        try:
+            if not str(folder).strip():
+                raise StudyError("export: the folder has no name; type one, such as my-report.")
+            written = self._write_files(Path(folder))
+            names = ", ".join(path.name for path in written)
+            view.draw(_paragraph(f"In {Path(folder).resolve()}: {names}."))
+        except (SkillcompError, OSError) as error:
+            view.draw(_paragraph(NOT_SHOWN + str(error)))
+        return written
+
+    def _write_files(self, folder: Path) -> list[Path]:
+        how: dict[str, Any] = {"grader": self._value("grader"), "margin": self._value("margin")}
+        page = build(self._study, folder, notebooks=[], progress=False, **how)
+        tables = {"answer": self._sentences, "cases": self._case_rows}
+        tables |= {"graders": self._agreement, "cost": self._costs}
+        written = [page]
+        for name, compute in tables.items():
+            try:
+                rows = compute()
+            except SkillcompError:  # its tab has the reason
+                continue
+            written.append(folder / f"{name}.csv")
+            rows.to_csv(written[-1], index=False)
+        rows = self._headline()
+        data, fingerprint = {"delta": rows}, self._study.fingerprint
+        figure = draw_headline(rows)
+        written += style.save(figure, folder / "forest", data=data, fingerprint=fingerprint)
+        plt.close(figure)
+        return written
+
+    # The controls
+
+    def _make_controls(self) -> dict[str, Any]:
+        conditions = ordered(self._attempts["condition"])
+        references = [name for name in ("baseline", "previous") if name in conditions]
+        conditions = [name for name in conditions if name not in references[:1]]
+        agents = ordered(self._attempts["agent"].dropna())
+        controls = {
+            "skill": _choice_of("Skill", ordered(self._attempts["skill"]), every=True),
+            "agent": _choice_of("Agent", agents, every=True),
+            "condition": _choice_of("Condition", conditions, every=True),
+        }
+        graders = ordered(self._verdicts["grader"])
+        controls["grader"] = _choice_of("Grader", graders, every=False)
+        if graders:
+            controls["grader"].value = _grader_to_start_with(self._study, graders)
+        controls["margin"] = widgets.FloatSlider(
+            0.1, min=0.0, max=0.5, step=0.01, description="Margin", continuous_update=False
+        )
+        return controls
+
+    def _value(self, name: str) -> Any:
+        return self.choices[name].value
+
+    def _selected(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
+        """Return the rows of the chosen skill, agent or condition."""
+        for name in names:
+            if self._value(name) is not None and name in rows:
+                rows = rows[rows[name].eq(self._value(name))]
+        return rows
+
+    # What the tabs show
+
+    def _result_of(self, grader: str | None, margin: float) -> Answer:
+        return answer(self._study, grader=grader, margin=margin)
+
+    def _headline(self) -> pd.DataFrame:
+        rows = self._result(self._value("grader"), self._value("margin")).headline()
+        rows = self._selected(rows, "skill", "agent", "condition")
+        if rows.empty or rows["estimate"].isna().all():
+            raise StudyError(
+                "There is no estimate for this choice; choose all skills or conditions."
+            )
+        return rows
+
+    def _sentences(self) -> pd.DataFrame:
+        rows = self._result(self._value("grader"), self._value("margin")).findings
+        for name in ("skill", "condition"):
+            value = self._value(name)
+            others = {level for _, level in self.choices[name].options} - {value}
+            if value is not None:
+                rows = rows[~rows["about"].isin(others) & ~rows["topic"].isin(others)]
+        return rows
+
+    def _outcomes(self) -> pd.DataFrame:
+        verdicts = self._verdicts[self._verdicts["grader"].eq(self._value("grader"))]
+        outcomes = frames.outcomes(verdicts, self._cases, attempts=self._attempts)
+        return self._selected(outcomes, "skill", "agent")
+
+    def _reference(self) -> str:
+        return str(self._headline()["reference"].iloc[0])
+
+    def _case_rows(self) -> pd.DataFrame:
+        by = ["agent"] if "agent" in self._headline() else []
+        rows = skillverdicts.cases(self._outcomes(), by=by, reference=self._reference())
+        return self._selected(rows, "condition")
+
+    def _agreement(self) -> pd.DataFrame:
+        if self._gold.empty:
+            raise StudyError(
+                "The study has no gold labels, so nobody knows how often a grader errs; name their "
+                "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
+            )
+        verdicts = self._selected(self._verdicts, "skill", "agent")
+        how: dict[str, Any] = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
+        if isinstance(self._study, Frames):
+            how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
+        rows = reliability.agreement(verdicts, self._gold, **how)
+        return rows[rows["measure"].isin(_AGREEMENT)]
+
+    def _costs(self) -> pd.DataFrame:
+        attempts = self._selected(self._attempts, "skill", "agent")
+        recorded = [name for name in AMOUNTS if name in attempts and attempts[name].notna().any()]
+        if not recorded:
+            raise StudyError(
+                "The study records no dollars, seconds or tokens; name their columns by cost_usd=, "
+                "seconds=, input_tokens= and output_tokens= of sc.from_frame."
+            )
+        outcomes, by = self._outcomes(), ["agent"] if "agent" in self._headline() else []
+        how: dict[str, Any] = {"by": by, "reference": self._reference()}
+        changes = deltas.paired(outcomes, attempts, value=recorded, **how)
+        prices = deltas.price(outcomes, attempts, **how)
+        rows = pd.concat([changes, prices[prices["estimate"].notna()]], ignore_index=True)
+        return self._selected(rows, "condition")
+
+    # Drawing
+
+    def _refresh(self, _: Any = None) -> None:
+        """Fill the open tab, and the copy for static pages."""
+        if self.tab == "export":
+            return
+        view, page = self._views[self.tab], self._pages.children[TABS.index(self.tab)]
+        view.draw(Markup(view.view), "Computing …")
+        chosen = {name: control.value for name, control in self.choices.items()}
+        html, explorer = self._shown(self.tab, *chosen.values())
+        view.draw(html)
+        page.children = (view,) if explorer is None else (explorer,)
+        if self._static is not None:
+            self._static.update(_html(self.still()))
+
+    def _shown_in_tab(self, tab: str, *_: Any) -> tuple[Markup, DeltaExplorer | None]:
+        """Return the HTML of a tab and, for the cases, a widget; the cache needs the choices."""
+        try:
+            if tab == "cases":
+                explorer = self._cases_explorer()
+                return Markup(explorer.still()), explorer
+            return Markup(getattr(self, f"_{tab}_html")()), None
+        except SkillcompError as error:
+            return _paragraph(NOT_SHOWN + str(error)), None
+
+    def _answer_html(self) -> Markup:
+        return Markup("").join(_paragraph(text) for text in self._sentences()["sentence"])
+
+    def _forest_html(self) -> Markup:
+        rows = self._headline()
+        drawn = ui.picture(draw_headline(rows).axes[0])
+        caption = style.describe({"delta": rows}, lead="Change on the same cases.")
+        figure = Markup(
+            "<div class='scx-figure' style='max-width:{}px'><img alt='{}' src='{}'></div>"
+        )
+        columns = [name for name in _FOREST if name in rows]
+        parts = figure.format(drawn.width, caption, drawn.src), _paragraph(caption)
+        return Markup("").join((*parts, Markup(table(rows[columns]).html(most=_MOST_ROWS))))
+
+    def _graders_html(self) -> Markup:
+        return Markup(
+            table(self._agreement()[["grader", "measure", *_ESTIMATE]]).html(most=_MOST_ROWS)
+        )
+
+    def _cost_html(self) -> Markup:
+        rows = self._costs()
+        columns = [name for name in ("agent", "condition", "measure", *_ESTIMATE) if name in rows]
+        return Markup(table(rows[columns]).html(most=_MOST_ROWS))
+
+    def _cases_explorer(self) -> DeltaExplorer:
+        rows = self._headline().reset_index(drop=True)
+        by = ["skill", "agent"] if "agent" in rows else ["skill"]
+        skills = self._study.skills if isinstance(self._study, RunStore) else {}
+        checks = frames.checks(self._study) if isinstance(self._study, RunStore) else None
+        gold = None if self._gold.empty else self._gold
+        answers = Answers(self._attempts, self._verdicts, gold, self._cases, checks, skills, _NGRAM)
+        explorer = DeltaExplorer(rows, self._outcomes(), by, self._reference(), answers)
+        return explorer.open_row(0) if len(rows) == 1 else explorer
+
+    def still(self) -> str:
+        """Return the choices and the open tab as HTML without controls, for static pages."""
+        shown = {name: control for name, control in self.choices.items() if name != "margin"}
+        words = [f"{control.description}: {control.label}" for control in shown.values()]
+        status = "; ".join([*words, f"Margin: {self._value('margin'):.2f}"])
+        return str(
+            ui.render(
+                "still", title="Study", status=status, view=Markup(self._views[self.tab].view)
+            )
+        )
+
+    def __repr__(self) -> str:
+        """Return the choices."""
+        return "Study: " + ", ".join(f"{name}={c.value!r}" for name, c in self.choices.items())
+
+    def _ipython_display_(self) -> None:
+        # two outputs, as a page made by nbconvert shows only the widget of an output that has one
+        show: Any = display
+        show(super()._repr_mimebundle_(), raw=True)
+        self._static = show(_html(self.still()), display_id=True)
+
+
+def _html(text: str) -> HTML:
+    return HTML(text)  # type: ignore[no-untyped-call]
+
+
+def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
+    frame: pd.DataFrame = (
+        getattr(own, name) if isinstance(own, Frames) else getattr(frames, name)(own)
+    )
+    return frame
+
+
+def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
+    try:
+        return default_grader(own)
+    except SkillcompError:  # the tab of the graders has the reason
+        return graders[0]
+
+
+def _choice_of(label: str, values: list[Any], *, every: bool) -> Any:
+    """Return a dropdown, or buttons for a few values; it is hidden if there is only one value."""
+    options = [(ui.visible(str(value)), value) for value in values]
+    kind = widgets.Dropdown if every or len(values) > _MOST_BUTTONS else widgets.ToggleButtons
+    options = [(ui.EVERY, None), *options] if every else options
+    hidden = {"display": "none"} if len(values) < 2 else {}
+    return kind(options=options, description=label, layout=widgets.Layout(**hidden))
+
+
+def _paragraph(text: str) -> Markup:
+    return Markup("<p>{}</p>").format(ui.visible(text))

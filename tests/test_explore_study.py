@@ -1,0 +1,130 @@
+"""The explorer of a whole study without a browser: its controls, tabs and files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import StudyError
+from skillcomp.explore import study_explorer
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def table(**changed: Any) -> pd.DataFrame:
+    """Two skills with eight cases each; skill a teaches, skill b harms."""
+    rows = [
+        (skill, f"case {k}", condition, grader, (condition == "skill") == (skill == "a"), k > 2)
+        for skill in "ab"
+        for k in range(8)
+        for condition in ("baseline", "skill", "placebo")
+        for grader in ("g1", "g2")
+    ]
+    columns = ["skill", "case", "condition", "grader", "passed", "label"]
+    return pd.DataFrame(rows, columns=columns).assign(**changed)
+
+
+def own(**changed: Any) -> Any:
+    # a case has the same name under both skills and is another one
+    return sc.from_frame(table(**changed), grader="grader", shared_cases=False)
+
+
+def shown(explorer: Any) -> str:
+    return re.sub(r"data:image[^']*", "", explorer.still())
+
+
+def controls(explorer: Any) -> set[str]:
+    return {control.description for control in explorer.children[0].children}
+
+
+@pytest.fixture(scope="module")
+def study() -> Any:
+    return sc.explore.study(own())
+
+
+def test_a_control_with_one_value_is_hidden(study: Any) -> None:
+    assert controls(study) == {"Skill", "Condition", "Grader", "Margin"}
+    single = sc.explore.study(sc.from_frame(table().query("grader == 'g1' and skill == 'a'")))
+    assert controls(single) == {"Condition", "Margin"}
+
+
+def test_the_tabs_follow_the_choices(study: Any) -> None:
+    study.show("answer").choose(skill="a", condition="skill", grader="g2", margin=0.2)
+    assert "a teaches" in shown(study) and "b harms" not in shown(study)
+    assert "Grader: g2; Margin: 0.20" in shown(study)
+    study.show("forest")
+    assert shown(study).count("<tr><td>") == 1 and "<img alt=" in shown(study)
+    study.show("cases")
+    assert shown(study).count("case ") >= 8 and "placebo" not in shown(study)
+    study.show("forest").choose(skill=None, condition=None)
+    assert shown(study).count("<tr><td>") == 4
+
+
+def test_estimates_of_a_skill_are_those_of_the_whole_study(study: Any) -> None:
+    study.show("forest").choose(skill="a", condition="skill", grader="g1", margin=0.1)
+    whole = sc.report.answer(own(), grader="g1").frames["decided"]
+    row = whole[whole["skill"].eq("a") & whole["condition"].eq("skill")].iloc[0]
+    assert sc.style.interval(row) in shown(study)
+
+
+def test_an_answer_is_computed_once_per_grader_and_margin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    compute = study_explorer.answer
+
+    def counted(*args: Any, **how: Any) -> Any:
+        calls.append(how)
+        return compute(*args, **how)
+
+    monkeypatch.setattr(study_explorer, "answer", counted)
+    study = sc.explore.study(own())
+    for skill in ("a", "b", None):
+        study.choose(skill=skill).show("forest").show("answer")
+    assert len(calls) == 1
+    study.choose(margin=0.2).choose(margin=0.1)
+    assert len(calls) == 2
+
+
+def test_what_a_study_lacks_is_a_sentence(study: Any) -> None:
+    for tab, words in (("graders", "has no gold labels"), ("cost", "cost_usd=")):
+        assert "Not shown: The study" in shown(study.show(tab)) and words in shown(study)
+    answers = table().query("condition == 'skill'")
+    graders = sc.from_frame(answers, condition=None, grader="grader", gold="label")
+    explorer = sc.explore.study(graders)
+    for tab in ("answer", "forest", "cases", "cost"):
+        assert "Not shown: " in shown(explorer.show(tab)), tab
+    assert "raw agreement" in shown(explorer.show("graders"))
+
+
+def test_names_from_outside_are_escaped() -> None:
+    frame = table().replace({"skill": {"a": HOSTILE}, "grader": {"g1": HOSTILE}})
+    explorer = sc.explore.study(sc.from_frame(frame, grader="grader", shared_cases=False))
+    for tab in ("answer", "forest", "cases", "graders", "cost"):
+        page = shown(explorer.choose(grader=HOSTILE).show(tab))
+        assert HOSTILE not in page and "&lt;img src=x" in page
+
+
+def test_export_writes_the_page_the_figure_and_the_tables(study: Any, tmp_path: Path) -> None:
+    study.choose(skill=None, condition="skill", grader="g1")
+    names = {path.name for path in study.export(tmp_path / "mine")}
+    assert {"index.html", "answer.csv", "cases.csv", "forest.pdf", "forest-delta.csv"} <= names
+    assert all((tmp_path / "mine" / name).is_file() for name in names)
+    assert set(pd.read_csv(tmp_path / "mine" / "cases.csv")["condition"]) == {"skill"}
+    assert study.export(" ") == [] and "has no name" in shown(study.show("export"))
+
+
+def test_wrong_arguments_are_named(study: Any, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no control 'skil'"):
+        study.choose(skil="a")
+    with pytest.raises(StudyError, match="grader: there is no 'g3'"):
+        study.choose(grader="g3")
+    with pytest.raises(StudyError, match="no tab 'forrest'"):
+        study.show("forrest")
+    with pytest.raises(StudyError, match="is not a recorded study"):
+        sc.explore.study(tmp_path)
