@@ -331,7 +331,7 @@ class Attempt(Record):
     skill: str
     case_id: str
     condition: str
-    repeat: int = 1
+    repeat: int | None = 1
     sitting: str | None = None
     loaded_skill: str | None = None
     source_attempt_id: str | None = None
@@ -339,7 +339,7 @@ class Attempt(Record):
     agent: str | None = None
     agent_model: str | None = None
     agent_family: str | None = None
-    status: AttemptStatus = "ok"
+    status: AttemptStatus | None = "ok"
     stop_reason: str | None = None
     answer: str | None = None
     input_tokens: int | None = None
@@ -379,6 +379,7 @@ class Verdict(Record):
     grader: str
     check_kind: CheckKind | None = None
     goal: Goal | None = None
+    check_weight: float | None = None
     grader_kind: str | None = None
     grader_model: str | None = None
     grader_family: str | None = None
@@ -387,7 +388,7 @@ class Verdict(Record):
     batch: str | None = None
     item: str | None = None
     order: int | None = None
-    status: VerdictStatus = "ok"
+    status: VerdictStatus | None = "ok"
     passed: bool | None = None
     score: float | None = None
     evidence_quote: str | None = None

@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -17,7 +19,7 @@ from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import copied_skills
-from skillcomp.frames.from_store import tasks_of
+from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import (
     UNANSWERED,
     with_asked,
@@ -26,6 +28,7 @@ from skillcomp.frames.missing_attempts import (
 )
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
+from skillcomp.frames.save_frames import save_frames
 from skillcomp.frames.table_gold import labels_beside, labels_inside
 from skillcomp.frames.table_reader import (
     TRY,
@@ -74,6 +77,8 @@ class Frames:
         ``found``, ``done`` (what became of it) and ``n`` (number of rows).
     gold_drawn, drawn_by : str
         How the labels were drawn, as in :func:`skillcomp.correction.delta`.
+    columns : mapping of str to str
+        The column of the table that each argument of :func:`from_frame` names.
     """
 
     cases: pd.DataFrame
@@ -86,6 +91,7 @@ class Frames:
     problems: pd.DataFrame = field(default_factory=partial(changes_frame, ()))
     gold_drawn: Drawn = "random"
     drawn_by: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield cases, attempts, verdicts, outcomes and gold."""
@@ -96,6 +102,57 @@ class Frames:
         """The sha256 of the contents of the frames."""
         frames = (*self, self.pairwise, self.passages)
         return sha256("\n".join(frame.to_csv(index=False) for frame in frames).encode()).hexdigest()
+
+    def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the frames as a store that :class:`skillcomp.RunStore` opens.
+
+        The readers of :mod:`skillcomp.frames` return equal frames from this store, so every
+        chapter and command that reads a store also reads your table.
+
+        Parameters
+        ----------
+        folder : str or path
+            A new or empty folder.
+        overwrite : bool, default False
+            Whether to replace frames that were saved in this folder before. A recorded study is
+            never replaced.
+
+        Returns
+        -------
+        pathlib.Path
+            The folder.
+
+        Raises
+        ------
+        FrameError
+            If the folder holds other things, a frame has a column that a store cannot hold, or a
+            verdict belongs to an attempt that is missing from ``attempts``.
+        StoreError
+            If the folder cannot be written.
+
+        Notes
+        -----
+        Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no value
+        becomes the name of a file. What a table does not have, such as the text of a skill or a
+        prompt, is unknown in the store, too: ``store.skills`` and ``store.suites`` are empty.
+        ``outcomes`` is not stored: :func:`skillcomp.frames.outcomes` computes it from verdicts,
+        cases and attempts, with ``checks="shared"`` if you had set it.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> import pandas as pd
+        >>> import skillcomp as sc
+        >>> table = pd.DataFrame({"case": "a", "condition": ["baseline", "skill"], "passed": True})
+        >>> own = sc.from_frame(table, skill=None)
+        >>> with TemporaryDirectory() as folder:
+        ...     store = sc.RunStore(own.save(folder))
+        ...     sc.frames.verdicts(store)[["case_id", "condition", "passed"]]
+          case_id condition  passed
+        0       a  baseline    True
+        1       a     skill    True
+        """
+        return save_frames(self, folder, overwrite=overwrite)
 
 
 def from_frame(
@@ -357,20 +414,18 @@ def from_frame(
         attempt_cells(made["attempts"], ["agent"])  # refuses ids of attempts in place of repeats
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])
-    ties = ["task", "contrast_of", *(str(reader.names[role]) for role in cluster_names)]
-    facts_of_cases = made["cases"][[*CASE, *ties]]
-    made["attempts"] = made["attempts"].merge(facts_of_cases, on=CASE, how="left")
+    made["attempts"]["n_words"] = n_words(made["attempts"]["answer"])
+    made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], place)
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
     how = {"attempts": made["attempts"], "checks": checks}
     outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
-    if made["cases"]["dimension"].notna().any():
-        extra = made["cases"][[*CASE, "dimension"]]
-        outcomes = outcomes.merge(extra, on=CASE, how="left", validate="many_to_one")
     if reader.changes:
         lines = "".join(f"\n- {line}" for line in change_lines(reader.changes))
         warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
     about: dict[str, Any] = {**made, "problems": changes_frame(reader.changes)}
+    about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
+    about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
     return Frames(outcomes=outcomes, **about, gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 

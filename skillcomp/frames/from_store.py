@@ -26,12 +26,13 @@ from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
 from skillcomp.io.json_lines import read_table
-from skillcomp.io.store import RunStore, require_store
+from skillcomp.io.store import SAVED_FRAMES, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
 LABELLERS_FILE = "labellers.json"  # kind and family of the labellers of a store
 PLAIN = "none"
+_OF_CHECKS = [*CASE, "check_id", "check_kind", "goal"]
 _DIGITS = 12  # digits of a sha256 that are shown; enough to distinguish two texts
 
 
@@ -54,13 +55,35 @@ def cases(store: RunStore) -> pd.DataFrame:
         prompt_kind (explicit, implicit or negative; NA if the suite tests no triggers), n_checks.
         Words outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
     """
-    suites = require_store(store).suites.values()
+    if (saved := _saved_cases(store)) is not None:
+        return saved
+    suites = store.suites.values()
     family = dimension_family(c.comprehension_dimension for suite in suites for c in suite.cases)
     rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
     if not rows:
         return empty("cases")
     made = check(pd.DataFrame(rows), "cases")
     return made.assign(task=tasks_of(made))
+
+
+def _saved_cases(store: RunStore) -> pd.DataFrame | None:
+    """Return the cases of a table that `Frames.save` wrote; None in any other store."""
+    if SAVED_FRAMES not in require_store(store).manifest:
+        return None
+    rows = list(store.records("cases"))
+    if not rows:
+        return empty("cases")
+    saved = pd.DataFrame(rows)
+    empty_columns = [name for name in saved if saved[name].isna().all()]
+    return check(saved.astype(dict.fromkeys(empty_columns, "str")), "cases")
+
+
+def with_facts_of_cases(attempts: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
+    """Add to attempts what ties their cases together: task, contrast pair and own columns."""
+    taken = {*CONTRACTS["cases"].columns, *CONTRACTS["attempts"].columns}
+    own = [name for name in cases.columns if name not in taken]
+    facts = cases[[*CASE, "task", "contrast_of", *own]]
+    return attempts.merge(facts, on=CASE, how="left")
 
 
 def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series:
@@ -123,8 +146,14 @@ def checks(store: RunStore) -> pd.DataFrame:
     pandas.DataFrame
         One row per check of a case: skill, case_id, check_id, check_kind (positive or negative),
         goal (outcome, process, style, efficiency), description, judge (contains, pytest or
-        llm-rubric; NA if a grader reads the description).
+        llm-rubric; NA if a grader reads the description). In a store of saved frames, the checks
+        are those of the verdicts.
     """
+    if SAVED_FRAMES in require_store(store).manifest:
+        rows_of_checks = verdicts(store, perturbation="all", round="all")
+        return check(
+            rows_of_checks[_OF_CHECKS].groupby(_OF_CHECKS[:3]).first().reset_index(), "checks"
+        )
     rows = [
         {
             "skill": suite.skill,
@@ -132,7 +161,7 @@ def checks(store: RunStore) -> pd.DataFrame:
             **check_record.model_dump(exclude={"judge"}),
             "judge": check_record.judge.type if check_record.judge else None,
         }
-        for suite in require_store(store).suites.values()
+        for suite in store.suites.values()
         for case in suite.cases
         for check_record in case.checks
     ]
@@ -166,9 +195,10 @@ def attempts(store: RunStore, *, perturbation: str | Sequence[str] | None = None
     """
     _require_measured(store)
     frame = _stored_frame(store.table("attempts"), "attempts")
-    frame["n_words"] = _n_words(frame["answer"])
-    frame = frame[_has_perturbation(frame["perturbation"], perturbation)]
-    return check(frame, "attempts")
+    frame["n_words"] = n_words(frame["answer"])
+    frame = check(frame[_has_perturbation(frame["perturbation"], perturbation)], "attempts")
+    saved = _saved_cases(store)
+    return frame if saved is None else with_facts_of_cases(frame, saved)
 
 
 def _require_measured(store: RunStore) -> None:
@@ -179,7 +209,8 @@ def _require_measured(store: RunStore) -> None:
         )
 
 
-def _n_words(answers: pd.Series) -> pd.Series:
+def n_words(answers: pd.Series) -> pd.Series:
+    """Count the words of each answer; NA without an answer."""
     # str.split takes a third of the time of a regular expression and splits at the same places
     counts = [len(a.split()) if isinstance(a, str) else None for a in answers.to_numpy(object)]
     return pd.Series(counts, index=answers.index, dtype="Int64")
@@ -229,7 +260,11 @@ def verdicts(
         or ``round`` is not a number, several numbers or "all".
     """
     _require_measured(store)
-    frame = _last_words(_stored_frame(store.table("verdicts"), "verdicts"))
+    table = store.table("verdicts")
+    frame = _stored_frame(table, "verdicts")
+    if (weights := table.column("check_weight")).null_count < len(weights):
+        frame["check_weight"] = weights.to_pandas()
+    frame = _last_words(frame)
     every = _stored_frame(store.table("attempts"), "attempts")
     index = pd.Index(every["attempt_id"])
     if not index.is_unique:
@@ -270,7 +305,8 @@ def _is_in_rounds(values: pd.Series, round: int | Sequence[int] | str) -> pd.Ser
 
 
 def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
-    if not frame[["check_kind", "goal"]].isna().any(axis=None):
+    known = not frame[["check_kind", "goal"]].isna().any(axis=None)
+    if known or SAVED_FRAMES in store.manifest:
         return frame
     columns = checks(store).set_index([*CASE, "check_id"])[["check_kind", "goal"]]
     keys = pd.MultiIndex.from_frame(frame[[*CASE, "check_id"]])
@@ -408,7 +444,9 @@ def pairwise(store: RunStore) -> pd.DataFrame:
             f"{plural(len(rows), 'row')}; the first: {first.dropna().astype(str).to_dict()}; "
             "expected 1 if the first attempt wins, 2 if the second does, missing for a tie."
         )
-    return pairs.assign(winner=winner.fillna("tie"))
+    # saved frames write a tie as such: without a winner, the comparison failed
+    failed = SAVED_FRAMES in store.manifest
+    return pairs if failed else pairs.assign(winner=winner.fillna("tie"))
 
 
 def invocations(
@@ -579,13 +617,13 @@ def _short_hash(texts: Iterable[str]) -> str:
     return sha256("\0".join(texts).encode()).hexdigest()[:_DIGITS]
 
 
-def passages(path: str | PathLike[str]) -> pd.DataFrame:
+def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
     """Read passages with a known degree of copying, one row per passage.
 
     Parameters
     ----------
-    path : str or path
-        A JSON Lines file of passages.
+    path : str, path or RunStore
+        A JSON Lines file of passages, or a study: the passages recorded in it, if there are any.
 
     Returns
     -------
@@ -593,8 +631,11 @@ def passages(path: str | PathLike[str]) -> pd.DataFrame:
         passage_id, skill, document (skill and topic: passages of one document are related), level
         (such as verbatim or fresh), text; then topic and question if the file has them.
     """
-    table = read_table(Path(path), "passages")
-    return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+    stored = isinstance(path, RunStore)
+    table = path.table("passages") if stored else read_table(Path(path), "passages")
+    texts = check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+    unused = [name for name in ("topic", "question") if stored and texts[name].isna().all()]
+    return texts.drop(columns=unused)
 
 
 _TYPES = {

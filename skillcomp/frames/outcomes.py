@@ -227,7 +227,11 @@ def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame
         return pd.DataFrame({"n_checks": 0}, names.index).assign(**dict.fromkeys(_CASE_FACTS))
     index = pd.MultiIndex.from_frame(names)
     facts = check(cases, "cases")
-    own = facts.columns.difference([*CONTRACTS["cases"].columns, *CONTRACTS["outcomes"].columns])
+    own = list(
+        facts.columns.difference([*CONTRACTS["cases"].columns, *CONTRACTS["outcomes"].columns])
+    )
+    if facts["comprehension_dimension"].isna().all() and facts["dimension"].notna().any():
+        own.append("dimension")
     facts = facts.set_index(CASE)[["n_checks", *_CASE_FACTS, *own]]
     unknown = sorted(case_id for _, case_id in index[~index.isin(facts.index)])
     if unknown:

@@ -28,6 +28,7 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     labels = rows[ITEM].assign(passed=reader.as_verdicts(columns["gold"], "gold"), labeller="own")
     if "labeller" in columns:
         labels["labeller"] = reader.as_texts(columns["labeller"], "labeller", needed=False)
+        labels["labeller"] = labels["labeller"].fillna("own")
     labels = labels.assign(**_labeller_facts(columns, reader))
     labels = labels[labels["passed"].notna()].drop_duplicates()
     twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]

@@ -109,11 +109,14 @@ def read_table(path: Path, name: str) -> pa.Table:
     return read_lines(path, name)[0]
 
 
-def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table, Counter[str]]:
+def read_lines(
+    path: Path, name: str, size: int | None = None, *, defaults: bool = True
+) -> tuple[pa.Table, Counter[str]]:
     """Read the first ``size`` bytes of a file; return the table and a count of each unknown key.
 
     A last line without a line feed is read if it is a JSON object. Callers pass ``size`` to leave
-    out a line that another process is still writing.
+    out a line that another process is still writing. With ``defaults=False``, a missing key is
+    null.
     """
     has_record = name in RECORDS
     try:
@@ -132,7 +135,7 @@ def read_lines(path: Path, name: str, size: int | None = None) -> tuple[pa.Table
         except (pa.ArrowInvalid, UnicodeDecodeError) as cause:
             extras = _check_lines(buffer, path, name)
             table = _read_sound_lines(buffer, path, name, cause)
-        table = _with_defaults(table, name) if has_record else table
+        table = _with_defaults(table, name) if has_record and defaults else table
         if has_record and not _meets_contract(table, name):
             _check_lines(buffer, path, name)
     return table, extras

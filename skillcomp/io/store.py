@@ -32,6 +32,7 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
 
+SAVED_FRAMES = "frames"  # entry of the manifest of a store that `Frames.save` wrote
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
@@ -173,7 +174,9 @@ class RunStore:
         file = self._table_file(name)
         state = (size, file.stat().st_mtime_ns if size else 0)
         if self._tables.get(name, (None,))[0] != state:
-            table, self._extras[name] = read_lines(file, name, size)
+            # frames may lack a status; in other stores a missing key means the default
+            defaults = SAVED_FRAMES not in self.manifest
+            table, self._extras[name] = read_lines(file, name, size, defaults=defaults)
             self._tables[name] = (state, table)
         return self._tables[name][1]
 
@@ -226,6 +229,8 @@ class RunStore:
         problems += _manifest_mismatches("suites", manifest["suites"], self.suites)
         problems += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
         problems += self._notices.values()
+        for change in manifest.get(SAVED_FRAMES, {}).get("problems", []):
+            problems.append("{place}: {found}; {done} ({n} rows).".format(**change))
         for table, extras in self._extras.items():
             problems += [
                 f"{table}: the key '{key}' is not one of the record's; left out of {n} lines."

@@ -32,7 +32,7 @@ from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
-from skillcomp.io.store import RunStore
+from skillcomp.io.store import SAVED_FRAMES, RunStore
 from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.decided import decided_skills, with_failed_ends
 from skillcomp.report.default_grader import best_grader
@@ -517,8 +517,12 @@ def _draw_of(
     study: RunStore | Frames, gold_drawn: Drawn | None, drawn_by: str | None, graders: list[str]
 ) -> dict[str, Any]:
     """Return how gold was drawn, by default as the frames state it."""
-    if gold_drawn is None and drawn_by is None and isinstance(study, Frames):
-        gold_drawn, drawn_by = study.gold_drawn, study.drawn_by
+    if gold_drawn is None and drawn_by is None:
+        if isinstance(study, Frames):
+            gold_drawn, drawn_by = study.gold_drawn, study.drawn_by
+        else:
+            saved = study.manifest.get(SAVED_FRAMES, {})
+            gold_drawn, drawn_by = saved.get("gold_drawn"), saved.get("drawn_by")
     name = None if drawn_by is None else _grader_named(drawn_by, graders)
     check_draw(gold_drawn or "random", name, pd.Series(graders), "report")
     return {"gold_drawn": gold_drawn or "random", "drawn_by": name}

@@ -1,0 +1,93 @@
+"""The frames of a study, written as a store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, plural
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.io.files import as_path
+from skillcomp.io.json_lines import RECORDS, schema
+from skillcomp.io.store import SAVED_FRAMES, RunStore
+
+if TYPE_CHECKING:
+    from skillcomp.frames.from_frame import Frames
+
+_TABLES = ("cases", "attempts", "verdicts", "gold", "pairwise", "passages")
+# columns that a reader of the store works out again from the other columns
+_DERIVED = {"attempts": ("n_words",), "verdicts": ("evidence_found",)}
+
+
+def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write frames as a store; the folder appears only when it is complete."""
+    place = as_path(folder, "save: folder", FrameError)
+    _require_free(place, overwrite)
+    rows = {table: _rows_of_table(study, table) for table in _TABLES}
+    lost = set(study.verdicts["attempt_id"]) - set(study.attempts["attempt_id"])
+    if lost:
+        raise FrameError(
+            f"save: {plural(len(lost), 'attempt')} of the verdicts are not in the attempts frame, "
+            f"such as '{min(lost)}'. Add them to it."
+        )
+    about = {
+        "gold_drawn": study.gold_drawn,
+        "drawn_by": study.drawn_by,
+        "columns": dict(study.columns),
+        "problems": _records(study.problems),
+    }
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
+        store = RunStore(Path(parent) / "study")
+        with store.writer(sync=False):
+            store.annotate(**{SAVED_FRAMES: about})
+            for table, records in rows.items():
+                store.append(table, records)
+        if place.exists():
+            shutil.rmtree(place)
+        os.replace(store.path, place)
+    return place
+
+
+def _require_free(place: Path, overwrite: bool) -> None:
+    """Raise FrameError if the folder holds anything that `save` may not replace."""
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        return
+    saved = place.is_dir() and SAVED_FRAMES in RunStore(place).manifest
+    if saved and overwrite:
+        return
+    hint = "overwrite=True replaces it" if saved else "name an empty or new folder"
+    holds = "saved frames already" if saved else "other things"
+    raise FrameError(f"save: {place} holds {holds}; {hint}.")
+
+
+def _rows_of_table(study: Frames, table: str) -> list[dict[str, Any]]:
+    """Return the rows of a frame as mappings; refuse columns that a store cannot hold."""
+    frame: pd.DataFrame = getattr(study, table)
+    of_case = [*CONTRACTS["cases"].columns, *study.cases.columns]
+    derived = _DERIVED.get(table, ())
+    columns = list(frame.columns) if table == "cases" else list(schema(table).names)
+    lost = [n for n in frame if n not in columns and n not in CONTRACTS[table].columns]
+    lost = [name for name in lost if name not in of_case]
+    if lost and table in RECORDS:
+        raise FrameError(
+            f"save: {table}: column '{lost[0]}' has no place in a store. Drop it or, if it "
+            "describes the case, add it to the cases."
+        )
+    keep = [name for name in frame.columns if name in columns and name not in derived]
+    return _records(frame[keep])
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as mappings with None for missing values; times become text."""
+    times = frame.select_dtypes(["datetime", "datetimetz"]).columns
+    texts = {name: frame[name].map(pd.Timestamp.isoformat, na_action="ignore") for name in times}
+    values = frame.assign(**texts).astype("object")
+    rows: list[dict[str, Any]] = values.where(values.notna(), None).to_dict("records")
+    return rows
