@@ -71,7 +71,8 @@ def table_of(options: set[str], seed: int) -> sc.frames.Frames:
     rows["status"] = rng.choice(["ok", "error", "timeout", None], 99, p=[0.7, 0.1, 0.1, 0.1])[
         answer
     ]
-    direct = set(levels) | {*"score dimension transfer prompt answer seconds status".split()}
+    more_names = ["score", "dimension", "transfer", "prompt", "answer", "seconds", "status"]
+    direct = {*levels, *more_names}
     names = {name: name for name in direct & options} | {"condition": "condition"}
     if "cluster" in options:
         names["cluster"] = "film"
