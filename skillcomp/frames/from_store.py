@@ -631,10 +631,12 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
         passage_id, skill, document (skill and topic: passages of one document are related), level
         (such as verbatim or fresh), text; then topic and question if the file has them.
     """
-    stored = isinstance(path, RunStore)
-    table = path.table("passages") if stored else read_table(Path(path), "passages")
+    in_store = isinstance(path, RunStore)
+    table = (
+        path.table("passages") if isinstance(path, RunStore) else read_table(Path(path), "passages")
+    )
     texts = check(table.to_pandas(types_mapper=_TYPES.get), "passages")
-    unused = [name for name in ("topic", "question") if stored and texts[name].isna().all()]
+    unused = [name for name in ("topic", "question") if in_store and texts[name].isna().all()]
     return texts.drop(columns=unused)
 
 

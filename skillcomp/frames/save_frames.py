@@ -89,5 +89,5 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     times = frame.select_dtypes(["datetime", "datetimetz"]).columns
     texts = {name: frame[name].map(pd.Timestamp.isoformat, na_action="ignore") for name in times}
     values = frame.assign(**texts).astype("object")
-    rows: list[dict[str, Any]] = values.where(values.notna(), None).to_dict("records")
-    return rows
+    rows = values.where(values.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
