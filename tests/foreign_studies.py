@@ -142,7 +142,7 @@ def two_agents(folder: Path) -> Path:
     rows["passed"] = rng.random(len(rows)) < rate
     rows["transfer"] = np.where(rows["case"].str[1:].astype(int) % 2, "near", "far")
     rows["prompt"] = "Why " + rows["skill"] + " " + rows["case"] + "?"
-    words = np.array("it is steeped at ninety degrees because leaves open slowly".split())
+    words = ["it", "is", "steeped", "at", "ninety", "degrees", "since", "leaves", "open"]
     rows["answer"] = [" ".join(rng.choice(words, 30)) for _ in range(len(rows))]
     rows["cost_usd"] = rng.uniform(0.01, 0.02, len(rows))
     rows["seconds"] = rng.uniform(5, 20, len(rows))
