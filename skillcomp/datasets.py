@@ -15,6 +15,7 @@ __all__ = ["load", "passages", "path"]
 
 _STUDIES = {name: name for name in ("pilot", "execution", "triggers", "process")}
 _PASSAGES = {name: f"corpus/{name}.jsonl" for name in ("copies", "copies_second")}
+_TABLES = {"messy": "messy/answers.csv"}
 
 
 def path(name: str) -> Path:
@@ -22,21 +23,22 @@ def path(name: str) -> Path:
 
     Parameters
     ----------
-    name : {"pilot", "execution", "triggers", "process", "copies", "copies_second"}
+    name : {"pilot", "execution", "triggers", "process", "copies", "copies_second", "messy"}
         Name of the data set.
 
     Returns
     -------
     pathlib.Path
-        The folder of the study, or the file of passages. It is in the installed package or, in a
-        checkout, below ``data``. ``data/README.md`` describes how each data set was made.
+        The folder of the study, or the file of passages, or of the table ``messy``. It is in the
+        installed package or, in a checkout, below ``data``. ``data/README.md`` describes how each
+        data set was made.
 
     Raises
     ------
     StudyError
         If the name is unknown, or the files are missing.
     """
-    return _place_of(name, "data set", _STUDIES | _PASSAGES)
+    return _place_of(name, "data set", _STUDIES | _PASSAGES | _TABLES)
 
 
 def _place_of(name: str, kind: str, places: dict[str, str]) -> Path:

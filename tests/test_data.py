@@ -41,7 +41,7 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "execution", "corpus", "triggers", "process")
+        for folder in ("pilot", "execution", "corpus", "messy", "triggers", "process")
         for path in (DATA / folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]

@@ -123,7 +123,8 @@ def notebooks(folder: _Folder) -> None:
     from skillcomp.report import find_notebooks
 
     paths, copies = find_notebooks(every=True), folder / "notebooks"
-    sources = (datasets.path("pilot"), datasets.path("execution"), datasets.path("copies").parent)
+    sources = [datasets.path(name) for name in ("pilot", "execution", "triggers")]
+    sources += [datasets.path(name).parent for name in ("copies", "messy")]
     with _new_folder(folder, "notebooks"):
         for part in ("notebooks", "data"):
             (folder / part).mkdir()

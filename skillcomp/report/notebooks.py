@@ -44,12 +44,13 @@ def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[P
     folder : pathlib.Path, optional
         Folder of the notebooks; by default the one in the checkout or the installed package.
     every : bool, default False
-        Include the tutorial ``00-...``, which is not a chapter.
+        Include the tutorial ``00-...`` and ``my-study.ipynb``, which are not chapters.
 
     Returns
     -------
     list of pathlib.Path
-        Notebooks with names that start with two digits and a hyphen, sorted by name.
+        Notebooks with names that start with two digits and a hyphen, sorted by name; with `every`,
+        ``my-study.ipynb`` is the last one.
 
     Raises
     ------
@@ -63,7 +64,9 @@ def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[P
             f"report: there are no notebooks in {where}. They come with skillcomp's wheel and with "
             "its source checkout."
         )
-    return [path for path in paths if every or not path.name.startswith("00-")]
+    if every:
+        return [*paths, *where.glob("my-study.ipynb")]
+    return [path for path in paths if not path.name.startswith("00-")]
 
 
 def execute(
@@ -184,7 +187,7 @@ def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = Tru
     Parameters
     ----------
     paths : sequence of pathlib.Path, optional
-        Notebooks to run; by default all, with the tutorial, in order.
+        Notebooks to run; by default all, with the tutorial and ``my-study``, in order.
     progress : bool, default True
         Show progress bars.
 
