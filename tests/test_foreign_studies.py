@@ -1,0 +1,56 @@
+"""Every chapter shows what a study has that its authors never saw, and ends in no error."""
+
+from pathlib import Path
+
+import pytest
+from foreign_studies import NAMES, OTHER_VALUES, other_values, study
+from IPython.utils.capture import capture_output
+from test_notebooks import NOTEBOOKS, is_converted, parameters, run_through
+
+CHAPTERS = NOTEBOOKS[1:-1]
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory):
+    """Return a function that writes a foreign study once a session."""
+    made: dict[str, Path] = {}
+
+    def place_of(name: str) -> Path:
+        if name not in made:
+            made[name] = study(name, tmp_path_factory.mktemp("foreign"))
+        return made[name]
+
+    return place_of
+
+
+def pairs() -> list:
+    """Return every chapter with every study; `make test` takes one study of each chapter."""
+    return [
+        pytest.param(
+            path, name, id=f"{path.stem}-{name}", marks=() if at == now else pytest.mark.slow
+        )
+        for number, path in enumerate(CHAPTERS)
+        for at, name in enumerate(NAMES)
+        for now in [number % len(NAMES)]
+    ]
+
+
+@pytest.mark.parametrize(("path", "name"), pairs())
+def test_a_chapter_runs_on_a_foreign_study(
+    path: Path, name: str, written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_converted(path):
+        pytest.skip("this chapter still has the parameter PILOT")
+    values: dict[str, object] = {"OUT": str(tmp_path)}
+    if name == "other_values":  # of the study that the chapter was recorded on
+        values |= {k: v for k, v in other_values(path.stem).items() if k in parameters(path)}
+    else:
+        values["DATA"] = str(written(name))
+    with capture_output() as shown:
+        run_through(path, monkeypatch, **values)
+    assert shown.outputs or shown.stdout
+
+
+def test_every_parameter_has_another_value() -> None:
+    names = {name for path in CHAPTERS if is_converted(path) for name in parameters(path)}
+    assert names - {"DATA", "OUT", "LIVE", "STORE"} <= set(OTHER_VALUES)
