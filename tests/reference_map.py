@@ -136,7 +136,10 @@ def _four_raters(i: Inputs) -> Values:
 
 def _krippendorff(i: Inputs) -> Values:
     ratings = np.array(i["ratings_units_by_raters"], float)
-    return {"nominal": agreement.krippendorff_alpha(ratings, n_resamples=99).estimate}
+    return {
+        level: agreement.krippendorff_alpha(ratings, level=level, n_resamples=99).estimate
+        for level in ("nominal", "ordinal")
+    }
 
 
 def _ppi(lam: float | None) -> Callable[[Inputs], Values]:
@@ -253,7 +256,7 @@ PARTLY = {
     "delong_aSAH": "the areas: limits are by bootstrap",
     "did_near_far_fixture": "statsmodels' factor for CRV3, which clubSandwich lacks",
     "holm_bh_9dims": "Holm's method is the one offered",
-    "krippendorff_canonical": "verdicts are nominal: alpha is offered for those only",
+    "krippendorff_canonical": "alpha is offered for nominal and ordinal ratings",
     "mcnemar_": "the mid-p test is the one offered",
     "severity_drift_3graders": "Cochran's Q: each version is compared with the first",
     "wild_cluster_enumerated": "the count without ties is what wildboottest gets wrong",

@@ -63,12 +63,16 @@ def test_ratings_equal_a_second_implementation(name):
     assert bootstrap_agreement(pairs, name).estimate == pytest.approx(oracle[name])
 
 
-@given(arrays(float, (12, 3), elements=st.sampled_from([0.0, 1.0, 2.0, np.nan])))
-@settings(max_examples=20, deadline=None)
-def test_alpha_from_sums_equals_the_library(ratings):
-    found = bootstrap_agreement(ratings, "krippendorff_alpha", n_resamples=20)
+@given(
+    arrays(float, (12, 3), elements=st.sampled_from([0.0, 1.0, 2.0, 5.0, np.nan])),
+    st.sampled_from(["nominal", "ordinal"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_alpha_from_sums_equals_the_library(ratings, level):
+    found = krippendorff_alpha(ratings, level=level, n_resamples=20)
     assume(not np.isnan(found.estimate))
-    library = krippendorff.alpha(ratings.T, level_of_measurement="nominal")
+    assert found.low <= found.estimate <= found.high and found.low < found.high
+    library = krippendorff.alpha(ratings.T, level_of_measurement=level)
     assert found.estimate == pytest.approx(library, abs=1e-9)
 
 
@@ -202,6 +206,16 @@ def test_units_of_one_case_do_not_count_as_cases():
     clustered = sensitivity(verdict, gold, clusters=np.repeat(np.arange(6), 5))
     assert clustered.estimate == alone.estimate
     assert clustered.high - clustered.low > 1.5 * (alone.high - alone.low)
+
+
+def test_ordinal_alpha_forgives_a_near_category_more_than_a_far_one():
+    same = [[k % 4, k % 4] for k in range(40)]
+    near, far = [[0, 1]] * 6, [[0, 3]] * 6
+    nominal = [krippendorff_alpha(same + d, n_resamples=99).estimate for d in (near, far)]
+    ordinal = [krippendorff_alpha(same + d, level="ordinal").estimate for d in (near, far)]
+    assert ordinal[0] - ordinal[1] > 0.2 > abs(nominal[0] - nominal[1])
+    with pytest.raises(ValueError, match="nominal or ordinal"):
+        krippendorff_alpha(same, level="interval")
 
 
 @pytest.mark.parametrize("name", ["raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha"])

@@ -12,9 +12,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-import krippendorff
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
@@ -30,6 +29,7 @@ Solve = Callable[[Floats], tuple[Floats, Floats]]
 Formula = Callable[[Floats, float], tuple[float, float, float]]
 
 COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
+_ORDINAL = "ordinal krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FIXED = "chance agreement held fixed"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
@@ -408,6 +408,7 @@ def _linearised_se(parts: _Parts, sums: Floats) -> float:
 def krippendorff_alpha(
     ratings: ArrayLike,
     *,
+    level: Literal["nominal", "ordinal"] = "nominal",
     clusters: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     ci_level: float = 0.95,
@@ -419,7 +420,11 @@ def krippendorff_alpha(
     Parameters
     ----------
     ratings : array_like, shape (units, raters)
-        Category codes; NaN for a missing rating.
+        Category codes or, for ordinal data, numbers in the order of the categories; NaN for a
+        missing rating.
+    level : {"nominal", "ordinal"}, default "nominal"
+        Level of measurement. Nominal categories are equal or not; ordinal ones differ by the number
+        of ratings between them.
     clusters : array_like, optional
         Case of each unit; whole cases are resampled. If omitted, each unit is a case.
     weights : array_like, optional
@@ -432,8 +437,7 @@ def krippendorff_alpha(
     Returns
     -------
     Interval
-        Nominal alpha, at most 1; NaN with a note if all ratings are equal or no unit has two
-        ratings.
+        Alpha, at most 1; NaN with a note if all ratings are equal or no unit has two ratings.
 
     Raises
     ------
@@ -442,8 +446,7 @@ def krippendorff_alpha(
 
     Notes
     -----
-    The estimate is that of the krippendorff library for nominal data; by default, that library
-    assumes interval data. The interval is that of :func:`bootstrap_agreement`.
+    The interval is that of :func:`bootstrap_agreement`. Checked against irr::kripp.alpha in R.
 
     References
     ----------
@@ -456,12 +459,10 @@ def krippendorff_alpha(
     """
     how: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     how |= {"clusters": clusters, "weights": weights}
-    interval = bootstrap_agreement(ratings, "krippendorff_alpha", **how)
-    if math.isnan(interval.estimate) or weights is not None:
-        return interval
-    matrix = _rating_matrix(ratings)
-    value = krippendorff.alpha(reliability_data=matrix.T, level_of_measurement="nominal")
-    return replace(interval, estimate=float(value))
+    levels = {"nominal": "krippendorff_alpha", "ordinal": _ORDINAL}
+    if level not in levels:
+        raise ValueError(f"level must be nominal or ordinal, found {level!r}.")
+    return bootstrap_agreement(ratings, levels[level], **how)
 
 
 def _rating_matrix(ratings: ArrayLike) -> Floats:
@@ -569,9 +570,37 @@ def _coincidence_parts(counts: Floats) -> tuple[Floats, Solve]:
     return features, solve
 
 
+def _ordinal_parts(counts: Floats) -> tuple[Floats, Solve]:
+    """Coincidences of each unit, and the disagreement when categories differ by their ranks."""
+    raters = counts.sum(axis=1)
+    n = counts.shape[1]
+    pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(n)
+    features = pairs / np.where(raters >= 2, raters - 1.0, np.inf)[:, None, None]
+
+    def solve(sums: Floats) -> tuple[Floats, Floats]:
+        coincidences = sums.reshape(*sums.shape[:-1], n, n)
+        totals = coincidences.sum(axis=-1)
+        total = totals.sum(axis=-1)
+        distance = _ordinal_distances(totals)
+        expected = totals[..., :, None] * totals[..., None, :] * distance
+        observed = _safe_ratio((coincidences * distance).sum(axis=(-2, -1)), total)
+        by_chance = _safe_ratio(expected.sum(axis=(-2, -1)), total * (total - 1.0))
+        return 1.0 - observed, 1.0 - by_chance
+
+    return features.reshape(len(counts), n * n), solve
+
+
+def _ordinal_distances(totals: Floats) -> Floats:
+    """Squared differences of the mean ranks of categories, relative to the number of ratings."""
+    total = totals.sum(axis=-1)
+    ranks = np.cumsum(totals, axis=-1) - totals / 2.0
+    span = np.where(total > 0, total, 1.0)[..., None, None]
+    return ((ranks[..., :, None] - ranks[..., None, :]) / span) ** 2
+
+
 def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None) -> _Parts:
     """Return the numbers and functions from which the coefficient ``name`` is computed."""
-    if name not in COEFFICIENTS:
+    if name not in (*COEFFICIENTS, _ORDINAL):
         raise ValueError(
             f"coefficient must be one of {', '.join(COEFFICIENTS)}, found {name!r}."
             + suggest(str(name), COEFFICIENTS)
@@ -594,10 +623,19 @@ def _parts_of(ratings: ArrayLike, name: str, *, n_categories: int | None = None)
     elif name == "krippendorff_alpha":
         features, solve = _coincidence_parts(counts)
         slope = _coincidence_slope
+    elif name == _ORDINAL:
+        features, solve = _ordinal_parts(counts)
+        slope = partial(_numeric_slope, solve)
     else:
         features, solve = _share_parts(counts, q)
         slope = partial(_share_slope, solve)
     raters = counts.sum(axis=1)
     agreeing = _safe_ratio((counts * (counts - 1.0)).sum(axis=1), raters * (raters - 1.0))
+    if name == _ORDINAL:
+        distances = _ordinal_distances(
+            features.sum(axis=0).reshape(-1, counts.shape[1]).sum(axis=1)
+        )
+        disagreeing = _safe_ratio(features @ distances.ravel(), raters)
+        agreeing = np.where(raters >= 2, 1.0 - disagreeing, np.nan)
     category = np.where(agreeing == 1.0, counts.argmax(axis=1), -1)
     return _Parts(features, solve, slope, agreeing, category, q)
