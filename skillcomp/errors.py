@@ -23,6 +23,9 @@ __all__ = [
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
+_SHOWN = 20  # problems in a message: it should fit on a screen
+
+
 class SkillcompError(Exception):
     """Base of every error that skillcomp raises on purpose."""
 
@@ -138,8 +141,10 @@ def plural(count: int, noun: str) -> str:
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:
-    """Return a text with a place and its number of problems, then one line per problem."""
-    lines = "".join(f"\n- {problem}" for problem in problems)
+    """Return a text with a place and its number of problems, then the first of them as lines."""
+    lines = "".join(f"\n- {problem}" for problem in problems[:_SHOWN])
+    if len(problems) > _SHOWN:
+        lines += f"\n- and {len(problems) - _SHOWN} more."
     return f"{place}, {plural(len(problems), 'problem')}:{lines}"
 
 

@@ -11,16 +11,17 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from skillcomp.errors import FrameError, StoreError, require_known
+from skillcomp.errors import FrameError, StoreError, problem_list, require_known
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.io.files import as_path, replace_file
+from skillcomp.io.files import as_path, replace_file, whole_text
+from skillcomp.io.spreadsheet_cells import as_csv
 
 __all__ = ["read", "write"]
 
 _WAYS: Mapping[str, Callable[[pd.DataFrame], bytes]] = {
     "parquet": lambda frame: frame.to_parquet(index=False),
-    "csv": lambda frame: frame.to_csv(index=False, lineterminator="\n").encode(),
+    "csv": as_csv,
 }
 
 
@@ -52,15 +53,16 @@ def write(
     Raises
     ------
     FrameError
-        If a name cannot be a file name, a format is unknown, a frame breaks its contract, or a cell
-        cannot be written.
+        If a name cannot be a file name or a format is unknown; then nothing is written. If a frame
+        breaks its contract or a cell cannot be written, all other files are written first, and the
+        message names what is missing.
     StoreError
         If a file cannot be written; an existing file then stays unchanged.
 
     Notes
     -----
-    In csv, texts that begin with ``=``, ``+``, ``-`` or ``@`` are not escaped: import files with
-    model output into a spreadsheet as text.
+    In csv, a text that a spreadsheet would take for a formula gets a leading apostrophe. Parquet
+    keeps every text unchanged.
     """
     mapping: Any = frames
     if not isinstance(mapping, Mapping):
@@ -74,23 +76,43 @@ def write(
         target.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as cause:
         raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
-    written: list[Path] = []
     for name, frame in mapping.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
         if not isinstance(frame, pd.DataFrame):
             type_name = type(frame).__name__
             raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {type_name}.")
-        checked = _checked_frame(frame, name) if name in CONTRACTS else frame
+    written: list[Path] = []
+    problems: list[str] = []
+    for name, frame in mapping.items():
+        try:
+            checked = _checked_frame(frame, name) if name in CONTRACTS else frame
+        except FrameError as cause:
+            problems.append(str(cause))
+            continue
         for form in (word for word in _WAYS if word in names):
             path = target / f"{name}.{form}"
             try:
                 data = _WAYS[form](checked)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
-                raise FrameError(f"{path}: cannot be written as {form} ({cause}).") from cause
+                place = _unwritable_cell(checked)
+                problems.append(f"{path}: cannot be written as {form} ({place or cause}).")
+                continue
             replace_file(path, data)
             written.append(path)
+    if problems:
+        raise FrameError(problem_list(f"export: {len(written)} files written", problems), problems)
     return written
+
+
+def _unwritable_cell(frame: pd.DataFrame) -> str:
+    """Name the first text that UTF-8 cannot encode by its column and attempt or row."""
+    for column in frame.columns:
+        for place, value in enumerate(frame[column].astype(object)):
+            if isinstance(value, str) and whole_text(value) != value:
+                row = f"attempt {frame['attempt_id'].iloc[place]}" if "attempt_id" in frame else ""
+                return f"{column}, {row or f'row {place}'}: half of a surrogate pair"
+    return ""
 
 
 def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:

@@ -32,6 +32,7 @@ from matplotlib.rcsetup import cycler
 
 from skillcomp.errors import FrameError, SkillcompError, suggest
 from skillcomp.io.files import replace_file
+from skillcomp.io.spreadsheet_cells import as_csv
 
 WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # inches
 LABEL_SIZE = 8.0  # points
@@ -579,7 +580,7 @@ def save(
     tables, frames = [], {}
     for name, frame in data.items():
         plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
-        text = frame.to_csv(index=not plain_index, lineterminator="\n").encode()
+        text = as_csv(frame, index=not plain_index)
         tables.append(target.parent / f"{stem}-{name}.csv")
         replace_file(tables[-1], text)
         frames[name] = {

@@ -434,3 +434,8 @@ def test_a_data_set_that_is_not_there_is_named_with_those_that_are(name):
     with pytest.raises(StudyError, match="there: pilot, execution, triggers, process") as caught:
         sc.datasets.load(name)
     assert ("Did you mean 'pilot'?" in str(caught.value)) == (name == "pilto")
+
+
+def test_a_name_with_a_line_feed_starts_no_workflow_command(run, tmp_path):
+    code, *printed = run("deltas", tmp_path / "a\n::error::owned")
+    assert code == 2 and "\n::error" not in "".join(printed) and "\\n::error" in printed[1]

@@ -13,6 +13,7 @@ import skillcomp as sc
 from skillcomp.errors import FrameError, SkillcompError
 from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.io.spreadsheet_cells import from_cell
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,7 +66,27 @@ def test_every_frame_is_written_as_csv_with_its_rows_columns_and_gaps(
         texts = [column for column in frame.columns if frame[column].dtype == "str"]
         for column in texts:
             at = header.index(column)
-            assert [row[at] for row in rows] == frame[column].fillna("").tolist()
+            assert [from_cell(row[at]) for row in rows] == frame[column].fillna("").tolist()
+
+
+def test_no_text_in_a_csv_is_a_formula_of_a_spreadsheet(tmp_path: Path) -> None:
+    texts = ["=HYPERLINK(1)", " @a", "-1", "plain", "'=x"]
+    frame = pd.DataFrame({"text": texts, "delta": [-1.0, -2.0, 0.0, 1.0, 2.0]})
+    parquet, plain = sc.export.write({"mine": frame}, tmp_path)
+    assert pd.read_csv(plain)["text"].tolist() == ["'=HYPERLINK(1)", "' @a", "'-1", "plain", "''=x"]
+    assert pd.read_csv(plain)["delta"].tolist() == frame["delta"].tolist()
+    assert_frame_equal(sc.export.read(parquet), frame)
+
+
+def test_what_cannot_be_written_is_named_and_the_rest_is_written(tmp_path: Path) -> None:
+    broken = pd.DataFrame(
+        {"attempt_id": ["a/1", "a/2"], "text": ["x", "half \ud83d"]}, dtype=object
+    )
+    good = pd.DataFrame({"a": [1]})
+    with pytest.raises(FrameError, match=r"2 files written, 2 problems") as error:
+        sc.export.write({"mine": broken, "other": good}, tmp_path)
+    assert "text, attempt a/2: half of a surrogate pair" in str(error.value)
+    assert {path.name for path in tmp_path.iterdir()} == {"other.parquet", "other.csv"}
 
 
 @settings(max_examples=8, deadline=None)

@@ -124,6 +124,16 @@ def test_odd_values_of_events_cost_no_answer(tmp_path):
     assert reply.cost_usd is None and "no tokens" in reply.cost_note
 
 
+def test_half_a_surrogate_pair_in_any_step_of_a_trace_is_repaired():
+    claude = read_trace(lines(INIT, used("Bash", command="echo \ud83d"), RESULT))
+    call = item("1", "command_execution", command="cat \udc00", aggregated_output="\ud83d")
+    for trace in (claude, read_trace(lines(*codex(call)))):
+        texts = [step.text for step in trace.steps if step.kind == "command"]
+        assert texts and all(text.endswith("\ufffd") for text in texts)
+    whole = read_trace(lines(INIT, used("Bash", command="echo \U0001f30a"), RESULT))
+    assert whole.steps[1].text == "echo \U0001f30a"
+
+
 def test_a_trace_that_cannot_be_read_is_an_error_that_keeps_it(tmp_path, monkeypatch):
     def broken(output, kind):
         raise KeyError("surprise")

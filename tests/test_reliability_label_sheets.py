@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.io.spreadsheet_cells import as_cell, from_cell
 from skillcomp.reliability import join_labels, label_sheet, read_labels
-from skillcomp.reliability.label_sheets import as_cell, draw_cases, drawable, from_cell
+from skillcomp.reliability.label_sheets import draw_cases, drawable
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 

@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -187,7 +188,7 @@ def check(
             print_findings(linted, with_warnings=advice or strict)
     findings = pd.concat(frames, ignore_index=True)
     if form == "sarif":
-        say(sarif(findings))
+        say(sarif(findings), lines=True)
     for line in github(findings) if form == "github" else ():
         say(line)
     if findings["severity"].isin(("error", "warning") if strict else ("error",)).any():
@@ -285,22 +286,27 @@ def export(
     from skillcomp.io.store import RunStore
 
     store = RunStore(_study_folder(data, "export", "a recorded study"))
-    cases, verdicts = frames.cases(store), frames.verdicts(store)
-    written = exporter.write(
-        {
-            "cases": cases,
-            "checks": frames.checks(store),
-            "attempts": frames.attempts(store, perturbation="all"),
-            "verdicts": frames.verdicts(store, perturbation="all", round="all"),
-            "outcomes": frames.outcomes(verdicts, cases),
-            "gold": frames.gold(store, labeller="all"),
-            "pairwise": frames.pairwise(store),
-            "invocations": frames.invocations(store, perturbation="all"),
-            "events": frames.events(store, perturbation="all"),
-        },
-        out,
-    )
+    how = {
+        "cases": frames.cases,
+        "checks": frames.checks,
+        "attempts": partial(frames.attempts, perturbation="all"),
+        "verdicts": partial(frames.verdicts, perturbation="all", round="all"),
+        "outcomes": lambda store: frames.outcomes(frames.verdicts(store), frames.cases(store)),
+        "gold": partial(frames.gold, labeller="all"),
+        "pairwise": frames.pairwise,
+        "invocations": partial(frames.invocations, perturbation="all"),
+        "events": partial(frames.events, perturbation="all"),
+    }
+    tables, problems = {}, []
+    for name, read in how.items():
+        try:
+            tables[name] = read(store)
+        except SkillcompError as error:
+            problems.append(f"{name}: {error}")
+    written = exporter.write(tables, out)
     say(f"export: {len(written)} files in {out}")
+    if problems:
+        raise StudyError(problem_list("export: not written", problems))
 
 
 def _study_folder(data: Path, command: str, what: str) -> Path:
@@ -436,7 +442,7 @@ def _print_tables(
             printed = printed.astype(object)
         for name in [column for column in columns if column == "n" or column.startswith("n_")]:
             printed[name] = table[name].astype("Int64")
-        say(printed.where(table[columns].notna(), "-").to_string(index=False))
+        say(printed.where(table[columns].notna(), "-").to_string(index=False), lines=True)
         if "score" in columns:
             say("note: scores are from 1 (no check passes) to 5 (every check does)")
         for note in filter(None, dict.fromkeys(table["note"])):

@@ -252,7 +252,7 @@ def _print_state(table: pd.DataFrame, store: RunStore, *, exits: bool = True) ->
     filled = table.drop(columns=["models", "note"]).dropna(axis="columns", how="all")
     if len(table):
         cells = filled.astype(object).where(filled.notna(), "-")
-        say(cells.to_string(index=False, float_format="{:.4f}".format))
+        say(cells.to_string(index=False, float_format="{:.4f}".format), lines=True)
     else:
         say("nothing has been asked yet")
     noted = table.dropna(subset="note")

@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LINE_FEED = re.compile(r"\n(?!- )")
 _ROW = re.compile(r"row (\d+)\b")
 _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
 
-def say(text: object, *, err: bool = False) -> None:
-    """Print a text with control characters replaced, because texts of skills may contain some."""
-    typer.echo(without_control(str(text)), err=err)
+def say(text: object, *, err: bool = False, lines: bool = False) -> None:
+    r"""Print a text with control characters replaced, because texts of skills may contain some.
+
+    Without `lines`, a line feed is printed as ``\n``, except before an entry of a list. Otherwise a
+    name could start a workflow command in the log of a CI.
+    """
+    plain = without_control(str(text))
+    typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)
 
 
 def findings_by_rule(findings: pd.DataFrame, severities: Sequence[str]) -> Iterator[str]:

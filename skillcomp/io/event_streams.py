@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
 
+from skillcomp.io.files import whole_content
 from skillcomp.io.shell_commands import is_read_only, shows_skill
 from skillcomp.records import AttemptStatus
 
@@ -203,6 +204,8 @@ def is_result(output: str) -> bool:
 def _parse_object(text: str) -> Event | None:
     try:
         content = json.loads(text) if text.lstrip().startswith("{") else None
+        # An escape may be half of a surrogate pair, which no table can hold.
+        content = whole_content(content) if "\\u" in text else content
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

@@ -21,6 +21,7 @@ MAX_YAML = 1 << 20  # maximum bytes of a YAML file; a study or a suite takes a f
 # limits on the number of files and of bytes in the folder of a skill or suite
 MAX_FILES, MAX_TREE = 1000, 50_000_000
 INPUTS = "inputs"  # folder of a store for the input files of its suites
+_LONE = re.compile("[\ud800-\udfff]")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -32,6 +33,26 @@ def shipped(name: str) -> Path:
     """
     inside = _PACKAGE / "shipped" / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def whole_text(text: str) -> str:
+    """Replace every lone surrogate by U+FFFD, since UTF-8 cannot encode lone surrogates.
+
+    Examples
+    --------
+    >>> whole_text("half " + chr(0xD83D)) == "half " + chr(0xFFFD)
+    True
+    """
+    return _LONE.sub("\ufffd", text)
+
+
+def whole_content(content: Any) -> Any:
+    """Replace lone surrogates in all texts of parsed JSON, also in the keys of objects."""
+    if isinstance(content, str):
+        return whole_text(content)
+    if isinstance(content, dict):
+        return {whole_content(key): whole_content(value) for key, value in content.items()}
+    return [whole_content(entry) for entry in content] if isinstance(content, list) else content
 
 
 def as_path(value: Any, what: str, error: type[SkillcompError]) -> Path:

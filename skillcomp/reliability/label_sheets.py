@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from os.path import exists, isfile
@@ -20,15 +19,12 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.frames.reference_labels import ITEM, usable
+from skillcomp.io.spreadsheet_cells import as_cell, from_cell
 
 COLUMNS = ["row", "skill", "prompt", "answer", "behaviour", "kind", "label", "borderline", "note"]
 KEY_COLUMNS = ["row", "attempt_id", "check_id", "inclusion_probability"]
 _LABELS = {"pass": True, "p": True, "fail": False, "f": False, "": None}
 _BORDERLINE = {"yes": True, "y": True, "x": True, "no": False, "n": False, "": None}
-# Matches cells that a spreadsheet takes for a formula (OWASP, CSV injection). The last four signs
-# are full-width forms. Leading apostrophes are matched, too, so that the escape can be undone.
-_ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
-_CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
 
 
 def label_sheet(
@@ -282,20 +278,6 @@ def _sheet_and_key(
         **dict.fromkeys(("label", "borderline", "note"), ""),
     )
     return sheet[COLUMNS], rows[KEY_COLUMNS]
-
-
-def as_cell(value: Any) -> str:
-    """Convert a value to the text of a cell that no spreadsheet takes for a formula."""
-    if not isinstance(value, str):
-        return "" if pd.isna(value) else str(value)
-    text = value.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
-    # A spreadsheet may drop leading blanks before it looks for a formula, so match them, too.
-    return f"'{text}" if _ESCAPED.match(text) else text
-
-
-def from_cell(text: str) -> str:
-    """Remove the apostrophe that :func:`as_cell` added."""
-    return text[1:] if text.startswith("'") and _ESCAPED.match(text[1:]) else text
 
 
 def _sheet_and_key_paths(

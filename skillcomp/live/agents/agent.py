@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, model_validator
 
+from skillcomp.io.files import whole_text
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
 
@@ -39,7 +40,6 @@ _IN_URL = re.compile(
 _MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
 # the cost_note of a reply that was paid for but could not be read
 UNREADABLE = "unreadable"
-_LONE = re.compile("[\ud800-\udfff]")  # lone surrogates, which UTF-8 cannot encode
 _BEYOND = 2**63  # the smallest integer that an int64 column cannot hold
 _MAX_RAW = 100_000  # maximum characters kept of an unreadable response
 MAX_ANSWER = 1_000_000  # maximum characters kept of an answer; a longer one is truncated
@@ -366,17 +366,6 @@ def host_of(url: Any, default: str) -> str | None:
     """Return the host of a URL; None if it is the default host or there is no URL."""
     host = urlsplit(str(url)).hostname if url else None
     return None if host == default else host
-
-
-def whole_text(text: str) -> str:
-    """Replace every lone surrogate by U+FFFD, since UTF-8 cannot encode lone surrogates.
-
-    Examples
-    --------
-    >>> whole_text("half " + chr(0xD83D)) == "half " + chr(0xFFFD)
-    True
-    """
-    return _LONE.sub("\ufffd", text)
 
 
 def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -24,7 +24,8 @@ from skillcomp.grading_rules import (
     overlap_record,
     shared_with_skill,
 )
-from skillcomp.live.agents.agent import Reply, whole_text
+from skillcomp.io.files import whole_content
+from skillcomp.live.agents.agent import Reply
 from skillcomp.live.graders.grader import BaseGrader, Grading, Judged, answer_of, verdicts_of
 from skillcomp.live.graders.prompts import (
     ImpressionReply,
@@ -150,7 +151,7 @@ def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
     start, end = text.find("{"), text.rfind("}")
     text = text[start : end + 1] if start >= 0 else text
     try:
-        content = json.loads(text, object_hook=_without_surrogates)
+        content = whole_content(json.loads(text))
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
@@ -159,11 +160,6 @@ def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the object"
         return None, f"The JSON does not fit the schema: {place}: {first['msg']}."
-
-
-def _without_surrogates(content: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON object without lone surrogates, which a store cannot hold."""
-    return {whole_text(k): whole_text(v) if isinstance(v, str) else v for k, v in content.items()}
 
 
 def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:

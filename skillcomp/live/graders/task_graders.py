@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from skillcomp.errors import GraderError
-from skillcomp.io.files import digest
+from skillcomp.io.files import digest, whole_text
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
-from skillcomp.live.agents.agent import Agent, Reply, short_hash, whole_text
+from skillcomp.live.agents.agent import Agent, Reply, short_hash
 from skillcomp.live.graders.grader import (
     BaseGrader,
     Grading,
