@@ -9,7 +9,7 @@ import atexit
 import gc
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -286,7 +286,7 @@ def export(
     from skillcomp.io.store import RunStore
 
     store = RunStore(_study_folder(data, "export", "a recorded study"))
-    how = {
+    how: dict[str, Callable[[RunStore], pd.DataFrame]] = {
         "cases": frames.cases,
         "checks": frames.checks,
         "attempts": partial(frames.attempts, perturbation="all"),

@@ -32,7 +32,7 @@ def as_csv(frame: pd.DataFrame, *, index: bool = False) -> bytes:
     safe = frame.copy()
     for place, dtype in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(dtype):
-            safe.isetitem(place, frame.iloc[:, place].map(_without_formula))
+            safe.isetitem(place, frame.iloc[:, place].map(_without_formula).array)
     return safe.to_csv(index=index, lineterminator="\n").encode()
 
 
