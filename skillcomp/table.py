@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from string import ascii_lowercase
 from typing import Any
 
@@ -14,8 +15,10 @@ from markupsafe import Markup, escape
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.estimates import UNITS, require_columns
+from skillcomp.io.files import as_path
 from skillcomp.style import called, interval, quantity
 
+MOST_ROWS = 30  # rows of a table that has a file with all of them
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 # These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
 _ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
@@ -65,12 +68,15 @@ class Table:
         Notes below the table; rows refer to them by letter.
     numeric : tuple of bool
         Whether each column has numbers, which are aligned right.
+    csv : str
+        File with all rows; a notebook then shows the first 30 rows and a link to it.
     """
 
     cells: pd.DataFrame
     about: str
     notes: tuple[str, ...]
     numeric: tuple[bool, ...]
+    csv: str = ""
 
     @property
     def lettered(self) -> list[tuple[str, str]]:
@@ -89,6 +95,10 @@ class Table:
         rows = ["".join(map(self._cell_as_html, line, self.numeric)) for line in lines]
         if not rows:
             return str(Markup("<p class='note'>No rows.</p>"))
+        if self.csv:
+            link = Markup("<p class='note'>All {:,} rows: <a href='{}'>{}</a></p>")
+            shown = replace(self, cells=self.cells[:MOST_ROWS], csv="").html(most=most)
+            return shown + str(link.format(len(rows), self.csv, self.csv.rpartition("/")[2]))
         rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
         parts = self._rows_as_html(rows[: len(rows) - len(rest)])
         if rest:
@@ -152,7 +162,12 @@ class Table:
     __str__ = _repr_markdown_ = markdown
 
 
-def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table:
+def table(
+    frame: pd.DataFrame,
+    *,
+    columns: Sequence[str] | None = None,
+    csv: str | PathLike[str] | None = None,
+) -> Table:
     """Format a frame for readers: words, percentages, counts, p-values, and full notes.
 
     Parameters
@@ -163,6 +178,9 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         caption. Methods and notes are listed once each below the table.
     columns : sequence of str, optional
         The columns to show, in this order; by default all columns that are not empty.
+    csv : str or path, optional
+        File for the frame if it has more than 30 rows. A notebook then shows the first 30 and a
+        link. No file is written for a shorter frame.
 
     Returns
     -------
@@ -217,7 +235,13 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         formatted.append(("Notes", letters, False))
     cells = pd.DataFrame({at: texts for at, (_, texts, _) in enumerate(formatted)})
     cells = cells.set_axis([head for head, _, _ in formatted], axis="columns")
-    return Table(cells, about, notes, tuple(right for _, _, right in formatted))
+    numeric = tuple(right for _, _, right in formatted)
+    if csv is None or len(cells) <= MOST_ROWS:
+        return Table(cells, about, notes, numeric)
+    path = as_path(csv, "table: csv", FrameError)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(path, index=frame.index.names != [None])
+    return Table(cells, about, notes, numeric, path.as_posix())
 
 
 def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:

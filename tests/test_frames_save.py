@@ -172,3 +172,21 @@ def test_what_a_store_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FrameError, match="1 attempt of the verdicts are not in the attempts frame"):
         lost.save(tmp_path / "store")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_study_is_shown_in_a_few_escaped_lines(tmp_path: Path) -> None:
+    own = small(skill="<b>tea</b>", mark=["yes", "no", "yes", "n/a"])
+    with pytest.warns(sc.frames.FrameWarning):
+        own = sc.from_frame(
+            own.attempts.assign(mark=["yes", "no", "yes", "n/a"]), case="case_id", passed="mark"
+        )
+    assert repr(own) == "Frames(1 skill, 2 cases, 4 attempts, 4 verdicts, 0 gold labels)"
+    store = sc.RunStore(own.save(tmp_path / "store"))
+    for study in (own, store):
+        html = study._repr_html_()
+        assert "&lt;b&gt;tea&lt;/b&gt;" in html and "<b>tea" not in html
+        for text in ("4 (2 baseline, 2 skill)", "1 verdict", "case = case_id", "passed = mark"):
+            assert text in html
+        assert "as True (2 rows)" in html
+        assert html.count("<tr>") == 8
+    assert repr(store).startswith("RunStore(") and "\n" not in repr(store)

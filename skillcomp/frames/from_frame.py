@@ -33,11 +33,13 @@ from skillcomp.frames.table_gold import labels_beside, labels_inside
 from skillcomp.frames.table_reader import (
     TRY,
     WHAT,
+    Change,
     Columns,
     TableReader,
     change_lines,
     changes_frame,
 )
+from skillcomp.io.study_overview import overview_facts, overview_html
 from skillcomp.records import dimension_family
 
 # arguments that name a column about cases, about answers, and about verdicts
@@ -96,6 +98,26 @@ class Frames:
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield cases, attempts, verdicts, outcomes and gold."""
         return iter((self.cases, self.attempts, self.verdicts, self.outcomes, self.gold))
+
+    def __repr__(self) -> str:
+        """Return one line with what the frames hold."""
+        return f"Frames({', '.join(self._counts())})"
+
+    def _repr_html_(self) -> str:
+        """Return the contents of the frames in a few lines, and how the table was read."""
+        skills = list(self.cases["skill"].unique())
+        facts = overview_facts(
+            skills, len(self.cases), self.attempts, self.verdicts, len(self.gold)
+        )
+        changes = self.problems.itertuples(index=False)
+        lines = [f"{change.place}: {Change(*change).sentence}." for change in changes]
+        return overview_html("Frames", facts, columns=self.columns, changes=lines)
+
+    def _counts(self) -> list[str]:
+        sizes = {"skill": self.cases["skill"].nunique(), "case": len(self.cases)}
+        sizes |= {"attempt": len(self.attempts), "verdict": len(self.verdicts)}
+        sizes |= {"gold label": len(self.gold)}
+        return [plural(n, what) for what, n in sizes.items()]
 
     @property
     def fingerprint(self) -> str:

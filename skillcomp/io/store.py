@@ -25,6 +25,7 @@ from skillcomp.io.files import as_path, checked_slug, digest, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
+from skillcomp.io.study_overview import overview_facts, overview_html
 from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
 from skillcomp.io.task_suites import FILE_NAME as TASKS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
@@ -107,6 +108,27 @@ class RunStore:
     def __repr__(self) -> str:
         """Return a call that opens this store."""
         return f"RunStore({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the contents of the study in a few lines."""
+        attempts = self.table("attempts").select(["skill", "condition", "agent", "status"])
+        answers = attempts.to_pandas()
+        verdicts = self.table("verdicts").select(["grader", "passed", "score"]).to_pandas()
+        saved = list(self.records("cases"))
+        skills = list(self.skills) or list(dict.fromkeys(case["skill"] for case in saved))
+        n_cases = sum(len(suite.cases) for suite in self.suites.values()) or len(saved)
+        n_gold = self.table("gold").num_rows
+        return overview_html(
+            repr(self),
+            overview_facts(skills, n_cases, answers, verdicts, n_gold),
+            columns=self.manifest.get(SAVED_FRAMES, {}).get("columns", {}),
+            changes=self._changes_of_table(),
+        )
+
+    def _changes_of_table(self) -> list[str]:
+        """Return a sentence for each kind of value that was changed when a table was read."""
+        changes = self.manifest.get(SAVED_FRAMES, {}).get("problems", [])
+        return ["{place}: {found}; {done} ({n} rows).".format(**change) for change in changes]
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -229,8 +251,7 @@ class RunStore:
         problems += _manifest_mismatches("suites", manifest["suites"], self.suites)
         problems += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
         problems += self._notices.values()
-        for change in manifest.get(SAVED_FRAMES, {}).get("problems", []):
-            problems.append("{place}: {found}; {done} ({n} rows).".format(**change))
+        problems += self._changes_of_table()
         for table, extras in self._extras.items():
             problems += [
                 f"{table}: the key '{key}' is not one of the record's; left out of {n} lines."

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import orjson
 import pandas as pd
+from markupsafe import Markup
 
 from skillcomp import (
     correction,
@@ -71,6 +72,19 @@ class Answer:
     groups: dict[str, str]
     grader: str
     facts: dict[str, int]
+
+    def __repr__(self) -> str:
+        """Return one line with the grader and the size of the study."""
+        facts = ", ".join(f"{n:,} {name}" for name, n in self.facts.items())
+        return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
+
+    def _repr_html_(self) -> str:
+        """Return the sentences as an escaped list; the others after the first dozen are counted."""
+        sentences = [str(sentence) for sentence in self.findings["sentence"]]
+        more = len(sentences) - ON_FIRST_PAGE
+        rest = [f"and {more} more: .findings"] if more > 0 else []
+        lines = [Markup("<li>{}</li>").format(s) for s in [*sentences[:ON_FIRST_PAGE], *rest]]
+        return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
 
     def headline(self) -> pd.DataFrame:
         """Return the rows of the headline figure, with the skills of each group together."""

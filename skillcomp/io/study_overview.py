@@ -1,0 +1,83 @@
+"""A study in a few lines: its skills, cases, answers, verdicts and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from skillcomp.errors import plural
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNANSWERED = ("error", "paused")
+_SHOWN = 6  # names or lines
+
+
+def overview_facts(
+    skills: Sequence[str],
+    n_cases: int,
+    attempts: pd.DataFrame,
+    verdicts: pd.DataFrame,
+    n_gold: int,
+) -> dict[str, str]:
+    """Count what a study has.
+
+    ``attempts`` needs condition, agent and status, and ``verdicts`` grader, passed and score.
+    """
+    missing = attempts["status"].isin(_UNANSWERED)
+    lacking = verdicts["passed"].isna() & verdicts["score"].isna()
+    parts = [
+        plural(int(missing.sum()), "answer") if missing.any() else "",
+        plural(int(lacking.sum()), "verdict") if lacking.any() else "",
+    ]
+    agents = attempts["agent"].dropna().unique()
+    return {
+        "Skills": _counted_names(skills),
+        "Cases": f"{n_cases:,}",
+        "Answers": _counts_by(attempts["condition"][~missing]),
+        "Agents": _names_in_short(agents) if len(agents) else "unknown",
+        "Verdicts": _counts_by(verdicts["grader"]),
+        "Gold labels": f"{n_gold:,}",
+        "Missing": " and ".join(filter(None, parts)) or "nothing",
+    }
+
+
+def _counted_names(names: Sequence[str]) -> str:
+    return f"{len(names)} ({_names_in_short(names)})" if len(names) else "0"
+
+
+def _names_in_short(names: Iterable[Any]) -> str:
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
+
+
+def _counts_by(values: pd.Series) -> str:
+    """Return the number of values and, for several names, the number of each."""
+    counts = values.value_counts(sort=False)
+    if not len(counts):
+        return "0"
+    return f"{len(values):,} ({_names_in_short(f'{n:,} {name}' for name, n in counts.items())})"
+
+
+def overview_html(
+    title: str, facts: Mapping[str, str], *, columns: Mapping[str, str], changes: Sequence[str]
+) -> str:
+    """Return the facts, the columns of a table and its changed values as escaped HTML."""
+    pairs = [f"{argument} = {name}" for argument, name in columns.items()]
+    read = {"Columns": ", ".join(pairs)} if pairs else {}
+    rows = Markup("").join(
+        Markup("<tr><th scope='row' style='text-align:left'>{}</th>"
+               "<td style='text-align:left'>{}</td></tr>").format(name, text)
+        for name, text in {**facts, **read}.items()
+    )  # fmt: skip
+    more = [f"and {len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else []
+    lines = Markup("").join(
+        Markup("<li>{}</li>").format(line) for line in [*changes[:_SHOWN], *more]
+    )
+    notes = Markup("<p>How values were read:</p><ul>{}</ul>").format(lines) if changes else ""
+    whole = Markup("<b>{}</b><table><tbody>{}</tbody></table>{}").format(title, rows, notes)
+    return str(whole)
