@@ -498,14 +498,14 @@ def test_live_the_paid_answers_stay_and_a_second_run_asks_nothing(
     assert n_asked == 56 + 56 and sum(live.log.values()) == n_asked
     store = sc.RunStore(place)
     assert (store.table("attempts").num_rows, store.table("verdicts").num_rows > 56) == (56, True)
-    assert set(names["attempts"]["agent_model"]) == {names["MODEL"]}
+    assert set(sc.frames.attempts(store)["agent_model"]) == {names["MODEL"]}
     # a figure of live answers says so, and is of the live store
     assert {file.name.split(".")[0].split("-delta")[0] for file in out.iterdir()} == {"08-live"}
     beside = (out / "08-live.json").read_text("utf-8")
-    assert store.fingerprint in beside and names["PILOT"] not in beside
+    assert store.fingerprint in beside and names["recorded"].fingerprint not in beside
     again = run_through(LIVE, monkeypatch, **given)
     assert live.log["POST /v1/messages 200"] == n_asked == sum(live.log.values())
-    assert again["n_first"] == 56 and again["again"]["n_open"].eq(0).all()
+    assert again["again"]["n_ok"].sum() == 28 and again["again"]["n_open"].eq(0).all()
     pd.testing.assert_frame_equal(again["delta"], names["delta"])
 
 

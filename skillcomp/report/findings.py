@@ -563,6 +563,22 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
 
 def _factor_sentences(effects: pd.DataFrame) -> Sentences:
     """Describe the effects of the two factors of a factorial study, such as content and form."""
+    for start, part in _parts_by_source(effects):
+        for sentence in _effect_sentences(part):
+            yield sentence._replace(text=start + sentence.text)
+
+
+def _parts_by_source(frame: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Split a frame by agent and grader version; the text before each part names them."""
+    by = [name for name in ("agent", "grader", "grader_version") if name in frame.columns]
+    if not by:
+        return [("", frame)]
+    parts = frame.groupby(by, sort=False, dropna=False)
+    return [(f"{', '.join(map(called, key))}: ", part) for key, part in parts]
+
+
+def _effect_sentences(effects: pd.DataFrame) -> Sentences:
+    """Describe the effects of the two factors by one agent and grader."""
     of = {(row["effect"], row["at"]): row for _, row in effects.iterrows()}
     factors = [name for name, at in of if not at and any(a for n, a in of if n == name)]
     total = of.get(("total", ""))
@@ -591,10 +607,15 @@ def _factor_sentences(effects: pd.DataFrame) -> Sentences:
 
 def _score_sentences(explained: pd.DataFrame) -> Sentences:
     """Describe how much each score explains, and the smallest R squared that could be detected."""
-    for name, part in explained.groupby("feature", sort=False):
+    parts = [
+        (start, name, part)
+        for start, source in _parts_by_source(explained)
+        for name, part in source.groupby("feature", sort=False)
+    ]
+    for start, name, part in parts:
         by_measure = say.by_measure(part)
         row = by_measure["r_squared"]
-        what = "The structure score" if name == "total" else f"The score {name}"
+        what = start + ("The structure score" if name == "total" else f"The score {name}")
         if not say.has_estimate(row):
             yield Sentence(f"{what} cannot be held against results: {say.reason(row)}.", name)
             continue
@@ -639,7 +660,8 @@ def _trigger_sentences(detection: pd.DataFrame) -> Sentences:
 
 
 def _goal_sentences(goals: pd.DataFrame) -> Sentences:
-    by = [name for name in ("grader", "condition") if name in goals.columns]
+    names = ("agent", "grader", "grader_version", "condition")
+    by = [name for name in names if name in goals.columns]
     for key, part in goals[goals["estimate"].notna()].groupby(by, sort=False):
         shares = [f"{row['goal']} {say.share(row)}" for _, row in part.iterrows()]
         text = f"Goals met ({', '.join(map(str, key))}): {', '.join(shares)} of the attempts."

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from IPython.display import Markdown, display
 
-from skillcomp.errors import SkillcompError
+from skillcomp.errors import SkillcompError, StudyError
 
 NOT_SHOWN = "Not shown: "
 
@@ -57,6 +57,31 @@ def show(*parts: object) -> None:
                 _show_text(str(sentence))
         else:
             display(part)  # type: ignore[no-untyped-call]
+
+
+def require_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
+    """Return a frame that has rows, so that a section without data shows one sentence.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The rows that an analysis needs.
+    message : str
+        What the study lacks, and the remedy.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The frame, unchanged.
+
+    Raises
+    ------
+    StudyError
+        If the frame has no rows; its text is `message`.
+    """
+    if frame.empty:
+        raise StudyError(message)
+    return frame
 
 
 def _escaped(text: str) -> str:

@@ -16,6 +16,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm, rankdata
 from scipy.stats import t as student_t
 
+from skillcomp.errors import plural
 from skillcomp.stats.clusters import Clusters
 from skillcomp.stats.results import Interval, check_level, quantile, undefined
 
@@ -123,7 +124,7 @@ def association(
 
 def _why_undefined(a: Floats, b: Floats) -> str:
     if len(a) < 3:
-        return f"{len(a)} units; at least 3 are needed"
+        return f"{plural(len(a), 'unit')}; at least 3 are needed"
     for name, values in (("x", a), ("y", b)):
         if np.ptp(values) <= _FLAT * np.abs(values).max():
             return f"{name} is the same in all units"

@@ -137,6 +137,11 @@ _NUMBERS = ("value", "points")
 
 def _checked_documents(skills: Any) -> dict[str, Skill]:
     require_skills("structure.score: skills", skills, FrameError)
+    if not skills:
+        raise FrameError(
+            "structure.score: there are no documents; add the skills to the store (add_skill), or "
+            "give scores of documents as scores=."
+        )
     documents: dict[str, Skill] = {}
     for slug, document in skills.items():
         skill = skill_of(document, slug, Path(slug)) if isinstance(document, str) else document
