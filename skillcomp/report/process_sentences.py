@@ -33,11 +33,12 @@ def progress_sentences(progress: pd.DataFrame) -> list[str]:
     """
     counts = ["n_wanted", "n_not_ok", "n_open"]
     require_columns(progress, ["stage", "name", *counts], "report.progress_sentences")
-    sums = progress.groupby(["stage", "name"], sort=False)[counts].sum()
+    sums = progress.groupby(["stage", "name"], sort=False)[counts].sum().reset_index()
     sentences = []
-    for (stage, name), row in sums.iterrows():
+    for _, row in sums.iterrows():
         n, lost, left = (int(row[count]) for count in counts)
-        text = f"{name}: {n - left:,} of {n:,} {_CALLS.get(str(stage), 'calls')} are recorded"
+        calls = _CALLS.get(row["stage"], "calls")
+        text = f"{row['name']}: {n - left:,} of {n:,} {calls} are recorded"
         text += f" ({lost:,} without a result)" if lost else ""
         then = f"{left:,} {'is' if left == 1 else 'are'} left, which the next call asks for"
         sentences.append(f"{text}; {then if left else 'the next call asks for none'}.")
