@@ -61,9 +61,9 @@ def test_effects_of_several_agents_or_versions_are_told_apart() -> None:
 
 def test_a_section_without_rows_says_what_is_lacking() -> None:
     frame = pd.DataFrame({"a": [1]})
-    assert sc.report.require_rows(frame, "no row") is frame
+    assert sc.report.section_rows(frame, "no row") is frame
     with pytest.raises(StudyError, match="no row: ask again"):
-        sc.report.require_rows(frame.iloc[:0], "no row: ask again")
+        sc.report.section_rows(frame.iloc[:0], "no row: ask again")
 
 
 def test_goals_of_several_agents_are_told_apart() -> None:

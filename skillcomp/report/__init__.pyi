@@ -9,6 +9,6 @@ from .notebooks import write_notebooks as write_notebooks
 from .page import build as build
 from .process_sentences import description_sentences as description_sentences
 from .process_sentences import progress_sentences as progress_sentences
-from .show_sections import require_rows as require_rows
 from .show_sections import section as section
+from .show_sections import section_rows as section_rows
 from .show_sections import show as show

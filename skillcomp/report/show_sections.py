@@ -59,7 +59,7 @@ def show(*parts: object) -> None:
             display(part)  # type: ignore[no-untyped-call]
 
 
-def require_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
+def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
     """Return a frame that has rows, so that a section without data shows one sentence.
 
     Parameters
