@@ -57,7 +57,7 @@ _TYPED: Mapping[str, str] = {
     "Int64": "repeat round order ordinal turn winner_position exit_code n_checks n_passed n_missing"
     " n_words n_commands input_tokens cached_tokens output_tokens",
     "boolean": "passed evidence_found borderline dimension_passed should_trigger triggered invoked"
-    " should_invoke read_only in_subagent checks_differ",
+    " should_invoke read_only in_subagent checks_differ made_up",
     "float64": "schema_weight cost_usd seconds score share_passed inclusion_probability estimate"
     " ci_low ci_high ci_level se df n n_clusters p_value p_adjusted",
     TIME: "started_at graded_at",
@@ -181,7 +181,7 @@ CONTRACTS: Mapping[str, Contract] = {
         unique="attempt_id ordinal",
     ),
     "passages": _contract_of(
-        "passage_id skill document level text",
+        "passage_id skill document level text made_up",
         required="passage_id skill level",
         unique="passage_id",
     ),

@@ -50,6 +50,7 @@ COLUMNS = {
 }
 N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and of repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases, a bootstrap is not reliable.
+MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
 BLOCK = 250  # Number of resamples that are computed together; a small number saves memory.
 
 
@@ -86,7 +87,8 @@ def calibrate(
         are ignored.
     passages : pandas.DataFrame
         A passages frame: passage_id, skill, document, level, text. Passages are scored as by
-        :func:`score`, which leaves out n-grams of a passage's question.
+        :func:`score`, which leaves out n-grams of a passage's question. With ``made_up`` copies
+        (from :func:`positives`), the choice depends only on the nulls (see Notes).
     skills : mapping of str to Skill or str
         As in :func:`score`.
     positive : str or sequence of str
@@ -171,6 +173,10 @@ def calibrate(
     preferred, then the one with the longest n-gram, then the
     middle of the remaining cuts, which is farthest from both classes. The cut for each n is chosen
     in the same way. Resamples and folds are judged as if they had the size of the whole sample.
+
+    Made-up copies show how edits and length change detection, and not how agents copy. Their rates
+    and the AUC have no interval. Only the rule ``any`` is tried, and the shortest n that keeps the
+    limit is chosen, because any copy shares more short n-grams than long ones.
 
     Passages are clustered by document (a skill and topic), attempts by case. The extrapolation to
     answer length assumes the same chance of a match at every position of a text.
@@ -346,7 +352,16 @@ def performance(sample: Sample, settings: Settings, candidate: int) -> list[dict
 def _flag_rate(settings: Settings, group: Group, candidate: int, column: int) -> Interval:
     judged = group.judged[:, column]
     flags, units = group.flags[judged, candidate], group.units[judged]
-    return bounded_mean(flags, units, quantity=RATES, ci_level=settings.ci_level)
+    rate = bounded_mean(flags, units, quantity=RATES, ci_level=settings.ci_level)
+    return _without_interval(rate, group)
+
+
+def _without_interval(value: Interval, group: Group) -> Interval:
+    """Remove the interval of a rate of made-up texts, which belongs to their generator."""
+    if not group.made_up:
+        return value
+    note, how = join_notes(MADE_UP, value.note), "share of made-up texts"
+    return replace(value, low=NAN, high=NAN, se=NAN, df=NAN, note=note, method=how)
 
 
 def _number_too_short(sample: Sample, group: Group, column: int) -> int:
@@ -445,6 +460,7 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
         labels, share, clusters=units, n_resamples=settings.n_resamples, seed=settings.seed,
         ci_level=settings.ci_level,
     )  # fmt: skip
+    value = _without_interval(value, sample.positive)
     return _measure_row(sample, None, "auc", value) | {"rule": "share", "n": n}
 
 
@@ -467,6 +483,7 @@ def _nested_validation(
         some = times > 0
         shares, units = hits[some] / times[some], group.units[some]
         value = bounded_mean(shares, units, quantity=RATES, ci_level=settings.ci_level)
+        value = _without_interval(value, group)
         words = f"{method}; {note}" if left_out else method
         rows.append(_measure_row(sample, chosen, f"nested_{name}", value, note=words))
     return rows
@@ -523,7 +540,8 @@ def _choice_row(
 ) -> dict[str, Any]:
     """Return the row of a chosen n, with the range of n over resamples of documents and cases."""
     limit, level = settings.max_false_flags, settings.ci_level
-    method = f"most sensitivity with the upper limit of false flags at most {limit:g} under each "
+    best = "shortest n" if sample.positive.made_up else "most sensitivity"
+    method = f"{best} with the upper limit of false flags at most {limit:g} under each "
     method += "null, from the longest n down; bootstrap of documents and cases, "
     method += f"{settings.n_resamples} resamples, seed {settings.seed}"
     if chosen < 0:
@@ -590,13 +608,14 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
 
 def _few_units_note(chooser: Chooser) -> str:
     """If a class has too few units for a bootstrap, return a note on the smallest class."""
-    counts = [len(np.unique(group.units)) for group in chooser.groups]
+    groups = [group for group in chooser.groups if not group.made_up]
+    counts = [len(np.unique(group.units)) for group in groups]
     fewest = int(np.argmin(counts))
     if counts[fewest] >= FEW_UNITS:
         return ""
-    group = chooser.groups[fewest]
+    group = groups[fewest]
     unit = "documents" if group.passages else "cases"
-    name = "copies" if fewest == 0 else f"'{group.name}'"
+    name = "copies" if group.name == "positive" else f"'{group.name}'"
     return (
         f"no limits: {name} come from {counts[fewest]} {unit}, and a bootstrap of fewer than "
         f"{FEW_UNITS} is falsely sure"

@@ -57,6 +57,8 @@ class Group:
         Code of the document or case of each text.
     tokens : ndarray of float, shape (texts,)
         Number of content tokens of each text.
+    made_up : bool
+        True if some texts are made up by :func:`skillcomp.overlap.positives`.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Group:
     judged: NDArray[np.bool_]
     units: NDArray[np.intp]
     tokens: Floats
+    made_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,10 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
     long = wide["long"].to_numpy() > 0
     share, any_ = np.where(long, wide["share"].to_numpy(), 0.0), (wide["any"].to_numpy() > 0) & long
     null = wide.index.get_level_values("name").isin(settings.nulls)
+    made_up = about["made_up"].eq(True).fillna(False).to_numpy(dtype=bool)
     candidates = _list_candidates(lengths, share, positive | null)
+    if (made_up & positive).any():  # a cut of the share depends on how the copies were made
+        candidates = candidates[candidates["rule"].eq("any")]
     flags = _flag_matrix(candidates, lengths, any_, share)
     document = about["document"].fillna(about["passage_id"])
     codes = pd.factorize(document)[0]
@@ -161,7 +167,7 @@ def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:
         of_passages = bool(passages[mask].all())
         judged = long[mask] | (name == "positive")
         facts = flags[mask], share[mask], judged, codes[mask], tokens[mask]
-        return Group(name, of_passages, *facts)
+        return Group(name, of_passages, *facts, bool(made_up[mask].any()))
 
     level = wide.index.get_level_values("name").to_numpy()
     rest = [n for n in dict.fromkeys(level) if n not in (*settings.nulls, *settings.positive)]
@@ -231,6 +237,9 @@ class Chooser:
     preferred to ``share``. Among tied ``any`` candidates, the one with the longest n is preferred.
     Among tied ``share`` candidates, the one with the lowest rate in its worst null is preferred,
     then the one with the longest n, then the middle of the remaining cuts.
+
+    With made-up copies, the shortest n that keeps the limit is preferred, whatever share of them it
+    finds: the choice depends only on the nulls.
     """
 
     def __init__(
@@ -347,7 +356,9 @@ class Chooser:
             allowed &= self.keeps_limit(documents, cases)
         if among is not None:
             allowed &= among
-        gain = np.where(allowed, sensitivity, -1.0)
+        # any copy shares more short n-grams than long ones
+        gain = 1.0 / self.n if self.groups[0].made_up else sensitivity
+        gain = np.where(allowed, gain, -1.0)
         usable = gain.max(axis=1) > 0
         tied = gain >= gain.max(axis=1, keepdims=True) - TIE
         # Of tied candidates, argmax takes the first, which has the longest n because of their
@@ -360,8 +371,11 @@ class Chooser:
 
     def at_the_end(self, chosen: int) -> str:
         """Return a note if the longest n was chosen although a shorter one has equal rates."""
-        if self.n[chosen] < self.n.max() or not self.is_any[chosen]:
+        end = self.n.min() if self.groups[0].made_up else self.n.max()
+        if self.n[chosen] != end or not self.is_any[chosen]:
             return ""
+        if self.groups[0].made_up:
+            return "the shortest n offered is taken: offer shorter ones"
         sensitivity = self.rates(*self.whole)[0][0]
         alike = self.is_any & self.keeps_limit(*self.whole)[0]
         alike &= sensitivity >= sensitivity[chosen] - TIE

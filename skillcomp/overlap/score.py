@@ -19,10 +19,10 @@ from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, name_of_t
 from skillcomp.records import Skill
 
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
-_PASSAGE = ["passage_id", "skill", "document", "level"]
+_PASSAGE = ["passage_id", "skill", "document", "level", "made_up"]
 _KEYS = {
     **dict.fromkeys(("attempt_id", "passage_id", *CASE, "condition"), "str"),
-    **{"repeat": "Int64", "document": "str", "level": "str"},
+    **{"repeat": "Int64", "document": "str", "level": "str", "made_up": "boolean"},
 }
 # dtypes of the columns that are read from scored texts, calibrations and verdicts
 _KNOWN = {
@@ -82,6 +82,7 @@ def score(
         kind : str, ``attempt`` or ``passage``
         attempt_id, passage_id, skill, case_id, condition, repeat, document, level : as in `texts`.
             NA if texts of this kind do not have the column.
+        made_up : boolean, as in `texts`: whether :func:`positives` made the passage
         n : int64, number of tokens in an n-gram
         any_shared : boolean, whether any n-gram is shared; NA if the text has fewer than n tokens
         n_shared : Int64, number of distinct n-grams that are shared; NA in the same rows

@@ -1,0 +1,217 @@
+"""Made-up copies of a skill: its sentences, whole or edited at a stated rate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.frames.check import check
+from skillcomp.io.skills import skill_of
+from skillcomp.records import Skill
+
+FEWEST_WORDS = 4  # a shorter text is a label
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")  # tables, headings, rules
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+_FULL_STOP = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
+# scripts without blanks between words: Thai, Japanese, Chinese
+_NO_BLANKS = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"
+# the blanks before a word, and the word; in scripts without blanks each character is a word
+_WORD = re.compile(rf"(\s*)([{_NO_BLANKS}]|[^\s{_NO_BLANKS}]+)")
+
+
+def positives(
+    skill: Skill | Mapping[str, Skill | str],
+    *,
+    seed: int = 0,
+    rates: Sequence[float] = (0.1, 0.3),
+    sentences: Sequence[int] = (1, 2, 4),
+    n_each: int = 20,
+) -> pd.DataFrame:
+    """Make verbatim passages and near copies out of the text of a skill.
+
+    A passage is a sequence of sentences of one section. It is quoted whole, or a share of its words
+    is dropped or swapped with the next word. Tables, headings and code are left out.
+
+    Parameters
+    ----------
+    skill : Skill or mapping of str to Skill or str
+        A skill, or several with slugs as keys, such as ``store.skills``. A str is the text of a
+        SKILL.md.
+    seed : int, default 0
+        Seed of the random generator. Each skill has a generator of its own, so that its passages
+        do not depend on the other skills.
+    rates : sequence of float, default (0.1, 0.3)
+        Shares of the words that are edited, above 0 and below 1.
+    sentences : sequence of int, default (1, 2, 4)
+        Numbers of sentences in a passage.
+    n_each : int, default 20
+        Largest number of passages of each skill, number of sentences, edit and rate. A skill with
+        few sentences gives fewer.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A passages frame (passage_id, skill, document, level, text) with ``made_up`` True and
+
+        level : ``verbatim`` without an edit, otherwise ``near_copy``
+        document : the skill and the first sentence that is quoted
+        edit : str, ``none``, ``dropped`` or ``swapped``
+        edit_rate : float64, share of the words that are edited
+        n_sentences : int64
+        source_text : str, the sentences before the edit
+
+    Raises
+    ------
+    FrameError
+        If a skill has no sentence to quote, or a number is out of range.
+
+    See Also
+    --------
+    calibrate : Estimates the threshold; its choice then depends only on the nulls.
+
+    Notes
+    -----
+    The rate of made-up copies that are detected is a fact about these edits. It has no interval,
+    because more passages would not tell more about the copies of an agent. Passages that people or
+    models wrote by copying are the better source.
+
+    Examples
+    --------
+    >>> copies = positives({"tea": "Pour the water over the leaves. Wait for four minutes."})
+    >>> copies.loc[copies["level"].eq("verbatim"), "text"].tolist()[0]
+    'Pour the water over the leaves.'
+    """
+    _check_numbers(rates, sentences, n_each, seed)
+    edits = [("none", 0.0), *((edit, rate) for edit in ("dropped", "swapped") for rate in rates)]
+    rows = []
+    for slug, one_skill in _skills_by_slug(skill).items():
+        rng = np.random.default_rng([seed, *slug.encode()])
+        blocks = [list(_sentences_of_block(block)) for block in _blocks_of_skill(one_skill)]
+        if not any(_quotes(blocks, 1)):
+            raise FrameError(
+                f"overlap.positives: skill '{slug}' has no sentence of {FEWEST_WORDS} words or "
+                "more; give passages that were written by hand."
+            )
+        for n_sentences in dict.fromkeys(sentences):
+            quotes = list(_quotes(blocks, int(n_sentences)))
+            picked = rng.permutation(len(quotes))[:n_each]
+            for place in sorted(picked.tolist()):
+                number, text = quotes[place]
+                about: dict[str, Any] = {"skill": slug, "document": f"{slug}/sentence {number}"}
+                about |= {"n_sentences": int(n_sentences), "source_text": text}
+                rows += [
+                    about
+                    | {"edit": edit, "edit_rate": rate, "text": _edited(text, edit, rate, rng)}
+                    for edit, rate in edits
+                ]
+    return _passages_frame(rows)
+
+
+def _check_numbers(
+    rates: Sequence[float], sentences: Sequence[int], n_each: int, seed: int
+) -> None:
+    wrong: list[tuple[str, Any, str]] = [
+        ("rates", rate, "above 0 and below 1") for rate in rates if not 0 < rate < 1
+    ]
+    counts = [("sentences", number) for number in sentences or [0]] + [("n_each", n_each)]
+    wrong += [(what, n, "whole numbers of at least 1") for what, n in counts if n < 1 or n % 1]
+    wrong += [("seed", seed, "whole numbers of at least 0")] if seed < 0 or seed % 1 else []
+    if wrong:
+        what, value, allowed = wrong[0]
+        raise FrameError(f"overlap.positives: {what}: found {value!r}; allowed: {allowed}.")
+
+
+def _skills_by_slug(skill: Skill | Mapping[str, Skill | str]) -> dict[str, Skill]:
+    if isinstance(skill, Skill):
+        return {skill.slug: skill}
+    if not isinstance(skill, Mapping) or not skill:
+        kind = type(skill).__name__ if skill else "none"
+        raise FrameError(
+            f"overlap.positives: skill: found {kind}; allowed: a Skill, or a mapping of "
+            "slug to Skill or text, such as store.skills."
+        )
+    return {
+        slug: document if isinstance(document, Skill) else skill_of(document, slug, Path(slug))
+        for slug, document in skill.items()
+    }
+
+
+def _blocks_of_skill(skill: Skill) -> Iterator[list[str]]:
+    """Yield the lines of each section that can be quoted, without tables and code."""
+    for text in (skill.description, *skill.concept.values(), skill.body or skill.text):
+        block: list[str] = []
+        code = False
+        for line in text.splitlines():
+            fence = bool(_FENCE.match(line))
+            if fence or code or _LEFT_OUT.match(line):
+                code ^= fence
+                yield block
+                block = []
+            else:
+                block.append(line)
+        yield block
+
+
+def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of a section; lines of a paragraph are joined first."""
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        item = _ITEM.match(line)
+        ends = (
+            item or not line.strip() or (paragraph and re.search(r"[.!?。！？:;]$", paragraph[-1]))
+        )
+        if ends:
+            yield from filter(None, map(str.strip, _FULL_STOP.split(" ".join(paragraph))))
+            paragraph = []
+        text = line[item.end() :] if item else line
+        paragraph += [text.strip()] if text.strip() else []
+
+
+def _quotes(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
+    """Yield each sequence of `size` sentences of a section, with the number of its first one."""
+    first = 1
+    for block in blocks:
+        for at in range(len(block) - size + 1):
+            text = " ".join(block[at : at + size])
+            if len(_WORD.findall(text)) >= FEWEST_WORDS:
+                yield first + at, text
+        first += len(block)
+
+
+def _edited(text: str, edit: str, rate: float, rng: np.random.Generator) -> str:
+    """Drop a share of the words of a text, or swap words with the next one, once at least."""
+    if edit == "none":
+        return text
+    blanks, words = zip(*_WORD.findall(text), strict=True)
+    n_edited = max(1, round(rate * len(words)))
+    order = np.arange(len(words))
+    if edit == "dropped":
+        order = np.sort(rng.permutation(order)[min(n_edited, len(words) - 1) :])
+        return "".join(blanks[at] + words[at] for at in order).strip()
+    free = np.ones(len(words), dtype=bool)
+    for at in rng.permutation(len(words) - 1):
+        if n_edited > 0 and free[at] and free[at + 1]:  # a word is moved once
+            order[[at, at + 1]] = at + 1, at
+            free[[at, at + 1]] = False
+            n_edited -= 2
+    return "".join(blank + words[at] for blank, at in zip(blanks, order, strict=True)).strip()
+
+
+def _passages_frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    table = pd.DataFrame(rows)
+    numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
+    return check(
+        table.assign(
+            passage_id=table["skill"] + "/made-up-" + numbers,
+            level=table["edit"].eq("none").map({True: "verbatim", False: "near_copy"}),
+            made_up=True,
+        ),
+        "passages",
+    )

@@ -1,0 +1,175 @@
+"""Made-up copies of a skill, and what a calibration on them claims."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+TEA = """---
+name: tea
+description: Brewing of green tea, for people who like it mild.
+---
+
+# Tea
+
+Pour the water over the leaves. Wait! Then wait for
+four more minutes.
+
+| Table | of | temperatures | here |
+
+- [ ] Warm every cup before the guests arrive.
+
+```
+pour --water 80 --into the --pot now
+```
+"""
+
+
+def verbatim(copies: pd.DataFrame, n_sentences: int) -> list[str]:
+    rows = copies[copies["edit"].eq("none") & copies["n_sentences"].eq(n_sentences)]
+    return rows["text"].tolist()
+
+
+def test_sentences_are_quoted_whole_and_in_order_without_tables_headings_and_code() -> None:
+    copies = sc.overlap.positives({"tea": TEA}, sentences=[1, 2])
+    assert verbatim(copies, 1) == [
+        "Brewing of green tea, for people who like it mild.",
+        "Pour the water over the leaves.",
+        "Then wait for four more minutes.",  # "Wait!" alone has fewer than four words
+        "Warm every cup before the guests arrive.",
+    ]
+    assert verbatim(copies, 2) == [
+        "Pour the water over the leaves. Wait!",
+        "Wait! Then wait for four more minutes.",
+    ]
+
+
+def test_a_stated_share_of_the_words_is_dropped_or_swapped() -> None:
+    skill = {"s": " ".join(f"word{i:02d}" for i in range(20)) + "."}
+    copies = sc.overlap.positives(skill, rates=[0.1, 0.3], sentences=[1]).set_index(
+        ["edit", "edit_rate"]
+    )
+    source = copies["source_text"].iloc[0].split()
+    for rate, n_edited in ((0.1, 2), (0.3, 6)):
+        dropped = copies.loc[("dropped", rate), "text"].split()
+        assert dropped == [word for word in source if word in dropped]
+        assert len(dropped) == 20 - n_edited
+        swapped = copies.loc[("swapped", rate), "text"].split()
+        assert sorted(swapped) == sorted(source)
+        assert sum(a != b for a, b in zip(swapped, source, strict=True)) == n_edited
+    assert copies["level"].tolist() == ["verbatim", *["near_copy"] * 4]
+    assert copies["made_up"].all() and copies["passage_id"].is_unique
+
+
+words = st.lists(st.text("abcdeé茶", min_size=1, max_size=9), min_size=4, max_size=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(words=words, seed=st.integers(0, 10**6))
+def test_any_text_gives_the_same_copies_again_and_no_new_word(words: list[str], seed: int) -> None:
+    skill = {"s": " ".join(words) + "."}
+    copies = sc.overlap.positives(skill, seed=seed, sentences=[1])
+    pd.testing.assert_frame_equal(copies, sc.overlap.positives(skill, seed=seed, sentences=[1]))
+    for row in copies.itertuples():
+        assert row.text and not set(row.text) - set(row.source_text)
+        assert row.edit != "none" or row.text == row.source_text
+
+
+def test_the_copies_of_a_skill_do_not_depend_on_the_other_skills() -> None:
+    one, both = (sc.overlap.positives(skills) for skills in ({"t": TEA}, {"s": TEA, "t": TEA}))
+    pd.testing.assert_frame_equal(one, both[both["skill"].eq("t")].reset_index(drop=True))
+
+
+def test_scripts_without_blanks_are_edited_by_character() -> None:
+    copies = sc.overlap.positives(
+        {"cha": "请把水倒在茶叶上面。等四分钟再喝。"}, rates=[0.3], sentences=[1]
+    )
+    assert set(verbatim(copies, 1)) == {"请把水倒在茶叶上面。", "等四分钟再喝。"}
+    longer = copies[copies["source_text"].str.len().eq(10)].set_index("edit")["text"]
+    assert len(longer["dropped"]) == 7 and sorted(longer["swapped"]) == sorted(longer["none"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"skill": {"s": "# Only a heading here\n"}}, "'s' has no sentence .* written by hand"),
+        ({"skill": {}}, "found none; allowed: a Skill, or a mapping"),
+        ({"skill": "some text"}, "found str; allowed: a Skill, or a mapping"),
+        ({"skill": {"s": TEA}, "rates": [1.0]}, "rates: found 1.0; allowed: above 0 and below 1"),
+        ({"skill": {"s": TEA}, "n_each": 0}, "n_each: found 0; allowed: whole numbers"),
+        ({"skill": {"s": TEA}, "sentences": []}, "sentences: found 0; allowed: whole numbers"),
+    ],
+)
+def test_what_cannot_be_quoted_is_named(arguments: dict, message: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(FrameError, match=message):
+        sc.overlap.positives(arguments.pop("skill"), **arguments)
+
+
+WORDS = [f"word{i:03d}" for i in range(400)]
+SKILL = {"s": " ".join(" ".join(WORDS[i : i + 10]) + "." for i in range(0, 400, 10))}
+
+
+def calibration(shared_words: list[int], **options: object) -> pd.DataFrame:
+    """Calibrate on made-up copies and baseline answers that share sequences of these lengths."""
+    rng = np.random.default_rng(0)
+    own = [[f"other{i:04d}" for i in rng.integers(0, 9999, 40)] for _ in shared_words]
+    attempts = pd.DataFrame(
+        {
+            "attempt_id": [f"a{i}" for i in range(len(own))],
+            "skill": "s",
+            "case_id": [f"s/{i}" for i in range(len(own))],
+            "condition": "baseline",
+            "answer": [
+                " ".join([*text[:20], *WORDS[3 : 3 + n], *text[20:]])
+                for text, n in zip(own, shared_words, strict=True)
+            ],
+        }
+    )
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=range(3, 9))
+    passages = sc.overlap.positives(SKILL, sentences=[1])
+    return sc.overlap.calibrate(
+        shared,
+        attempts,
+        passages=passages,
+        skills=SKILL,
+        nulls="baseline",
+        n_resamples=50,
+        **options,
+    )  # type: ignore[arg-type]
+
+
+def test_the_choice_on_made_up_copies_is_the_shortest_n_that_the_nulls_allow() -> None:
+    # 10 of 100 answers share 4 words, which a limit of 5 % refuses; none shares 5
+    cut = calibration([4] * 10 + [0] * 90)
+    chosen = cut[cut["chosen"]].iloc[0]
+    assert (chosen["rule"], chosen["n"]) == ("any", 5) and chosen["ci_low"] < 5
+    assert chosen["method"].startswith("shortest n with the upper limit")
+    assert set(cut.loc[cut["measure"].ne("auc"), "rule"]) == {"any"}
+
+
+def test_rates_of_made_up_copies_have_no_interval_and_a_note() -> None:
+    cut = calibration([0] * 100)
+    found = cut["measure"].isin(["sensitivity", "nested_sensitivity", "auc"])
+    rows, nulls = cut[found], cut[cut["measure"].eq("false_flags_baseline")]
+    assert rows["estimate"].notna().all() and rows[["ci_low", "ci_high", "se"]].isna().all(
+        axis=None
+    )
+    assert rows["note"].str.contains("made-up copies").all()
+    assert nulls["ci_high"].notna().all() and not nulls["note"].str.contains("made-up").any()
+
+
+def test_detection_follows_the_planted_edits() -> None:
+    # whole sentences of ten words share every n-gram up to ten; a dropped word leaves a sequence of
+    # at least five of the other nine in every place, and three dropped words leave at least two
+    copies = sc.overlap.positives(SKILL, sentences=[1], n_each=40)
+    scored = sc.overlap.score(copies, skills=SKILL, ngram=[2, 5, 10])
+    scored = scored.merge(copies[["passage_id", "edit", "edit_rate"]], on="passage_id")
+    found = scored["any_shared"].fillna(False).astype(float)
+    rate = found.groupby([scored["edit"], scored["edit_rate"], scored["n"]]).mean()
+    assert rate["none", 0.0].tolist() == [1, 1, 1]
+    assert rate["dropped", 0.1].tolist() == [1, 1, 0]
+    assert rate["dropped", 0.3, 2] == 1 and 0 < rate["dropped", 0.3, 5] < 0.5
