@@ -451,6 +451,7 @@ class Passage(Record):
     text: str
     topic: str | None = None
     question: str | None = None
+    made_up: bool | None = None
 
 
 def __dir__() -> list[str]:

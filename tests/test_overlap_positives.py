@@ -1,5 +1,9 @@
 """Made-up copies of a skill, and what a calibration on them claims."""
 
+import json
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -173,3 +177,55 @@ def test_detection_follows_the_planted_edits() -> None:
     assert rate["none", 0.0].tolist() == [1, 1, 1]
     assert rate["dropped", 0.1].tolist() == [1, 1, 0]
     assert rate["dropped", 0.3, 2] == 1 and 0 < rate["dropped", 0.3, 5] < 0.5
+
+
+def test_the_detection_curve_has_one_row_per_length_and_edit_without_an_interval() -> None:
+    skill = {"s": " ".join(WORDS[:8]) + "."}  # eight tokens: one dropped word leaves seven
+    curve = sc.overlap.positives_found(
+        sc.overlap.positives(skill, rates=[0.1], sentences=[1]), skills=skill, ngram=[7, 8]
+    ).set_index(["edit", "n"])
+    assert curve.loc["none", "estimate"].tolist() == [1, 1]
+    assert curve.loc[("dropped", 8), "estimate"] == 0  # too short counts as missed
+    assert curve["copy"].unique().tolist() == [
+        "quoted whole",
+        "10 % of words dropped",
+        "10 % of words swapped",
+    ]
+    assert curve[["ci_low", "ci_high"]].isna().all(axis=None)
+    with pytest.raises(FrameError, match="needs a column 'n_sentences'"):
+        sc.overlap.positives_found(
+            pd.DataFrame({"passage_id": ["p"], "skill": "s", "level": "v", "text": "t"}),
+            skills=skill,
+        )
+
+
+def test_spans_are_quoted_next_to_their_source_the_longest_first() -> None:
+    texts = ["wait for four more minutes.", "nothing alike", "Pour WATER over all leaves"]
+    passages = pd.DataFrame(
+        {"passage_id": ["a", "b", "c"], "skill": "tea", "level": "x", "text": texts}
+    )
+    shared = sc.overlap.score(passages, skills={"tea": TEA}, ngram=[2, 3])
+    spans = sc.overlap.spans(shared, skills={"tea": TEA})
+    assert spans["passage_id"].tolist() == ["a", "c"]
+    assert spans["longest_run"].tolist() == [4, 4]
+    assert spans["source"].tolist() == [
+        "wait for\nfour more minutes",
+        "Pour the water over the leaves",
+    ]
+    assert len(sc.overlap.spans(shared, skills={"tea": TEA}, most=1)) == 1
+    nothing = sc.overlap.spans(shared[shared["passage_id"].eq("b")], skills={"tea": TEA})
+    assert nothing.empty and "source" in nothing
+    with pytest.raises(FrameError, match="there is no 'tea'; there: coffee"):
+        sc.overlap.spans(shared, skills={"coffee": TEA})
+
+
+def test_the_passages_of_a_study_are_in_its_folder_or_next_to_it(tmp_path: Path) -> None:
+    store = sc.datasets.load("pilot")
+    beside = sc.frames.passages(store)
+    assert len(beside) == 360 and set(beside["skill"]) == set(store.skills)
+    folder = tmp_path / "own"
+    shutil.copytree(store.path, folder)
+    assert sc.frames.passages(sc.RunStore(folder)).empty
+    row = {"passage_id": "1", "skill": "type-safety", "document": "d", "level": "fresh"}
+    (folder / "passages.jsonl").write_text(json.dumps({**row, "text": "Own words."}) + "\n")
+    assert sc.frames.passages(sc.RunStore(folder))["passage_id"].tolist() == ["1"]

@@ -623,19 +623,25 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
     Parameters
     ----------
     path : str, path or RunStore
-        A JSON Lines file of passages, or a study: the passages recorded in it, if there are any.
+        A JSON Lines file of passages, or a study. The passages of a study are those recorded in it
+        or, without any, the files in the folder ``corpus`` next to it that are about its skills.
 
     Returns
     -------
     pandas.DataFrame
         passage_id, skill, document (skill and topic: passages of one document are related), level
-        (such as verbatim or fresh), text; then topic and question if the file has them.
+        (such as verbatim or fresh), text, made_up (whether :func:`skillcomp.overlap.positives` made
+        it); then topic and question if the file has them. Empty for a study without passages.
     """
     in_store = isinstance(path, RunStore)
     table = (
         path.table("passages") if isinstance(path, RunStore) else read_table(Path(path), "passages")
     )
     texts = check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+    if isinstance(path, RunStore) and texts.empty:
+        tables = [passages(file) for file in sorted((path.path.parent / "corpus").glob("*.jsonl"))]
+        rows = pd.concat(tables, ignore_index=True) if tables else texts
+        texts = check(rows[rows["skill"].isin(list(path.skills))], "passages")
     unused = [name for name in ("topic", "question") if in_store and texts[name].isna().all()]
     return texts.drop(columns=unused)
 

@@ -26,6 +26,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.estimates import By, check_settings, row
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.candidates import Chooser, Group, Sample, Settings, make_sample
+from skillcomp.overlap.positives import MADE_UP
 from skillcomp.overlap.score import (
     as_names,
     checked_columns,
@@ -50,7 +51,6 @@ COLUMNS = {
 }
 N_SPLITS, N_REPEATS = 5, 10  # Numbers of folds and of repeats of the nested cross-validation.
 FEW_UNITS = 10  # With fewer documents or cases, a bootstrap is not reliable.
-MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
 BLOCK = 250  # Number of resamples that are computed together; a small number saves memory.
 
 
@@ -158,6 +158,7 @@ def calibrate(
 
     See Also
     --------
+    positives : Makes copies out of the text of a skill.
     flag : Marks the verdicts on answers that copy by the chosen rule.
     skillcomp.plots.threshold : Draws the calibration.
 
@@ -456,8 +457,9 @@ def _auc_row(sample: Sample, settings: Settings, column: int, n: int) -> dict[st
     share = np.concatenate([g.share[rows, column] for g, rows in parts])
     units = np.concatenate([(g.units if g.passages else g.units + sample.n_documents)[rows]
                             for g, rows in parts])  # fmt: skip
+    n_resamples = 1 if sample.positive.made_up else settings.n_resamples  # no interval is needed
     value = bootstrap_auc(
-        labels, share, clusters=units, n_resamples=settings.n_resamples, seed=settings.seed,
+        labels, share, clusters=units, n_resamples=n_resamples, seed=settings.seed,
         ci_level=settings.ci_level,
     )  # fmt: skip
     value = _without_interval(value, sample.positive)

@@ -13,8 +13,12 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
 from skillcomp.io.skills import skill_of
+from skillcomp.ngrams import Tokenizer
+from skillcomp.overlap.score import checked_columns, score
 from skillcomp.records import Skill
+from skillcomp.stats.results import NAN
 
+MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
 FEWEST_WORDS = 4  # a shorter text is a label
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")  # tables, headings, rules
@@ -74,6 +78,7 @@ def positives(
 
     See Also
     --------
+    positives_found : The share of these passages that share an n-gram.
     calibrate : Estimates the threshold; its choice then depends only on the nulls.
 
     Notes
@@ -112,6 +117,54 @@ def positives(
                     for edit, rate in edits
                 ]
     return _passages_frame(rows)
+
+
+def positives_found(
+    passages: pd.DataFrame,
+    *,
+    skills: Mapping[str, Skill | str],
+    ngram: Iterable[int] | int = range(3, 13),
+    tokenizer: Tokenizer | None = None,
+    tokenizer_name: str | None = None,
+) -> pd.DataFrame:
+    """Compute the share of made-up copies that share an n-gram, by length and edit.
+
+    Parameters
+    ----------
+    passages : pandas.DataFrame
+        Passages of :func:`positives`.
+    skills, ngram, tokenizer, tokenizer_name
+        As in :func:`score`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per number of sentences, edit, rate and n: n_sentences, edit, edit_rate, n,
+        ``copy`` (the edit in words), measure (``sensitivity``), unit, estimate, ci_low and ci_high
+        (NaN, see the note), n_texts, note. A passage with fewer than n tokens counts as missed.
+
+    Raises
+    ------
+    FrameError
+        If a column of :func:`positives` is missing, or a skill is missing from `skills`.
+    """
+    keys = ["n_sentences", "edit", "edit_rate"]
+    passages = checked_columns(passages, ["text", *keys], what="overlap.positives_found: passages")
+    how: Any = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
+    scored = score(passages, skills=skills, ngram=ngram, **how)
+    scored = scored.merge(passages[["passage_id", *keys]], on="passage_id")
+    scored["estimate"] = scored["any_shared"].fillna(False).astype("float64")
+    rates = scored.groupby([*keys, "n"], sort=False)["estimate"]
+    table = rates.agg(estimate="mean", n_texts="size").reset_index()
+    words = {"none": "quoted whole", "dropped": "words dropped", "swapped": "words swapped"}
+    copy = [
+        f"{words[edit]}" if edit == "none" else f"{100 * rate:g} % of {words[edit]}"
+        for edit, rate in zip(table["edit"], table["edit_rate"], strict=True)
+    ]
+    table = table.assign(copy=copy, measure="sensitivity", unit="rate", note=MADE_UP)
+    table = table.assign(ci_low=NAN, ci_high=NAN)
+    front = [*keys, "copy", "n", "measure", "unit", "estimate", "ci_low", "ci_high"]
+    return table[[*front, "n_texts", "note"]]
 
 
 def _check_numbers(

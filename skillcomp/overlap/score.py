@@ -151,7 +151,7 @@ def score(
     missing = frame[column].isna().to_numpy()
     matches = match(
         frame[column].fillna("").tolist(),
-        [_skill_text(skills[slug], slug) for slug in slugs],
+        [skill_text(skills, slug) for slug in slugs],
         source_of,
         excludes=prompts,
         exclude_of=prompt_of,
@@ -211,12 +211,17 @@ def _skill_of_texts(
             rows = int((skill_column == slug).sum())
             raise FrameError(
                 f"texts, column 'skill': found '{slug}' ({plural(rows, 'row')}), which is not in "
-                f"skills{instead(slug, skills, label='there')}"
+                f"skills{instead(slug, skills, label='there')} Give the text of its SKILL.md, as "
+                f"skills={{'{slug}': text}}; a store reads it from its folder of skills."
             )
     return list(slugs), codes.astype(np.int64)
 
 
-def _skill_text(skill: Skill | str, slug: str) -> str:
+def skill_text(skills: Mapping[str, Skill | str], slug: str) -> str:
+    """Return the text of a skill; raise FrameError if the skill or its text is missing."""
+    if slug not in skills:
+        raise FrameError(f"skills: there is no '{slug}'{instead(slug, skills, label='there')}")
+    skill = skills[slug]
     text = skill.text or skill.body if isinstance(skill, Skill) else skill
     if not isinstance(text, str) or not text.strip():
         raise FrameError(

@@ -1,5 +1,6 @@
 from .answer import Answer as Answer
 from .answer import answer as answer
+from .decided import decided_skills as decided_skills
 from .default_grader import default_grader as default_grader
 from .findings import findings as findings
 from .notebooks import NotebookError as NotebookError
@@ -12,3 +13,6 @@ from .process_sentences import progress_sentences as progress_sentences
 from .show_sections import section as section
 from .show_sections import section_rows as section_rows
 from .show_sections import show as show
+from .study_sentences import plan_sentences as plan_sentences
+from .study_sentences import skill_sentences as skill_sentences
+from .study_sentences import threshold_sentences as threshold_sentences

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from skillcomp import frames, reliability
@@ -42,7 +44,9 @@ def default_grader(study: RunStore | frames.Frames, grader: str | None = None) -
         raise StudyError(f"report: there is no grader '{grader}'{instead(grader, names)}")
     if grader is not None or len(names) == 1 or gold.empty:
         return grader or str(names[0])
-    agreement = reliability.agreement(verdicts, gold, by=["grader"], cases=cases)
+    # the intervals are not used
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "n_resamples": 1}
+    agreement = reliability.agreement(verdicts, gold, **how)
     return best_grader(agreement, names)
 
 

@@ -206,6 +206,8 @@ def findings(
             ("correction", _sentences_if_present(corrected, correction_sentences)),
             ("limits", _limit_sentences(main, control, agreement, needed)),
         ]
+    elif gap is not None:
+        topics.append(("transfer", _transfer_sentences(gap, gap)))
     topics.append(("limits", _missing_sentences(missing or {})))
     rows = [
         (topic, s.about, s.verdict, s.text, s.why) for topic, sentences in topics for s in sentences

@@ -1,0 +1,163 @@
+"""Sentences on skills, on a copy threshold and on the size of a planned study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from skillcomp.frames.estimates import require_columns
+from skillcomp.report import phrases as say
+from skillcomp.report.findings import findings
+from skillcomp.report.phrases import Row
+from skillcomp.style import called
+
+_PLAN = ["agent", "skill", "grader", "condition", "effect", "cluster", "size", "power", "n_skills"]
+
+
+def skill_sentences(
+    decided: pd.DataFrame,
+    *,
+    overall: pd.DataFrame | None = None,
+    placebo: pd.DataFrame | None = None,
+    checked: bool = True,
+) -> list[str]:
+    """Summarise the verdicts on skills in sentences, without their graders.
+
+    Parameters
+    ----------
+    decided, overall, placebo
+        As in :func:`skillcomp.report.findings`.
+    checked : bool, default True
+        Whether there are gold labels. Without any, the verdicts are called those of the grader
+        alone.
+
+    Returns
+    -------
+    list of str
+        The counts of the verdicts, the effect of all skills, and each skill and condition.
+    """
+    missing = {"agreement": "not shown here"} if checked else {}
+    rows = findings(decided, overall=overall, placebo=placebo, missing=missing)
+    topics = ["summary", "skill", "condition", "placebo"]
+    return rows.loc[rows["topic"].isin(topics), "sentence"].tolist()
+
+
+def threshold_sentences(cut: pd.DataFrame, copies: str = "copies") -> list[str]:
+    """Summarise a calibration of the n-gram threshold in sentences.
+
+    Parameters
+    ----------
+    cut : pandas.DataFrame
+        Result of :func:`skillcomp.overlap.calibrate`, of all skills or by skill.
+    copies : str, default "copies"
+        What the copies are called, such as "made-up copies".
+
+    Returns
+    -------
+    list of str
+        For each skill: the threshold, the copies that it finds, the false flags under each null,
+        and the answers that it flags. Without a threshold, the reason.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing.
+    """
+    columns = ["rule", "n", "cut", "measure", "estimate", "ci_low", "ci_high", "n_texts", "limit"]
+    require_columns(cut, [*columns, "chosen", "note"], "report.threshold_sentences")
+    parts = cut.groupby("skill", sort=False) if "skill" in cut else [("", cut)]
+    return [
+        (f"{called(skill)}: " if skill else "") + " ".join(_sentences_of_threshold(part, copies))
+        for skill, part in parts
+    ]
+
+
+def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
+    chosen = cut[cut["chosen"].fillna(False).astype(bool)]
+    if chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
+        why = say.reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
+        yield f"With {copies}, no threshold can be chosen: {why}."
+        return
+    rule, n = chosen["rule"].iloc[0], int(chosen["n"].iloc[0])
+    rows = cut[cut["rule"].eq(rule) & cut["n"].eq(n)].dropna(subset=["estimate"])
+    how = f"it shares {n} content tokens in a row with its skill"
+    if rule == "share":
+        share = say.rate(chosen["cut"].iloc[0])
+        how = f"at least {share} of its sequences of {n} content tokens are in its skill"
+    yield f"With {copies}, a text counts as a copy if {how}."
+    for _, row in rows[rows["measure"].eq("sensitivity")].iterrows():
+        text = f"This finds {say.share(row)} of the {row['n_texts']:,.0f} {copies}"
+        edits = pd.isna(row["ci_low"])
+        yield f"{text}, which depends on how they were made." if edits else f"{text}."
+    null_rows = rows["measure"].str.startswith("false_flags_") & rows["limit"].notna()
+    for _, row in rows[null_rows & ~rows["measure"].str.endswith("_at_answer_length")].iterrows():
+        name = row["measure"].removeprefix("false_flags_")
+        keeps = row["ci_high"] <= row["limit"]
+        end = f"{'within' if keeps else 'not shown to be within'} the limit of "
+        end += f"{100 * row['limit']:g} %"
+        text = f"It flags {say.share(row)} of the {row['n_texts']:,.0f} texts of '{name}', which "
+        yield f"{text}do not copy: {end}."
+    flagged = rows[rows["measure"].str.startswith("flagged_")]
+    parts = [
+        f"{say.rate(row['estimate'])} of '{row['measure'].removeprefix('flagged_')}'"
+        for _, row in flagged.iterrows()
+    ]
+    if parts:
+        yield f"It flags {say.listing(parts)}; how many of these texts copy is not known."
+
+
+def plan_sentences(needed: pd.DataFrame) -> list[str]:
+    """Summarise in sentences how many cases a study needs.
+
+    Parameters
+    ----------
+    needed : pandas.DataFrame
+        Result of :func:`skillcomp.planning.cases_needed`.
+
+    Returns
+    -------
+    list of str
+        One sentence for each condition, effect, size and number of skills; it lists the numbers of
+        repeats. Without a number, the reason.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing.
+    """
+    columns = ["condition", "effect", "size", "power", "n_skills", "n_repeats", "measure"]
+    require_columns(needed, [*columns, "estimate", "note"], "report.plan_sentences")
+    rows = needed[needed["measure"].eq("cases_in_all")]
+    by = [name for name in _PLAN if name in rows]
+    return [_plan_sentence(part) for _, part in rows.groupby(by, sort=False, dropna=False)]
+
+
+def _plan_sentence(rows: pd.DataFrame) -> str:
+    row, known = rows.iloc[0], rows.dropna(subset=["estimate"])
+    what = f"a change of {say.points(row['size'])} points by {say.treatment(row['condition'])}"
+    if row["effect"] == "gap":
+        more = "more" if row["size"] > 0 else "less"
+        what = f"that {say.treatment(row['condition'])} changes far cases by "
+        what += f"{say.points(row['size'])} points {more} than near cases"
+    what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
+    skills = f"{row['n_skills']:,.0f} skill{say.plural(row['n_skills'])}"
+    claim = "over this skill" if row["n_skills"] == 1 else f"over these {skills}"
+    claim = "for skills in general" if row.get("cluster") == "skill" else claim
+    text = f"To show {what} {claim} with {say.rate(row['power'])} power"
+    if known.empty:
+        return f"{text}, no number of cases can be given: {say.reason(row)}."
+    counts = [_cases_in_words(each) for _, each in known.iterrows()]
+    unknown = rows[rows["estimate"].isna()]
+    reasons = [f" With {_repeats(each)}: {say.reason(each)}." for _, each in unknown.iterrows()]
+    from_skills = f" from {skills}" if row.get("cluster") == "skill" else ""
+    text += f", a study needs {say.listing(counts)} of each condition{from_skills}."
+    return text + "".join(reasons)
+
+
+def _cases_in_words(row: Row) -> str:
+    return f"{row['estimate']:,.0f} case{say.plural(row['estimate'])} with {_repeats(row)}"
+
+
+def _repeats(row: Row) -> str:
+    return f"{row['n_repeats']:,.0f} repeat{say.plural(row['n_repeats'])}"

@@ -1,0 +1,112 @@
+"""Sentences on a copy threshold and on the size of a planned study, from rows made by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+
+def cut(*rows: dict[str, object], **chosen: object) -> pd.DataFrame:
+    about = {"rule": "any", "n": 4, "cut": np.nan, "limit": np.nan, "chosen": False, "note": ""}
+    about |= {"ci_low": np.nan, "ci_high": np.nan, "n_texts": 50.0}
+    end = {"measure": "chosen_n", "estimate": 4.0, "chosen": True, **chosen}
+    return pd.DataFrame([about | row for row in (*rows, end)])
+
+
+FOUND = {"measure": "sensitivity", "estimate": 0.9, "ci_low": 0.8, "ci_high": 0.95}
+NULL = {"measure": "false_flags_baseline", "estimate": 0.02, "ci_low": 0.0, "ci_high": 0.04}
+
+
+def test_a_threshold_is_described_with_what_it_finds_and_flags() -> None:
+    longer = NULL | {"measure": "false_flags_fresh_at_answer_length", "limit": 0.05}
+    own = {"measure": "flagged_v2", "estimate": 0.4, "ci_low": 0.3, "ci_high": 0.5}
+    (text,) = sc.report.threshold_sentences(cut(FOUND, NULL | {"limit": 0.05}, longer, own))
+    assert text == (
+        "With copies, a text counts as a copy if it shares 4 content tokens in a row with its "
+        "skill. This finds 90 % [80 % to 95 %] of the 50 copies. It flags 2 % [0 % to 4 %] of the "
+        "50 texts of 'baseline', which do not copy: within the limit of 5 %. It flags 40 % of "
+        "'v2'; how many of these texts copy is not known."
+    )
+
+
+def test_made_up_copies_and_a_share_and_an_exceeded_limit_are_named() -> None:
+    found = FOUND | {"ci_low": np.nan, "ci_high": np.nan}
+    frame = cut(found, NULL | {"limit": 0.025}, cut=0.25).assign(rule="share", skill="my_tea")
+    (text,) = sc.report.threshold_sentences(frame, "made-up copies")
+    assert text.startswith(
+        "my tea: With made-up copies, a text counts as a copy if at least 25 % of"
+    )
+    assert "90 % of the 50 made-up copies, which depends on how they were made." in text
+    assert "not shown to be within the limit of 2.5 %" in text
+
+
+def test_without_a_threshold_the_reason_is_given() -> None:
+    frame = cut(NULL | {"limit": 0.05}, estimate=np.nan, n=pd.NA, note="the data cannot support it")
+    (text,) = sc.report.threshold_sentences(frame)
+    assert text == "With copies, no threshold can be chosen: the data cannot support it."
+    with pytest.raises(FrameError, match="threshold_sentences"):
+        sc.report.threshold_sentences(frame.drop(columns="limit"))
+
+
+def needed(*estimates: float, **about: object) -> pd.DataFrame:
+    rows = {"condition": "skill", "effect": "delta", "cluster": "case", "size": 0.1, "power": 0.8}
+    rows |= {"n_skills": 1, "measure": "cases_in_all", "note": "too few skills", **about}
+    repeats = range(1, len(estimates) + 1)
+    frame = pd.DataFrame({"n_repeats": repeats, "estimate": estimates}).assign(**rows)
+    return pd.concat([frame, frame.assign(measure="attempts", estimate=9.0)])
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (
+            needed(1200.0, 1.0),
+            "To show a change of 10 points by the skill over this skill with 80 % power, a study "
+            "needs 1,200 cases with 1 repeat and 1 case with 2 repeats of each condition.",
+        ),
+        (
+            needed(np.nan, condition="v2", agent="a", cluster="skill", n_skills=6),
+            "To show a change of 10 points by v2 (a) for skills in general with 80 % power, no "
+            "number of cases can be given: too few skills.",
+        ),
+        (
+            needed(np.nan, 30.0, effect="gap", size=-0.2, n_skills=2),
+            "To show that the skill changes far cases by 20 points less than near cases over these "
+            "2 skills with 80 % power, a study needs 30 cases with 2 repeats of each condition. "
+            "With 1 repeat: too few skills.",
+        ),
+    ],
+)
+def test_a_plan_lists_the_cases_by_repeats_or_the_reason(rows: pd.DataFrame, sentence: str) -> None:
+    assert sc.report.plan_sentences(rows) == [sentence]
+    assert sc.report.plan_sentences(rows.iloc[:0]) == []
+
+
+def test_a_gap_is_described_without_verdicts_on_skills() -> None:
+    gap = pd.DataFrame(
+        {
+            "condition": "v2",
+            "measure": ["near_delta", "far_delta", "gap"],
+            "scope": "within_dimensions",
+            "estimate": [0.3, 0.1, -0.2],
+            "ci_low": [0.2, 0.0, -0.3],
+            "ci_high": [0.4, 0.2, -0.1],
+            **{"n_near": 9, "n_far": 8, "dimensions": "C2", "note": "", "reference": "baseline"},
+        }
+    )
+    (row,) = sc.report.findings(None, gap=gap).to_dict("records")
+    assert row["topic"] == "transfer" and "far cases change less, by 20 points" in row["sentence"]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_verdicts_are_described_without_the_graders(checked: bool) -> None:
+    about = {"condition": "v2", "rate": 0.9, "reference_rate": 0.2, "n": 14.0, "margin": 0.1}
+    about |= {"estimate": 0.7, "ci_low": 0.5, "ci_high": 0.8, "verdict": "teaching", "note": ""}
+    decided = pd.DataFrame([{"skill": "tea", **about}])
+    sentences = sc.report.skill_sentences(decided, checked=checked)
+    alone = "" if checked else "Nobody has checked the grader. By the grader alone: "
+    assert sentences[0] == f"{alone}tea teaches."
+    assert sentences[1].startswith("tea (v2) teaches" + " by the grader alone" * (not checked))
+    assert len(sentences) == 2
