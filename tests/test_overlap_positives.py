@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -229,3 +230,12 @@ def test_the_passages_of_a_study_are_in_its_folder_or_next_to_it(tmp_path: Path)
     row = {"passage_id": "1", "skill": "type-safety", "document": "d", "level": "fresh"}
     (folder / "passages.jsonl").write_text(json.dumps({**row, "text": "Own words."}) + "\n")
     assert sc.frames.passages(sc.RunStore(folder))["passage_id"].tolist() == ["1"]
+
+
+def test_the_calibrations_of_several_sets_of_copies_are_drawn_in_panels() -> None:
+    cut = calibration([0] * 100)
+    both = pd.concat([cut.assign(copies=name) for name in ("made-up", "written")])
+    fig, axes = sc.plots.facet(both, sc.plots.threshold, by="copies")
+    assert [ax.get_title() for ax in axes] == ["made-up", "written"]
+    assert "chosen (n = 3)" in [text.get_text() for text in fig.legends[0].get_texts()]
+    plt.close(fig)

@@ -233,7 +233,9 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
     answers = frame[measure.eq("chosen_n")]
     rows = frame[measure.isin(curves) & frame["rule"].isin(answers["rule"])]
-    return rows.assign(chosen=rows["n"].isin(answers["estimate"]))
+    # facets make texts categorical, with the measures that are left out here as levels
+    measures = rows["measure"].astype("str")
+    return rows.assign(measure=measures, chosen=rows["n"].isin(answers["estimate"]))
 
 
 def _threshold_curves(
