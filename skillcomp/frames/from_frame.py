@@ -80,7 +80,7 @@ class Frames:
     gold_drawn, drawn_by : str
         How the labels were drawn, as in :func:`skillcomp.correction.delta`.
     columns : mapping of str to str
-        The column of the table that each argument of :func:`from_frame` names.
+        The column of the table that each argument of :func:`skillcomp.from_frame` names.
     """
 
     cases: pd.DataFrame
