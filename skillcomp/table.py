@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from string import ascii_lowercase
 from typing import Any
@@ -76,7 +76,7 @@ class Table:
     about: str
     notes: tuple[str, ...]
     numeric: tuple[bool, ...]
-    csv: str = ""
+    csv: str = field(default="", repr=False)
 
     @property
     def lettered(self) -> list[tuple[str, str]]:

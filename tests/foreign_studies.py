@@ -32,6 +32,7 @@ _IDS = ("attempt_id", "case_id", "source_attempt_id", "first", "second", "winner
 # For every parameter of a chapter, a value that a user would choose; by chapter where it matters.
 # LIVE and STORE are tested with a service that answers (test_notebooks).
 OTHER_VALUES: dict[str, object] = {
+    "BASELINE": "placebo",
     "BUDGET": 2.0,
     "COMPARE_WITH": "placebo",
     "CONDITION": "vague",

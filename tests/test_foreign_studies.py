@@ -35,6 +35,8 @@ def pairs() -> list:
     ]
 
 
+# a chapter may leave a temporary folder to the end of its kernel
+@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 @pytest.mark.parametrize(("path", "name"), pairs())
 def test_a_chapter_runs_on_a_foreign_study(
     path: Path, name: str, written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
