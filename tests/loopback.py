@@ -40,6 +40,7 @@ class Loopback:
         self.script, self.status = script, status
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.keys: set[str] = set()
+        self.got: list[str] = []  # paths of GET requests, such as attempts to open a websocket
 
     def __enter__(self) -> Loopback:
         outer = self
@@ -58,6 +59,7 @@ class Loopback:
                 self.wfile.write(out)
 
             def do_GET(self) -> None:
+                outer.got.append(self.path)
                 self.send_response(404)
                 self.send_header("content-length", "0")
                 self.end_headers()

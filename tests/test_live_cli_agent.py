@@ -343,6 +343,9 @@ def test_keys_of_another_maker_are_not_passed(tmp_path, monkeypatch):
         ),
         (["--api-key", "abcdef-123456"], ["--api-key", "[api-key, a key]"]),
         (["-H", "Bearer abcdef-123456"], ["-H", "Bearer [a key]"]),
+        (["-H", "X-Api-Key: abcdef-1"], ["-H", "X-Api-Key: [X-Api-Key, a key]"]),
+        (["ghp_abcdefghij0123456789"], ["[a key]"]),
+        (["claude-sonnet-5-5-20260101", "a1b2c3d4" * 5], ["claude-sonnet-5-5-20260101", "[a key]"]),
     ],
 )
 def test_a_key_in_a_command_is_neither_shown_nor_kept(tmp_path, monkeypatch, arguments, settings):

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import skillcomp as sc
 from skillcomp.errors import AgentError, StudyError
 from skillcomp.io.event_streams import read_trace
 from skillcomp.live import CliAgent
+from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import MAX_ANSWER, Reply, StudyWarning
 from skillcomp.live.study_file import read_study
 
@@ -89,15 +91,15 @@ def test_a_killed_runner_leaves_no_program_and_no_folder_behind(tmp_path):
     command = script(tmp_path, child + note)
     code = "import asyncio, sys; from skillcomp.live import CliAgent\n"
     code += "asyncio.run(CliAgent(sys.argv[1:]).ask('Hello?'))"
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "tmp")}
     runner = subprocess.Popen([sys.executable, "-c", code, *command], env=environment)
     until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     mine = [int(pid) for pid in pids.read_text().split()]
-    assert all(map(is_alive, mine)) and list((tmp_path / "tmp").glob("skillcomp-*"))
+    assert all(map(is_alive, mine)) and list((tmp_path / "tmp").rglob("skillcomp-*"))
     runner.kill()
     runner.wait()
     until(lambda: not any(map(is_alive, mine)))
-    until(lambda: not list((tmp_path / "tmp").glob("skillcomp-*")))
+    until(lambda: not list((tmp_path / "tmp").rglob("skillcomp-*")))
 
 
 def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):
@@ -122,11 +124,11 @@ def test_codex_and_claude_are_told_where_to_ask_in_the_way_that_they_heed(tmp_pa
     claude = CliAgent(script(tmp_path, body, "claude"), base_url=url, output="text")
     codex = CliAgent([*script(tmp_path, body, "codex"), "exec", "-"], base_url=url, output="text")
     assert ask(claude).answer == f"[] {url}"
-    assert ask(codex).answer == f"['exec', '-c', 'openai_base_url=\"{url}\"', '-'] None"
+    assert f'model_providers.skillcomp.base_url="{url}"' in ask(codex).answer
     assert json.loads(claude.settings)["endpoint"] == json.loads(codex.settings)["endpoint"]
     assert json.loads(codex.settings)["endpoint"] == "127.0.0.1"
     codex = CliAgent([*script(tmp_path, body, "codex"), "exec", "-"], output="text")
-    assert "openai_base_url=" in ask(codex).answer and "proxy.example:2" in ask(codex).answer
+    assert 'base_url="http://proxy.example:2/v1"' in ask(codex).answer
     assert json.loads(codex.settings)["endpoint"] == "proxy.example"
     with pytest.raises(AgentError, match="base_url is for claude and codex; 'mine' is told"):
         CliAgent(["mine"], base_url=url)
@@ -251,3 +253,13 @@ def test_paths_outside_the_folder_of_a_study_are_refused_unless_allowed(tmp_path
     with pytest.raises(StudyError, match=f"{told}.*allow it by --allow-outside"):
         opened()
     assert opened(outside=True)
+
+
+def test_working_folders_are_private_and_outside_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    answer = ask(CliAgent(script(tmp_path, "print(os.getcwd(), os.environ['TMPDIR'])"))).answer
+    base = tmp_path / "cache" / "skillcomp" / "work"
+    assert all(Path(place).is_relative_to(base) for place in answer.split())
+    assert base.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")  # no home: the temporary folder serves
+    assert process.private_base() == Path(tempfile.gettempdir())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from typer.testing import CliRunner
 
 import skillcomp as sc
 from skillcomp.cli import app
+from skillcomp.live import CliAgent
+from skillcomp.live.agents.agent import Bounds, Cell, Reply
 
 KEY = "sk-loopback-0123456789"
 MODELS = {"claude": "claude-opus-5-5", "codex": "gpt-6"}
@@ -87,6 +91,45 @@ def test_a_key_that_is_refused_is_an_error_and_no_answer(name, at_home, monkeypa
     assert KEY not in told
     attempts = sc.frames.attempts(sc.RunStore(at_home / "my-study"))
     assert attempts["status"].eq("error").all() and attempts["answer"].isna().all()
+
+
+# what a case may try: the folders of other cases, the common temporary folder, and keys in any form
+ATTACK = """for d in ../../*/work; do touch $d/planted; done; touch {0}/planted; touch own.txt
+touch $TMPDIR/mine && echo tmp-ok; printenv CODEX_API_KEY | base64; printenv OPENAI_API_KEY | rev
+env | grep KEY | base64; tr '\\0' '\\n' < /proc/$PPID/environ | grep KEY | xxd -p"""
+
+
+def test_a_case_of_codex_reaches_no_other_case_and_no_key(at_home, monkeypatch):
+    monkeypatch.setenv("PATH", str(Path(program("codex")).parent), prepend=":")
+    common = at_home / "common"
+    common.mkdir()
+    monkeypatch.setenv("TMPDIR", str(common))
+    attack = ATTACK.format(common)
+
+    def say(text: str, turn: int) -> list[tuple[str, str]]:
+        if turn:
+            return [("text", "done")]
+        return [("command", attack if "attack" in text else "sleep 3; touch note.md")]
+
+    async def both(agent: CliAgent) -> list[Reply]:
+        bounds = {n: Bounds("workspace-write", keep=at_home / n) for n in ("calm", "attack")}
+        cells = [Cell(name, "skill", bounds=bound) for name, bound in bounds.items()]
+        return await asyncio.gather(*(agent.ask(c.case_id, cell=c) for c in cells))
+
+    with Loopback(say) as server:
+        agent = CliAgent.codex("gpt-6", base_url=f"{server.url}/v1", timeout=90)
+        replies = asyncio.run(both(agent))
+    assert server.got == [] and len(server.asked) == 4  # no websocket was tried
+    assert [reply.status for reply in replies] == ["ok", "ok"], replies
+    left = {n: set(json.loads((at_home / n / "left.json").read_text())) for n in ("calm", "attack")}
+    assert left == {"calm": {"note.md"}, "attack": {"own.txt", "planted"}}
+    assert not (common / "planted").exists() and "tmp-ok" in replies[1].trace
+    written = b"".join(f.read_bytes() for f in at_home.rglob("*") if f.is_file())
+    written += "".join(reply.model_dump_json() for reply in replies).encode()
+    raw = KEY.encode()
+    encoded = [base64.b64encode(b"x" * k + raw).strip(b"=")[4:-2] for k in range(3)]
+    for form in (raw, raw[::-1], raw.hex().encode(), *encoded):
+        assert form not in written
 
 
 SKILL = "---\nname: {0}\ndescription: How to read {0}, for high water.\n---\n# {0}\nMARK-{0}\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+from urllib.parse import quote
 
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
@@ -14,7 +16,7 @@ from live_study import ask as ask_agent
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live import AnthropicAgent, OpenAIAgent, Reply
-from skillcomp.live.agents.agent import UNREADABLE
+from skillcomp.live.agents.agent import UNREADABLE, redact
 
 MODEL = "claude-sonnet-5-5"
 PARTS = [{"type": "thinking"}, {"type": "text", "text": "b"}]
@@ -248,3 +250,17 @@ def test_a_key_under_another_name_is_in_no_unreadable_reply(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     reply = ask_openai(lambda o: o["choices"][0].update(message=None, note=KEY), key_env="MINE")
     assert KEY not in reply.model_dump_json() and "[MINE, a key]" in reply.trace
+
+
+@pytest.mark.parametrize("before", ["", "x", "KEY="])
+@pytest.mark.parametrize("after", ["", "\n", "z"])
+def test_encoded_forms_of_a_key_are_redacted(before, after):
+    key = "sk-lo+pb/ack-0123456789?x" * 4
+    text = before + key + after
+    raw = text.encode()
+    lines = base64.encodebytes(raw).decode()
+    forms = [base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), lines]
+    forms += [lines.replace("\n", "\\n"), raw.hex(), quote(text, safe=""), text[::-1]]
+    for form in forms:
+        rest = redact(f"see {form} end", {"A_KEY": key})
+        assert "[A_KEY]" in rest and len(rest) < 60, form

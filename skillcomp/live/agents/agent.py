@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
@@ -9,9 +10,10 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, runtime_checkable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, model_validator
 
@@ -37,6 +39,7 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNOREC
 _IN_URL = re.compile(
     r"://[^/@\s]*:([^/@\s]+)@"
 )  # the password in a URL, for example that of a proxy
+_URL_SAFE = {"+": "-", "/": "_"}  # letters of base64 that its URL-safe form replaces
 _MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
 # the cost_note of a reply that was paid for but could not be read
 UNREADABLE = "unreadable"
@@ -418,6 +421,8 @@ def cost_fields(
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     """Replace the secret values of environment variables in a text by the names of the variables.
 
+    The base64, hexadecimal, URL-encoded and reversed forms of a value are replaced, too.
+
     Examples
     --------
     >>> redact("401: key sk-12345678 is wrong", {"A_KEY": "sk-12345678"})
@@ -427,13 +432,36 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     secrets = [
         (secret, name)
         for name, value in variables.items()
-        for secret in ([value] if _SECRET_NAME.search(name) else _IN_URL.findall(value))
+        for secret in ([value] if _is_secret_name(name) else _IN_URL.findall(value))
         if len(secret) >= _MIN_SECRET
     ]
     # a secret can contain a shorter one, so replace the longest first
     for secret, name in sorted(secrets, key=lambda pair: -len(pair[0])):
         text = text.replace(secret, f"[{name}]")
+        for pattern in _encoded_forms(secret):
+            text = pattern.sub(f"[{name}]", text)
     return text
+
+
+def _is_secret_name(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name))
+
+
+@lru_cache(maxsize=64)
+def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
+    """Return patterns of the encoded forms of a secret; base64 may be wrapped in lines."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    forms = {secret[::-1], raw[::-1].hex(), raw.hex(), raw.hex().upper()}
+    forms |= {quote(secret, safe=""), quote(secret, safe="").lower()}
+    patterns = [re.escape(form) for form in forms if form != secret]
+    for data in (raw, raw[::-1]):
+        for start in range(3):  # bytes before the secret shift its letters
+            whole = base64.b64encode(b"\0" * start + data).decode().rstrip("=")
+            # the first and last letters also depend on the bytes around the secret
+            core = whole[-(-start * 8 // 6) : len(whole) - (1 if (start + len(data)) % 3 else 0)]
+            letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)
+            patterns.append(r"(?:\\n|\s)*".join(letters))
+    return tuple(map(re.compile, patterns))
 
 
 class Attribute(str):

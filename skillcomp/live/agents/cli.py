@@ -35,7 +35,7 @@ from skillcomp.live.agents.agent import (
     skill_block,
     unreadable,
 )
-from skillcomp.live.agents.process import Ran, case_folder, keep_files, run_program
+from skillcomp.live.agents.process import Ran, case_folder, keep_files, private_base, run_program
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
@@ -63,10 +63,18 @@ _BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
 _ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
 _MAX_TRACE = 1_000_000  # maximum number of characters of the output that are stored
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
-_KEY_LIKE = re.compile(r"\bsk-[A-Za-z0-9_-]{8,}|(?<=Bearer )\S{8,}")
+_KEY_LIKE = re.compile(
+    r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
+    r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
+    # a long word of letters and digits is a positional token rather than a word
+    r"|(?<![\w/.-])(?=\w*\d)(?=\w*[A-Za-z])\w{32,}(?![\w/.-])"
+)
+_HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
 # claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
 # grant what the mode does not allow.
 _PERMISSIONS = {"read-only": "default", "workspace-write": "acceptEdits"}
+# patterns of environment variables that the commands of codex's model do not get
+_HIDDEN_VARIABLES = ["*KEY*", "*TOKEN*", "*SECRET*", "*PASSW*", "*CREDENTIAL*", "*AUTH*"]
 _RESULT = (
     "agent '{name}': its whole output is one JSON object of the type 'result', kept as the answer, "
     'with no cost read; give output="claude" if it comes from claude --output-format json, or '
@@ -78,9 +86,9 @@ _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing el
 class CliAgent(BaseAgent):
     """An agent that is a program: it reads the prompt from standard input and writes its answer.
 
-    Each prompt is answered by a new process with a temporary working folder, a clean home, and only
-    the allowed environment variables. The folder holds the input files of the case. No shell is
-    involved. The output of
+    Each prompt is answered by a new process with a working folder of its own in the user's cache, a
+    clean home and temporary folder, and only the allowed environment variables. The working folder
+    holds the input files of the case. No shell is involved. The output of
     ``claude -p --output-format stream-json --verbose`` and of ``codex exec --json`` is read as a
     trace. Any other output is taken as the answer.
 
@@ -244,7 +252,7 @@ class CliAgent(BaseAgent):
         bounds = cell.bounds if cell and cell.bounds else Bounds()
         timeout = bounds.timeout or self._timeout
         offered = (skill, *bounds.neighbours) if skill and is_installed else ()
-        with case_folder() as folder:
+        with case_folder(private_base()) as folder:
             for installed in offered:
                 self._install_skill(installed, folder / "home")
             for name, file in cell.files if cell else ():
@@ -315,10 +323,7 @@ class CliAgent(BaseAgent):
         self, schema: dict[str, Any] | None, folder: Path
     ) -> tuple[list[str], str | None]:
         """Return the command, and a note for the prompt if no option can pass the schema."""
-        more: list[str] = []
-        if self._program == "codex" and self._base_url:
-            # codex reads its endpoint only from its configuration
-            more += ["-c", f"openai_base_url={json.dumps(self._base_url)}"]
+        more = self._codex_settings(folder) if self._is_codex_exec() else []
         note = None
         if schema is not None:
             text = json.dumps(schema)
@@ -332,6 +337,34 @@ class CliAgent(BaseAgent):
                 note = _SHAPE.format(schema=text)
         last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
         return [*self._command[: len(self._command) - len(last)], *more, *last], note
+
+    def _is_codex_exec(self) -> bool:
+        return self._program == "codex" and "exec" in self._command
+
+    def _codex_settings(self, folder: Path) -> list[str]:
+        """Return options of codex: what its commands may write and see, and where it asks."""
+        settings: dict[str, Any] = {
+            # otherwise a command may write to the temporary directory that all programs share
+            "sandbox_workspace_write.exclude_slash_tmp": True,
+            "sandbox_workspace_write.exclude_tmpdir_env_var": True,
+            "sandbox_workspace_write.writable_roots": [str(folder / "tmp")],
+            # commands of the model do not see the key that codex needs
+            "shell_environment_policy.ignore_default_excludes": False,
+            "shell_environment_policy.exclude": _HIDDEN_VARIABLES,
+        }
+        if self._base_url:
+            # with a provider of its own, codex does not try websockets first
+            provider = {"name": "skillcomp", "base_url": self._base_url, "wire_api": "responses"}
+            provider |= {"env_key": "CODEX_API_KEY"} if self._has_codex_key() else {}
+            settings["model_provider"] = "skillcomp"
+            settings |= {f"model_providers.skillcomp.{key}": v for key, v in provider.items()}
+        # JSON of these values is TOML as well
+        pairs = (("-c", f"{name}={json.dumps(value)}") for name, value in settings.items())
+        return [argument for pair in pairs for argument in pair]
+
+    def _has_codex_key(self) -> bool:
+        names = {"CODEX_API_KEY", "OPENAI_API_KEY"} & set(self._passed)
+        return any(os.environ.get(name) for name in names)
 
     def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
         """Return the command with the sandbox of a case; only claude and codex have one."""
@@ -429,6 +462,9 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
             hide(value, f"{name.lstrip('-')}, a key")
         elif _SECRET_FLAG.search(before) and before.startswith("-") and "=" not in before:
             hide(argument, f"{before.lstrip('-')}, a key")
+        header = _HEADER.fullmatch(argument)
+        if header and _SECRET_FLAG.search(header[1]):
+            hide(header[2], f"{header[1]}, a key")
         for key in _KEY_LIKE.findall(argument):
             hide(key, "a key")
     return secrets

@@ -1,4 +1,4 @@
-"""Run a program for one prompt in a temporary folder, with limits on time and output.
+"""Run a program for one prompt in a folder of its own, with limits on time and output.
 
 The program is ended when this process ends. Its output and the files in its working folder can be
 kept.
@@ -76,12 +76,12 @@ class Ran:
 
 
 class _TemporaryRoot:
-    """The temporary folder of this process, and a watchdog process that finally removes it."""
+    """A folder of this process for its cases, and a watchdog process that finally removes it."""
 
-    def __init__(self) -> None:
-        _remove_abandoned_roots()
+    def __init__(self, base: Path) -> None:
+        _remove_abandoned_roots(base)
         self.pid = os.getpid()
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         self._lock = FileLock(self.folder / _LOCK)
         self._lock.acquire(timeout=0)
         self._watchdog = subprocess.Popen(
@@ -109,19 +109,35 @@ class _TemporaryRoot:
             self._lock.release()
 
 
-_root: _TemporaryRoot | None = None
+_roots: dict[Path, _TemporaryRoot] = {}
 
 
-def _temporary_root() -> _TemporaryRoot:
-    global _root
-    if _root is None or _root.pid != os.getpid() or not _root.folder.exists():
-        _root = _TemporaryRoot()
-    return _root
+def private_base() -> Path:
+    """Return a folder for working folders that only this user may enter.
+
+    It is in the user's cache and not in the temporary directory, which the sandbox of codex leaves
+    writable for every command. Without a writable home it is the temporary directory.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = cache / "skillcomp" / "work"
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base.chmod(0o700)
+    except (OSError, RuntimeError):
+        return Path(tempfile.gettempdir())
+    return base if os.access(base, os.W_OK) else Path(tempfile.gettempdir())
 
 
-def _remove_abandoned_roots() -> None:
-    """Remove temporary folders that no process has locked, because their process was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def _temporary_root(base: Path) -> _TemporaryRoot:
+    root = _roots.get(base)
+    if root is None or root.pid != os.getpid() or not root.folder.exists():
+        root = _roots[base] = _TemporaryRoot(base)
+    return root
+
+
+def _remove_abandoned_roots(base: Path) -> None:
+    """Remove folders in `base` that no process has locked, because their process was killed."""
+    for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, Timeout):
             if (folder / _LOCK).is_file() and folder.stat().st_uid == os.getuid():
                 with FileLock(folder / _LOCK).acquire(timeout=0):
@@ -129,9 +145,13 @@ def _remove_abandoned_roots() -> None:
 
 
 @contextlib.contextmanager
-def case_folder() -> Iterator[Path]:
-    """Yield a temporary folder with empty folders ``home``, ``work``, ``tmp`` and ``io``."""
-    folder = Path(tempfile.mkdtemp(dir=_temporary_root().folder))
+def case_folder(base: Path | None = None) -> Iterator[Path]:
+    """Yield a new folder with empty folders ``home``, ``work``, ``tmp`` and ``io``.
+
+    It is below `base`, by default in the temporary directory, and removed at the end.
+    """
+    root = _temporary_root(Path(tempfile.gettempdir()) if base is None else base)
+    folder = Path(tempfile.mkdtemp(dir=root.folder))
     try:
         for name in ("home", "work", "tmp", "io"):
             (folder / name).mkdir()
@@ -180,7 +200,8 @@ async def _exit_code(
             )
         except OSError as error:
             return f"{command[0]} cannot be started: {error.strerror}"
-        _temporary_root().watch("+", process.pid)
+        watchdog = _roots[folder.parents[1]]
+        watchdog.watch("+", process.pid)
         # On Linux, another process can be given limits, so limit the size of its files.
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
@@ -190,7 +211,7 @@ async def _exit_code(
             return await _wait_for_end(process, folder, deadline)
         finally:
             await _end_group(process)
-            _temporary_root().watch("-", process.pid)
+            watchdog.watch("-", process.pid)
 
 
 async def _wait_for_end(
