@@ -3,13 +3,16 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pandas as pd
 import pytest
+from nbclient import NotebookClient
 from written_study import written
 
 import skillcomp as sc
@@ -426,7 +429,22 @@ def test_notebooks_and_their_data_are_copied_as_they_stand(run, tmp_path):
     assert (status, err) == (0, "") and "jupyter lab" in out
     for file in (PILOT.parent.parent / "notebooks").glob("*.ipynb"):
         assert (tmp_path / "mine" / "notebooks" / file.name).read_bytes() == file.read_bytes()
+        for place in re.findall(r"\.\./data/[\w./]+", file.read_text("utf-8")):
+            assert (tmp_path / "mine" / "notebooks" / place).exists(), f"{file.name}: {place}"
     assert RunStore(tmp_path / "mine" / "data" / "pilot").fingerprint == RunStore(PILOT).fingerprint
+
+
+def test_a_copied_chapter_runs_as_papermill_runs_it_from_another_folder(run, tmp_path):
+    run("notebooks", tmp_path / "mine")
+    path = tmp_path / "mine" / "notebooks" / "10-triggers-and-process.ipynb"
+    book = nbformat.read(path, as_version=4)
+    values = f"DATA = {str(tmp_path / 'mine' / 'data' / 'triggers')!r}\nOUT = 'figures'"
+    (at,) = [k for k, c in enumerate(book.cells) if "parameters" in c.metadata.get("tags", [])]
+    book.cells.insert(at + 1, nbformat.v4.new_code_cell(values))
+    place = {"metadata": {"path": str(tmp_path)}}
+    quiet = ["--IPKernelApp.log_level=40"]  # its warning that local sockets are not encrypted
+    NotebookClient(book, resources=place, extra_arguments=quiet).execute()
+    assert list((tmp_path / "figures").glob("10-*.pdf"))
 
 
 @pytest.mark.parametrize("name", ["pilto", "corpus"])

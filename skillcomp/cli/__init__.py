@@ -124,16 +124,12 @@ def notebooks(folder: _Folder) -> None:
     from skillcomp.report import find_notebooks
 
     paths, copies = find_notebooks(every=True), folder / "notebooks"
-    sources = [datasets.path(name) for name in ("pilot", "execution", "triggers")]
-    sources += [datasets.path(name).parent for name in ("copies", "messy")]
+    data = datasets.path("pilot").parent
     with _new_folder(folder, "notebooks"):
-        for part in ("notebooks", "data"):
-            (folder / part).mkdir()
+        copies.mkdir()
         for path in paths:
             shutil.copyfile(path, copies / path.name)
-        for source in sources:
-            place = folder / "data" / source.name
-            shutil.copytree(source, place, ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(data, folder / "data", ignore=shutil.ignore_patterns(".*"))
     say(f"notebooks: {len(paths)} in {copies}, their data in {folder / 'data'}. Next:")
     say(f"  jupyter lab {copies}")
 
