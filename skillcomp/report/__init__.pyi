@@ -1,7 +1,11 @@
+from .about_graders import about_graders as about_graders
 from .answer import Answer as Answer
 from .answer import answer as answer
 from .decided import decided_skills as decided_skills
 from .default_grader import default_grader as default_grader
+from .default_grader import default_reference as default_reference
+from .default_grader import first_grader as first_grader
+from .default_grader import grader_versions as grader_versions
 from .findings import findings as findings
 from .notebooks import NotebookError as NotebookError
 from .notebooks import execute as execute

@@ -24,10 +24,10 @@ from skillcomp import (
     transfer,
     triggers,
 )
-from skillcomp.errors import SkillcompError, StudyError, instead, require_known
+from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.estimates import group_codes, ordered, reference_choices
+from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
 from skillcomp.frames.words import condition_names, distinct_words
@@ -36,7 +36,12 @@ from skillcomp.io.files import as_path
 from skillcomp.io.store import SAVED_FRAMES, RunStore
 from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.decided import decided_skills, with_failed_ends
-from skillcomp.report.default_grader import best_grader
+from skillcomp.report.default_grader import (
+    best_grader,
+    default_reference,
+    grader_named,
+    grader_versions,
+)
 from skillcomp.report.findings import findings, main_rows
 from skillcomp.stats.bounded import IntervalRule
 
@@ -204,7 +209,7 @@ def answer(
     else:
         cases, attempts = frames.cases(study), frames.attempts(study)
         every, gold = frames.verdicts(study, round="all"), frames.gold(study)
-    recorded, every = attempts, _with_style_and_version(every)
+    recorded, every = attempts, grader_versions(every)
     verdicts = _of_round(every, round, whole=isinstance(study, Frames))
     attempts = _asked_attempts(study, attempts, asked)
     estimates = _Estimates()
@@ -225,7 +230,7 @@ def answer(
     )
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
-    reference = _reference_of(mine, reference)
+    reference = default_reference(mine, reference)
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
     shared: dict[str, Any] = {"cases": cases, "checks": checks, **draw}
@@ -360,21 +365,6 @@ def _add_triggers(
     into.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])
 
 
-def _reference_of(outcomes: pd.DataFrame, wish: str | None) -> str:
-    """Return the condition that the others are compared with; raise StudyError without any."""
-    present = ordered(outcomes["condition"])
-    names = [name for name in ("baseline", "previous") if name in present]
-    if wish is None and names:
-        return names[0]
-    if wish is None:
-        raise StudyError(
-            "report: there are no answers under baseline to compare with; there: "
-            f"{', '.join(present)}. {reference_choices(present)}."
-        )
-    require_known("report: there are no answers under", wish, present, StudyError, label="there")
-    return wish
-
-
 def _add_graders(
     into: _Estimates,
     verdicts: pd.DataFrame,
@@ -485,23 +475,6 @@ def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
     return counts.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
 
 
-def _with_style_and_version(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Append to each grader's name the style in its version or, if needed, its version."""
-    if verdicts.empty:
-        return verdicts
-    code, first = group_codes(verdicts, ["grader", "grader_version"])
-    pairs = verdicts[["grader", "grader_version"]].iloc[first].fillna({"grader_version": ""})
-    names: list[str] = []
-    for grader, version in zip(pairs["grader"], pairs["grader_version"], strict=True):
-        name, sign, _ = version.partition("@")
-        text = f"{grader} ({name})" if sign else grader
-        if not sign and int(pairs["grader"].eq(grader).sum()) > 1:
-            text = f"{grader} (version {version or 'unknown'})"
-        names.append(f"{text} {version}" if text in names else text)
-    renamed = pd.Series(names, dtype="str").array.take(code)
-    return verdicts.assign(grader=renamed)
-
-
 def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Give an agent without a name one, so that it is not dropped where rows are grouped."""
     several = outcomes["agent"].nunique(dropna=False) > 1
@@ -515,16 +488,8 @@ def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFr
     grader by name.
     """
     if wish is not None:
-        return _grader_named(wish, graders)
+        return grader_named(wish, graders)
     return best_grader(agreement, graders)
-
-
-def _grader_named(wish: str, graders: list[str]) -> str:
-    """Return the grader of this name, with its style or version; raise StudyError without one."""
-    for name in graders:
-        if wish == name or name.startswith(f"{wish} ("):
-            return name
-    raise StudyError(f"report: there is no grader '{wish}'{instead(wish, graders)}")
 
 
 def _draw_of(
@@ -537,7 +502,7 @@ def _draw_of(
         else:
             saved = study.manifest.get(SAVED_FRAMES, {})
             gold_drawn, drawn_by = saved.get("gold_drawn"), saved.get("drawn_by")
-    name = None if drawn_by is None else _grader_named(drawn_by, graders)
+    name = None if drawn_by is None else grader_named(drawn_by, graders)
     check_draw(gold_drawn or "random", name, pd.Series(graders), "report")
     return {"gold_drawn": gold_drawn or "random", "drawn_by": name}
 

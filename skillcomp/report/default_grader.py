@@ -1,4 +1,4 @@
-"""The grader that a study is read by, if the user names none."""
+"""The graders and the reference condition that a study is read by, if you name none."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import frames, reliability
-from skillcomp.errors import StudyError, instead
+from skillcomp.errors import SkillcompError, StudyError, instead, require_known
+from skillcomp.frames.estimates import group_codes, ordered, reference_choices
 from skillcomp.io.store import RunStore
 
+_NO_VERDICTS = "report: the study has no verdicts yet; grade it with `skillcomp grade`."
 
-def default_grader(study: RunStore | frames.Frames, grader: str | None = None) -> str:
+
+def default_grader(
+    study: RunStore | frames.Frames | pd.DataFrame,
+    grader: str | None = None,
+    *,
+    gold: pd.DataFrame | None = None,
+) -> str:
     """Choose the grader that a study is read by.
 
     Parameters
     ----------
-    study : skillcomp.RunStore or skillcomp.frames.Frames
-        The study.
+    study : skillcomp.RunStore, skillcomp.frames.Frames or pandas.DataFrame
+        The study, or its verdicts frame, such as the result of :func:`grader_versions`.
     grader : str, optional
         The grader that you want.
+    gold : pandas.DataFrame, optional
+        A gold frame, if `study` is a verdicts frame.
 
     Returns
     -------
@@ -32,21 +42,23 @@ def default_grader(study: RunStore | frames.Frames, grader: str | None = None) -
     StudyError
         If the study has no verdicts, or none of this grader; the message lists the graders.
     """
-    if isinstance(study, frames.Frames):
-        verdicts, gold, cases = study.verdicts, study.gold, study.cases
+    if isinstance(study, pd.DataFrame):
+        verdicts = study
+    elif isinstance(study, frames.Frames):
+        verdicts, gold = study.verdicts, study.gold
     else:
         verdicts, gold = frames.verdicts(study), frames.gold(study)
-        cases = frames.cases(study)
-    names = sorted(verdicts["grader"].dropna().unique())
-    if not names:
-        raise StudyError("report: the study has no verdicts yet; grade it with `skillcomp grade`.")
-    if grader is not None and grader not in names:
-        raise StudyError(f"report: there is no grader '{grader}'{instead(grader, names)}")
-    if grader is not None or len(names) == 1 or gold.empty:
-        return grader or str(names[0])
-    # the intervals are not used
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "n_resamples": 1}
-    agreement = reliability.agreement(verdicts, gold, **how)
+    names = _grader_names(verdicts)
+    if grader is not None:
+        return grader_named(grader, names)
+    if len(names) == 1 or gold is None or gold.empty:
+        return names[0]
+    # one resample, because only the estimates are read
+    how: dict[str, Any] = {"by": ["grader", "grader_version"], "n_resamples": 1}
+    try:
+        agreement = reliability.agreement(verdicts, gold, **how, average=["agent"])
+    except SkillcompError:  # the labels cannot be used, and the analysis of them gives the reason
+        return names[0]
     return best_grader(agreement, names)
 
 
@@ -57,3 +69,113 @@ def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:
         if len(raw):
             return str(raw.sort_values("estimate", kind="stable")["grader"].iloc[-1])
     return sorted(names)[0]
+
+
+def first_grader(verdicts: pd.DataFrame, grader: str | None = None) -> str:
+    """Choose the grader with which the others are compared.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame, such as the result of :func:`grader_versions`.
+    grader : str, optional
+        The grader that you want.
+
+    Returns
+    -------
+    str
+        `grader`; without it, the grader that graded first by ``graded_at`` or, if a grader has no
+        times, the first by name.
+
+    Raises
+    ------
+    StudyError
+        If there are no verdicts, or none of this grader; the message lists the graders.
+    """
+    names = _grader_names(verdicts)
+    if grader is not None:
+        return grader_named(grader, names)
+    starts = verdicts.groupby("grader")["graded_at"].min()
+    if starts.isna().any():
+        return names[0]
+    return str(starts.sort_values(kind="stable").index[0])
+
+
+def default_reference(answers: pd.DataFrame, condition: str | None = None) -> str:
+    """Choose the condition that the others are compared with.
+
+    Parameters
+    ----------
+    answers : pandas.DataFrame
+        An outcomes, verdicts or attempts frame.
+    condition : str, optional
+        The condition that you want.
+
+    Returns
+    -------
+    str
+        `condition`; without it, ``baseline`` or, in a study without one, ``previous``.
+
+    Raises
+    ------
+    StudyError
+        If there are no answers under it; the message lists the conditions to choose from.
+    """
+    present = ordered(answers["condition"])
+    names = [name for name in ("baseline", "previous") if name in present]
+    if condition is None and names:
+        return names[0]
+    if condition is None:
+        raise StudyError(
+            "report: there are no answers under baseline to compare with; there: "
+            f"{', '.join(present)}. {reference_choices(present)}."
+        )
+    require_known(
+        "report: there are no answers under", condition, present, StudyError, label="there"
+    )
+    return condition
+
+
+def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Append to each grader's name the style in its version or, if needed, its version.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows. A version ``forced@1a2b`` of g2 makes the name ``g2 (forced)``, and two
+        versions of one grader make ``g2 (version 1)`` and ``g2 (version 2)``.
+    """
+    if verdicts.empty:
+        return verdicts
+    code, first = group_codes(verdicts, ["grader", "grader_version"])
+    pairs = verdicts[["grader", "grader_version"]].iloc[first].fillna({"grader_version": ""})
+    names: list[str] = []
+    for grader, version in zip(pairs["grader"], pairs["grader_version"], strict=True):
+        name, sign, _ = version.partition("@")
+        text = f"{grader} ({name})" if sign else grader
+        if not sign and int(pairs["grader"].eq(grader).sum()) > 1:
+            text = f"{grader} (version {version or 'unknown'})"
+        names.append(f"{text} {version}" if text in names else text)
+    renamed = pd.Series(names, dtype="str").array.take(code)
+    return verdicts.assign(grader=renamed)
+
+
+def grader_named(wish: str, graders: list[str]) -> str:
+    """Return the grader of this name, with its style or version; raise StudyError without one."""
+    for name in graders:
+        if wish == name or name.startswith(f"{wish} ("):
+            return name
+    raise StudyError(f"report: there is no grader '{wish}'{instead(wish, graders)}")
+
+
+def _grader_names(verdicts: pd.DataFrame) -> list[str]:
+    """Return the names of the graders in order; raise StudyError without any."""
+    names = sorted(map(str, verdicts["grader"].dropna().unique()))
+    if not names:
+        raise StudyError(_NO_VERDICTS)
+    return names

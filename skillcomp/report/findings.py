@@ -93,7 +93,7 @@ def findings(
     ----------
     decided : pandas.DataFrame or None
         The verdict on each skill, from :func:`skillcomp.skillverdicts.decide`. None for a study
-        that only records whether skills fire.
+        that only records whether skills fire, and for sentences on the other frames alone.
     overall : pandas.DataFrame, optional
         Result of :func:`skillcomp.deltas.paired` over all skills.
     placebo : pandas.DataFrame, optional
@@ -198,16 +198,21 @@ def findings(
             ("placebo", _placebo_sentences(others.drop(arms.index))),
             ("transfer", _transfer_sentences(gap, main)),
             *topics,
-            ("grader", grader_sentences(agreement)),
-            ("grader", _sentences_if_present(unusable, unusable_sentences)),
-            ("grader", _sentences_if_present(addressing, addressing_sentences)),
-            ("grader", _sentences_if_present(rounds, round_sentences)),
-            ("drift", drift_sentences(drift)),
-            ("correction", _sentences_if_present(corrected, correction_sentences)),
-            ("limits", _limit_sentences(main, control, agreement, needed)),
         ]
     elif gap is not None:
         topics.append(("transfer", _transfer_sentences(gap, gap)))
+    # a whole page also says that there is no gold, or only one grader
+    whole = decided is not None
+    topics += [
+        ("grader", grader_sentences(agreement) if whole or agreement is not None else ()),
+        ("grader", _sentences_if_present(unusable, unusable_sentences)),
+        ("grader", _sentences_if_present(addressing, addressing_sentences)),
+        ("grader", _sentences_if_present(rounds, round_sentences)),
+        ("drift", drift_sentences(drift) if whole or drift is not None else ()),
+        ("correction", _sentences_if_present(corrected, correction_sentences)),
+    ]
+    if decided is not None:
+        topics.append(("limits", _limit_sentences(main, control, agreement, needed)))
     topics.append(("limits", _missing_sentences(missing or {})))
     rows = [
         (topic, s.about, s.verdict, s.text, s.why) for topic, sentences in topics for s in sentences

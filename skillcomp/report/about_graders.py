@@ -1,0 +1,362 @@
+"""Sentences of the chapters on graders: versions, rules, biases and corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.frames.reference_labels import ADJUDICATED
+from skillcomp.report import phrases as say
+from skillcomp.report.phrases import Row
+from skillcomp.style import called
+
+_AC1 = "gwet_ac1"
+_NONE = "none_of_these"
+_NO_BREACH = ("undecided_fail",)  # the rules ask for a FAIL then
+_MOST = 3  # rules that a sentence names
+
+
+def about_graders(**results: pd.DataFrame) -> list[str]:
+    """Summarise results on graders in sentences, in the order given.
+
+    Parameters
+    ----------
+    **results : pandas.DataFrame
+        Results by topic: ``ranking`` of :func:`skillcomp.reliability.agreement` by grader;
+        ``ceiling``, the same on all labels and, with the column ``labeller``, on those of each
+        labeller alone; ``errors``, the changes of
+        :func:`skillcomp.reliability.drift`; ``flips`` of :func:`skillcomp.reliability.flip_counts`;
+        ``rules`` of :func:`skillcomp.reliability.integrity_rates`; ``modes`` of
+        :func:`skillcomp.reliability.failure_mode_rates` by condition; ``biases`` of
+        :func:`skillcomp.bias.audit` by grader; ``copies`` of :func:`skillcomp.bias.perturbed`;
+        ``position`` of :func:`skillcomp.bias.position`; ``differences`` of
+        :func:`skillcomp.correction.differential`; ``corrections`` of
+        :func:`skillcomp.correction.delta` by grader or by skill.
+
+    Returns
+    -------
+    list of str
+        Sentences. A change is shown if its interval excludes zero or, where a p-value is adjusted
+        for several questions, if that p-value is below 1 minus the level. A result that is unknown
+        is named with its reason.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> counts = pd.DataFrame({"grader": "new", "reference": "old", "gold": ["PASS", "FAIL"],
+    ...     "old": True, "new": False, "count": [1, 3]})
+    >>> print(about_graders(flips=counts)[0])
+    new and old differ on 4 of 4 checks: 0 flipped to PASS and 4 to FAIL. Of the 4 flips with a
+    gold label, 3 are right by gold.
+    """
+    return [text for topic, frame in results.items() for text in _TOPICS[topic](frame)]
+
+
+def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
+    """Name the graders that agree most and least with gold, and the labellers' agreement."""
+    raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
+    raw = raw.sort_values("estimate", ascending=False, kind="stable")
+    if raw["estimate"].nunique() > 1:
+        best, second, last = raw.iloc[0], raw.iloc[1], raw.iloc[-1]
+        text = f"Of {len(raw)} graders, {best['grader']} agrees with gold most often and "
+        text += f"{last['grader']} least"
+        if best["ci_low"] <= second["ci_high"]:
+            text += f"; the intervals of {best['grader']} and {second['grader']} overlap"
+        yield f"{text}."
+
+
+def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
+    """Compare the agreement of each grader with each labeller and that of the labellers."""
+    columns = dict.fromkeys([*agreement.columns, "labeller"])
+    agreement = agreement.reindex(columns=list(columns))
+    ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]
+    known = ceilings.dropna(subset=["estimate", "ci_low"]).set_index("grader")
+    if known.empty:
+        why = say.reason(ceilings.iloc[0]) if len(ceilings) else "there are no gold labels"
+        yield f"How closely a grader could agree is not known: {why}."
+        return
+    rows = agreement[agreement["measure"].eq(_AC1) & agreement["labeller"].ne(ADJUDICATED)]
+    rows = rows[rows["grader"].isin(known.index)].dropna(subset=["labeller", "estimate"])
+    first = known.iloc[0]
+    yield (
+        f"The labellers agree with each other by AC1 {first['estimate']:.2f} "
+        f"[{first['ci_low']:.2f} to {first['ci_high']:.2f}]."
+    )
+    for labeller, part in rows.groupby("labeller", sort=False):
+        limits = known.loc[part["grader"], ["ci_low", "ci_high"]].to_numpy()
+        places = pd.Series("within", index=part["grader"])
+        places = places.mask(part["estimate"].to_numpy() < limits[:, 0], "below")
+        places = places.mask(part["estimate"].to_numpy() > limits[:, 1], "above")
+        words = [
+            f"{say.listing(map(str, names.index))} {'lie' if len(names) > 1 else 'lies'} {where}"
+            for where, names in places.groupby(places, sort=False)
+        ]
+        yield f"By agreement with {labeller}, {' and '.join(words)} this interval."
+
+
+def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
+    """Compare the false fails of pairs of graders, and say which of the two is harder."""
+    for start, name, reference, row in _pairs_of(drift, "sensitivity_change"):
+        if row["ci_low"] <= 0 <= row["ci_high"]:
+            yield (
+                f"{start}{name} and {reference} are not shown to differ in false fails: "
+                f"{say.difference(say.complement_of(0, row), ' points')}."
+            )
+        else:
+            more = "fewer" if row["estimate"] > 0 else "more"
+            size = f"{say.points(row['estimate'])} points {more} false fails"
+            limits = say.limits(say.complement_of(0, row))
+            yield f"{start}{name} makes {size} than {reference} {limits}."
+    for start, name, reference, row in _pairs_of(drift, "severity_shift"):
+        if row["ci_low"] <= 0 <= row["ci_high"]:
+            yield f"{start}{name} is not shown to be harder or more lenient than {reference}."
+        else:
+            word = "harder" if row["estimate"] > 0 else "more lenient"
+            yield f"{start}{name} is {word} than {reference} on the same checks."
+
+
+def _pairs_of(drift: pd.DataFrame, measure: str) -> Iterator[tuple[str, Any, Any, Row]]:
+    """Yield the known rows of a measure with the names of both graders and of the agent."""
+    rows = drift[drift["measure"].eq(measure)].dropna(subset=["grader", "estimate", "ci_low"])
+    for _, row in rows.iterrows():
+        start = f"Answers by {row['agent']}: " if "agent" in row else ""
+        yield start, row["grader"], row["reference"], row
+
+
+def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
+    """Count the verdicts that differ from those of the reference, and how many are right."""
+    for (name, reference), part in counts.groupby(["grader", "reference"], sort=False):
+        flips = part[part["old"].ne(part["new"])]
+        up = flips.loc[flips["new"].astype(bool), "count"].sum()
+        down, n = flips["count"].sum() - up, part["count"].sum()
+        text = f"{name} and {reference} differ on {up + down:,} of {n:,} checks: "
+        text += f"{up:,} flipped to PASS and {down:,} to FAIL."
+        known = flips[flips["gold"].notna()]
+        if total := known["count"].sum():
+            right = known.loc[known["gold"].eq("PASS") == known["new"].astype(bool), "count"].sum()
+            text += f" Of the {total:,} flip{say.plural(total)} with a gold label, {right:,} "
+            text += f"{'is' if right == 1 else 'are'} right by gold."
+        yield text
+
+
+def _rule_sentences(rates: pd.DataFrame) -> Iterator[str]:
+    """Name the mechanical rules that each grader breaks most often."""
+    for name, part in say.by_grader(rates):
+        rows = part.dropna(subset=["estimate"])
+        rows = rows[~rows["measure"].isin(_NO_BREACH)]
+        broken = rows[rows["estimate"].gt(0)].sort_values("estimate", ascending=False)
+        if rows.empty:
+            yield f"{name}: no rule applies to what was recorded."
+            continue
+        text = f"{name} breaks {len(broken) or 'none'} of {len(rows)} applicable rule"
+        text += say.plural(len(rows))
+        shares = [
+            f"{called(row['measure'])} ({say.share(row)} of {row['n']:,.0f} {row['counted']})"
+            for _, row in broken.head(_MOST).iterrows()
+        ]
+        more = ", most often" if len(broken) > _MOST else ""
+        yield f"{text}{more}: {say.listing(shares)}." if shares else f"{text}."
+
+
+def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
+    """Name the most frequent failure mode under each condition."""
+    if rates.empty:
+        yield "No check failed, so there are no failure modes."
+    for condition, part in rates.groupby("condition", sort=False):
+        row = say.by_measure(part)
+        rest = row.pop(_NONE, None)
+        n = part["n"].max()
+        start = f"Under {called(condition)}, {n:,.0f} check{say.plural(n)} failed"
+        counts = {mode: r["count"] for mode, r in row.items() if say.has_estimate(r)}
+        if not n or not counts:
+            yield f"{start}; no failure mode can be decided."
+            continue
+        most = max(counts, key=lambda mode: counts[mode])
+        text = f"{start}: none is known to have one of the six failure modes"
+        if counts[most]:
+            text = f"{start}, most often by {called(most)} ({say.rate(row[most]['estimate'])})"
+        if counts[most] and say.has_estimate(rest):
+            most_of = "at most " if rest.get("n_undecided", 0) else ""
+            text += f"; {most_of}{say.rate(rest['estimate'])} have none of the six modes"
+        yield f"{text}."
+
+
+def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
+    """Name the effects that are shown, those that need new data, and those not identified."""
+    rows = audit[audit["measure"].eq("effect_points") & audit["stratum"].eq("all")]
+    effects = rows.dropna(subset=["estimate", "ci_low"])
+    alpha = 1 - effects["ci_level"]
+    apart = effects["ci_low"].gt(0) | effects["ci_high"].lt(0)
+    shown = apart & effects["p_adjusted"].lt(alpha)
+    if effects.empty:
+        yield "No effect on a grader can be estimated from these data."
+    elif not shown.any():
+        yield (
+            f"None of {len(effects)} effects on the graders is shown once the p-values are "
+            "adjusted for all questions asked of a grader."
+        )
+    for _, row in effects[shown].iterrows():
+        yield f"Shown for {_effect_text(row)} (adjusted p = {_p_value(row['p_adjusted'])})."
+    if (apart & ~shown).any():
+        hints = [_effect_text(row) for _, row in effects[apart & ~shown].iterrows()]
+        yield f"Not shown once adjusted, but apart from zero when taken alone: {'; '.join(hints)}."
+    unknown = rows[rows["estimate"].isna()]
+    for note, part in unknown.groupby("note", sort=False):
+        names = [called(name) for name in dict.fromkeys(_bias_name(r) for _, r in part.iterrows())]
+        yield f"{say.listing(names).capitalize()}: {note}."
+
+
+def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
+    """Compare how readily each grader passes answers of two conditions at the same gold."""
+    rows = audit[audit["bias"].eq("condition leniency") & audit["stratum"].ne("all")]
+    by = [name for name in ("grader", "agent", "condition") if name in rows]
+    for keys, part in rows.dropna(subset=["estimate", "ci_low"]).groupby(by, sort=False):
+        *who, condition = keys
+        parts = []
+        for _, row in part.iterrows():
+            gold = "gold passes" if row["stratum"] == "gold pass" else "gold fails"
+            word = _shown_word(row, "more lenient", "harder", "no difference is shown")
+            parts.append(f"of checks that {gold} {_points(row)} ({word})")
+        start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
+        yield f"{start}: pass rate {', '.join(parts)}."
+
+
+def _copy_sentences(copies: pd.DataFrame) -> Iterator[str]:
+    """Count the verdicts that changed on copies whose form was changed."""
+    if copies.empty:
+        yield (
+            "No copies were graded: sc.bias.perturb makes them, and grade() grades them, without "
+            "a model for the change."
+        )
+    for _, row in copies.iterrows():
+        who, n = row.get("grader", "The grader"), row["n_pairs"]
+        changed = row["n_to_pass"] + row["n_to_fail"]
+        text = f"On copies ({called(row['perturbation'])}) {who} changed {changed:,.0f} of {n:,.0f}"
+        text += f" verdicts, {row['n_to_pass']:,.0f} to PASS and {row['n_to_fail']:,.0f} to FAIL"
+        if say.has_estimate(row):
+            word = _shown_word(row, "a shift to PASS", "a shift to FAIL", "no shift is shown")
+            text += f": {_points(row)}, {word}"
+        yield f"{text}."
+
+
+def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
+    """Describe how often a pairwise judge keeps its choice when the order is swapped."""
+    if position.empty:
+        yield "There are no pairwise judgements: sc.live.compare makes them, in both orders."
+    for name, part in say.by_grader(position):
+        row = say.by_measure(part)
+        kept, first = row.get("position_consistency"), row.get("position_points")
+        if not say.has_estimate(kept):
+            why = "no pair was judged in both orders" if kept is None else say.reason(kept)
+            yield f"{name}: position bias is not known ({why})."
+            continue
+        text = f"{name} keeps its choice in {say.share(kept)} of {kept['n']:,.0f} pairs"
+        if say.has_estimate(first):
+            word = _shown_word(
+                first,
+                "the answer shown first is preferred",
+                "the answer shown second is preferred",
+                "no preference for a place is shown",
+            )
+            text += f"; being shown first is worth {_points(first)}: {word}"
+        yield f"{text}."
+
+
+def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
+    """Say whether the errors of each grader differ between conditions."""
+    measures = {"delta_sensitivity": "sensitivity", "delta_specificity": "specificity"}
+    rows = errors[errors["measure"].isin(list(measures))].dropna(subset=["estimate", "ci_low"])
+    if rows.empty:
+        yield "Whether the errors of a grader differ between conditions is not known."
+    by = [name for name in ("grader", "agent", "condition") if name in rows]
+    for keys, part in rows.groupby(by, sort=False):
+        *who, condition = keys
+        parts = []
+        for _, row in part.iterrows():
+            word = _shown_word(row, "higher", "lower", "no difference is shown")
+            parts.append(f"{measures[row['measure']]} {say.difference(row, ' points')} ({word})")
+        start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
+        yield f"{start}: {', '.join(parts)}."
+
+
+def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
+    """Compare the conclusions before and after the correction, by grader or by skill."""
+    columns = [name for name in ("skill", "grader", "agent", "condition") if name in corrected]
+    by = [name for name in columns if corrected[name].nunique() > 1] or columns[:1]
+    changes, moved = list[str](), list[float]()
+    why: dict[str, list[str]] = {}
+    for keys, part in corrected.groupby(by, sort=False):
+        first, *others = map(called, keys)
+        label = f"{first} ({', '.join(others)})" if others else first
+        raw = say.by_measure(part, "estimator").get("naive")
+        best = part[part["recommended"].fillna(False).astype(bool)]
+        if not say.has_estimate(raw) or best.empty or pd.isna(best["estimate"].iloc[0]):
+            why.setdefault(say.reason(part.iloc[0], "reason"), []).append(label)
+            continue
+        before, after = (
+            _shown_word(row, "a gain", "a loss", "no change shown") for row in (raw, best.iloc[0])
+        )
+        moved.append(float(abs(best["estimate"].iloc[0] - raw["estimate"])))
+        if before != after:
+            changes.append(f"{label} ({before} before, {after} after)")
+    if moved:
+        span = say.count_range(100 * pd.Series(moved))
+        n = len(moved)
+        yield (
+            f"The correction moves {n} estimate{say.plural(n)} by {span} points and changes "
+            f"{'the conclusion for ' + say.listing(changes) if changes else 'no conclusion'}."
+        )
+    for reason, labels in why.items():
+        yield f"No correction is recommended for {say.listing(labels)}: {reason}."
+
+
+def _source_text(names: list[str]) -> str:
+    """Name the grader and, if there are several agents, the agent that answered."""
+    return ", answers by ".join(map(str, names)) or "The grader"
+
+
+def _shown_word(row: Row, above: str, below: str, open_: str) -> str:
+    """Return a word for an interval above zero, below zero or around zero."""
+    if pd.isna(row["ci_low"]) or row["ci_low"] <= 0 <= row["ci_high"]:
+        return open_
+    return above if row["ci_low"] > 0 else below
+
+
+def _points(row: Row) -> str:
+    """Format an estimate in percentage points, such as "+3 points [−2, +8]"."""
+    ends = ("estimate", "ci_low", "ci_high")
+    return say.difference(pd.Series({end: row[end] / 100 for end in ends}), " points")
+
+
+def _bias_name(row: Row) -> str:
+    condition = row.get("condition")
+    return f"{row['bias']} ({called(condition)})" if isinstance(condition, str) else row["bias"]
+
+
+def _effect_text(row: Row) -> str:
+    """Describe an effect: grader, bias, size and what one unit of the feature means."""
+    start = ", ".join(str(row[name]) for name in ("grader", "agent") if name in row)
+    text = f"{start}, {_bias_name(row)}: {_points(row)}"
+    return text if not isinstance(row.get("per"), str) else f"{text} per {row['per']}"
+
+
+def _p_value(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else "below 0.001"
+
+
+_TOPICS: dict[str, Callable[[pd.DataFrame], Iterator[str]]] = {
+    "ranking": _ranking_sentences,
+    "ceiling": _ceiling_sentences,
+    "errors": _error_sentences,
+    "flips": _flip_sentences,
+    "rules": _rule_sentences,
+    "modes": _mode_sentences,
+    "biases": _bias_sentences,
+    "leniency": _lenience_sentences,
+    "copies": _copy_sentences,
+    "position": _position_sentences,
+    "differences": _difference_sentences,
+    "corrections": _correction_sentences,
+}

@@ -1,0 +1,226 @@
+"""Sentences on graders for the chapters, on rows made by hand."""
+
+import pandas as pd
+import pytest
+
+import skillcomp as sc
+from skillcomp.errors import StudyError
+from skillcomp.report import about_graders
+
+NAN = float("nan")
+
+
+def rows(*values: tuple[object, float, float, float], **columns: object) -> pd.DataFrame:
+    """Rows of measure, estimate and limits, with further columns."""
+    names = ["measure", "estimate", "ci_low", "ci_high"]
+    common = {"n": 100.0, "ci_level": 0.95, "note": ""}
+    return pd.DataFrame(values, columns=names).assign(**(common | columns))
+
+
+def test_the_graders_that_agree_most_and_least_are_named() -> None:
+    frame = rows(
+        ("raw_agreement", 0.9, 0.85, 0.94),
+        ("raw_agreement", 0.7, 0.6, 0.8),
+        ("raw_agreement", 0.92, 0.88, 0.96),
+        grader=["a", "b", "c"],
+    )
+    (text,) = about_graders(ranking=frame)
+    assert text == (
+        "Of 3 graders, c agrees with gold most often and b least; the intervals of c and a overlap."
+    )
+    assert about_graders(ranking=frame.head(1)) == []
+
+
+def test_the_ceiling_is_compared_with_each_labeller_and_names_its_lack() -> None:
+    top = rows(("ceiling_gwet_ac1", 0.96, 0.9, 0.98), ("ceiling_gwet_ac1", 0.96, 0.9, 0.98))
+    top = top.assign(grader=["a", "b"], labeller=None)
+    own = rows(("gwet_ac1", 0.8, 0.7, 0.9), ("gwet_ac1", 0.93, 0.9, 0.95), grader=["a", "b"])
+    texts = about_graders(ceiling=pd.concat([top, own.assign(labeller="Kim")]))
+    assert texts == [
+        "The labellers agree with each other by AC1 0.96 [0.90 to 0.98].",
+        "By agreement with Kim, a lies below and b lies within this interval.",
+    ]
+    lone = rows(("ceiling_gwet_ac1", NAN, NAN, NAN), grader="a", labeller=None, note="one labeller")
+    assert about_graders(ceiling=lone) == [
+        "How closely a grader could agree is not known: one labeller."
+    ]
+
+
+def test_false_fails_and_severity_are_compared_with_the_reference() -> None:
+    frame = rows(
+        ("sensitivity_change", -0.2, -0.3, -0.1),
+        ("severity_shift", 0.4, -0.1, 0.9),
+        ("cochran_q", 5.0, NAN, NAN),
+        grader=["new", "new", None],
+        reference="old",
+    )
+    assert about_graders(errors=frame) == [
+        "new makes 20 points more false fails than old [+10, +30].",
+        "new is not shown to be harder or more lenient than old.",
+    ]
+
+
+def test_flips_without_gold_are_only_counted() -> None:
+    frame = pd.DataFrame({"old": [True, False], "new": [False, False], "count": [3, 7]})
+    frame = frame.assign(grader="new", reference="old", gold=None)
+    assert about_graders(flips=frame) == [
+        "new and old differ on 3 of 10 checks: 0 flipped to PASS and 3 to FAIL."
+    ]
+
+
+def test_the_rules_that_are_broken_are_named_and_a_rule_on_undecided_fails_is_none() -> None:
+    frame = rows(
+        ("quote_empty", 0.1, 0.05, 0.2),
+        ("undecided_fail", 0.5, 0.4, 0.6),
+        ("quote_short", NAN, NAN, NAN),
+        grader="a",
+        counted="verdicts",
+    )
+    assert about_graders(rules=frame) == [
+        "a breaks 1 of 1 applicable rule: quote empty (10 % [5 % to 20 %] of 100 verdicts)."
+    ]
+    assert about_graders(rules=frame.tail(1)) == ["a: no rule applies to what was recorded."]
+
+
+def test_failure_modes_say_what_missing_data_leave_open() -> None:
+    frame = rows(
+        ("near_far_failure", 0.3, 0.1, 0.5),
+        ("body_only_retrieval", NAN, NAN, NAN),
+        ("none_of_these", 0.7, 0.5, 0.9),
+        condition="v2",
+    ).assign(count=[30, 0, 70], n_undecided=[0, 100, 5])
+    assert about_graders(modes=frame) == [
+        "Under v2, 100 checks failed, most often by near far failure (30 %); at most 70 % have "
+        "none of the six modes."
+    ]
+    assert about_graders(modes=frame.head(0)) == ["No check failed, so there are no failure modes."]
+
+
+def audit(**columns: object) -> pd.DataFrame:
+    frame = rows(("effect_points", 4.0, 1.0, 6.0), grader="a", bias="verbosity", condition=None)
+    return frame.assign(stratum="all", p_adjusted=0.2, per="doubling of the words").assign(
+        **columns
+    )
+
+
+def test_an_effect_is_shown_only_after_the_adjustment() -> None:
+    none, hint = about_graders(biases=audit())
+    assert none.startswith("None of 1 effects on the graders is shown")
+    assert hint.endswith("a, verbosity: +4 points [+1, +6] per doubling of the words.")
+    (shown,) = about_graders(biases=audit(p_adjusted=0.01))
+    assert shown == (
+        "Shown for a, verbosity: +4 points [+1, +6] per doubling of the words (adjusted p = 0.010)."
+    )
+    why = {"estimate": NAN, "ci_low": NAN, "note": "not identified: one family"}
+    assert about_graders(biases=audit(**why)) == [
+        "No effect on a grader can be estimated from these data.",
+        "Verbosity: not identified: one family.",
+    ]
+
+
+def test_leniency_is_given_for_both_gold_labels() -> None:
+    about = {"bias": "condition leniency", "condition": "skill"}
+    parts = [audit(stratum="gold pass", **about), audit(stratum="gold fail", ci_low=-9.0, **about)]
+    assert about_graders(leniency=pd.concat(parts)) == [
+        "a, the skill against the reference: pass rate of checks that gold passes +4 points "
+        "[+1, +6] (more lenient), of checks that gold fails +4 points [−9, +6] (no difference is "
+        "shown)."
+    ]
+
+
+def test_copies_and_pairs_are_counted_and_their_lack_has_a_remedy() -> None:
+    frame = rows(("perturbation_points", -3.0, -5.0, -1.0), grader="a", perturbation="pad")
+    frame = frame.assign(n_pairs=50, n_to_pass=0, n_to_fail=2)
+    assert about_graders(copies=frame) == [
+        "On copies (pad) a changed 2 of 50 verdicts, 0 to PASS and 2 to FAIL: −3 points [−5, −1], "
+        "a shift to FAIL."
+    ]
+    assert "sc.bias.perturb makes them" in about_graders(copies=frame.head(0))[0]
+    pairs = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0, -1.0, 5.0))
+    assert about_graders(position=pairs) == [
+        "The grader keeps its choice in 90 % [80 % to 95 %] of 100 pairs; being shown first is "
+        "worth +2 points [−1, +5]: no preference for a place is shown."
+    ]
+    assert "sc.live.compare" in about_graders(position=pairs.head(0))[0]
+
+
+def test_errors_that_differ_between_conditions_are_named() -> None:
+    frame = rows(
+        ("delta_sensitivity", 0.0, -0.1, 0.1),
+        ("delta_specificity", -0.3, -0.5, -0.1),
+        grader="a",
+        condition="skill",
+    )
+    assert about_graders(differences=frame) == [
+        "a, the skill against the reference: sensitivity 0 points [−10, +10] (no difference is "
+        "shown), specificity −30 points [−50, −10] (lower)."
+    ]
+    assert about_graders(differences=frame.head(0)) == [
+        "Whether the errors of a grader differ between conditions is not known."
+    ]
+
+
+def test_a_correction_that_changes_the_conclusion_is_named() -> None:
+    frame = rows(("d", 0.2, 0.1, 0.3), ("d", 0.05, -0.1, 0.2), ("d", 0.1, 0.05, 0.2))
+    frame = frame.assign(
+        grader=["a", "a", "b"],
+        estimator=["naive", "ppi", "naive"],
+        recommended=[False, True, False],
+        reason=["", "", "too few labels"],
+    )
+    assert about_graders(corrections=frame) == [
+        "The correction moves 1 estimate by 15 points and changes the conclusion for a (a gain "
+        "before, no change shown after).",
+        "No correction is recommended for b: too few labels.",
+    ]
+
+
+# The graders and the reference that a chapter takes
+
+
+def graded(**columns: object) -> pd.DataFrame:
+    frame = pd.DataFrame({"grader": ["z", "a"], "grader_version": [None, None], "passed": True})
+    return frame.assign(graded_at=pd.NaT).assign(**columns)
+
+
+def test_the_first_grader_is_that_of_the_earliest_time_or_name() -> None:
+    times = pd.to_datetime(["2026-01-01", "2026-02-01"])
+    assert sc.report.first_grader(graded(graded_at=times)) == "z"
+    assert sc.report.first_grader(graded()) == "a"
+    assert sc.report.first_grader(graded(), "z") == "z"
+    with pytest.raises(StudyError, match="no grader 'b'; there: a, z"):
+        sc.report.first_grader(graded(), "b")
+    with pytest.raises(StudyError, match="grade it with"):
+        sc.report.first_grader(graded().head(0))
+
+
+def test_versions_of_a_grader_have_names_and_a_plain_name_finds_its_style() -> None:
+    named = sc.report.grader_versions(graded(grader="g", grader_version=["1", "2"]))
+    assert named["grader"].tolist() == ["g (version 1)", "g (version 2)"]
+    styled = sc.report.grader_versions(graded(grader_version=["new@1a", "old@2b"]))
+    assert styled["grader"].tolist() == ["z (new)", "a (old)"]
+    assert sc.report.first_grader(styled, "z") == "z (new)"
+
+
+def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() -> None:
+    study = sc.simulate.study(
+        n_skills=1,
+        n_cases=8,
+        agent_families=("north", "south"),
+        graders=[
+            sc.simulate.Grader("judge", specificity=0.6, version="1"),
+            sc.simulate.Grader("judge", specificity=0.99, version="2"),
+        ],
+        gold_fraction=1.0,
+    )
+    verdicts = sc.report.grader_versions(study.verdicts)
+    assert sc.report.default_grader(verdicts, gold=study.gold) == "judge (version 2)"
+    assert sc.report.default_grader(verdicts) == "judge (version 1)"
+
+
+def test_the_default_reference_is_the_baseline_or_the_previous_version() -> None:
+    conditions = pd.DataFrame({"condition": ["skill", "previous"]})
+    assert sc.report.default_reference(conditions) == "previous"
+    assert sc.report.default_reference(conditions, "skill") == "skill"
+    with pytest.raises(StudyError, match="Choose one: with reference='v1'"):
+        sc.report.default_reference(pd.DataFrame({"condition": ["v1", "v2"]}))
