@@ -29,6 +29,8 @@ def test_the_graders_that_agree_most_and_least_are_named() -> None:
         "Of 3 graders, c agrees with gold most often and b least; the intervals of c and a overlap."
     )
     assert about_graders(ranking=frame.head(1)) == []
+    (lack,) = about_graders(ranking=frame.assign(estimate=NAN))
+    assert "sc.reliability.label_sheet" in lack
 
 
 def test_the_ceiling_is_compared_with_each_labeller_and_names_its_lack() -> None:

@@ -240,7 +240,8 @@ def without_checks(
         hit = frame["check_id"].str.contains(text, regex=False).fillna(False).astype(bool)
         if not hit.any():
             hint = suggest(text, map(str, frame["check_id"].dropna().unique()))
-            raise FrameError(f"{what}: exclude_checks '{text}' is in no check id.{hint}")
+            remedy = hint or " Give a text that is part of an id, or exclude nothing."
+            raise FrameError(f"{what}: exclude_checks '{text}' is in no check id.{remedy}")
         left_out |= hit
     return frame[~left_out]
 

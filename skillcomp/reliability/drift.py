@@ -574,7 +574,8 @@ def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None
         )
     if len(versions) < 2:
         raise FrameError(
-            f"reference_grader: '{name}' is the only grader there: nothing to compare."
+            f"reference_grader: '{name}' is the only grader there: nothing to compare. Grade the "
+            "same answers with a second grader or version."
         )
     return matches[0]
 

@@ -58,6 +58,8 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     """Name the graders that agree most and least with gold, and the labellers' agreement."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
+    if raw.empty:
+        yield "No agreement is known: sc.reliability.label_sheet draws checks to label."
     if raw["estimate"].nunique() > 1:
         best, second, last = raw.iloc[0], raw.iloc[1], raw.iloc[-1]
         text = f"Of {len(raw)} graders, {best['grader']} agrees with gold most often and "
@@ -201,7 +203,7 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
         yield f"Shown for {_effect_text(row)} (adjusted p = {_p_value(row['p_adjusted'])})."
     if (apart & ~shown).any():
         hints = [_effect_text(row) for _, row in effects[apart & ~shown].iterrows()]
-        yield f"Not shown once adjusted, but apart from zero when taken alone: {'; '.join(hints)}."
+        yield f"Apart from zero when taken alone, but not once adjusted: {'; '.join(hints)}."
     unknown = rows[rows["estimate"].isna()]
     for note, part in unknown.groupby("note", sort=False):
         names = [called(name) for name in dict.fromkeys(_bias_name(r) for _, r in part.iterrows())]

@@ -101,7 +101,9 @@ def first_grader(verdicts: pd.DataFrame, grader: str | None = None) -> str:
     return str(starts.sort_values(kind="stable").index[0])
 
 
-def default_reference(answers: pd.DataFrame, condition: str | None = None) -> str:
+def default_reference(
+    answers: pd.DataFrame, condition: str | None = None, *, alone: bool = False
+) -> str:
     """Choose the condition that the others are compared with.
 
     Parameters
@@ -110,6 +112,8 @@ def default_reference(answers: pd.DataFrame, condition: str | None = None) -> st
         An outcomes, verdicts or attempts frame.
     condition : str, optional
         The condition that you want.
+    alone : bool, default False
+        Accept a study with a single condition, for results that need no comparison.
 
     Returns
     -------
@@ -123,6 +127,7 @@ def default_reference(answers: pd.DataFrame, condition: str | None = None) -> st
     """
     present = ordered(answers["condition"])
     names = [name for name in ("baseline", "previous") if name in present]
+    names += present if alone and len(present) == 1 else []
     if condition is None and names:
         return names[0]
     if condition is None:

@@ -43,7 +43,8 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
         errors = f"It passes {fails} of what gold fails (false passes)"
         errors += f" and it fails {passes} of what gold passes (false fails)"
         yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
-    if "gold_drawn" in agreement:
+    raw = agreement.loc[agreement["measure"].eq("raw_agreement"), "estimate"]
+    if "gold_drawn" in agreement and raw.notna().any():
         words = str(agreement["gold_drawn"].iloc[0])
         verb = "are" if words.startswith("taken") else "were"
         weighted = ": the shares are weighted by the verdicts" if "verdict" in words else ""
