@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import anywidget
+import ipywidgets as widgets
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
+from skillcomp.explore import explorer
 from skillcomp.explore.explorer import MOST, copied_spans, pieces, quote_spans, visible
 from skillcomp.grading_rules import normalise_quote, quote_occurs
 
@@ -82,8 +83,8 @@ def cells(page: str) -> list[list[str]]:
 
 def test_filters_open_on_all_and_every_row_is_there() -> None:
     reader = reader_of(study(), gold=labels_of("ann", {"x": True}))
-    assert isinstance(reader, anywidget.AnyWidget)
-    shown = {c["name"]: c["options"][c["value"]] for c in reader.controls if c["kind"] == "select"}
+    assert isinstance(reader, widgets.VBox)
+    shown = {name: control.widget.label for name, control in reader.choices.items()}
     assert set(shown) == {"skill", "case_id", "condition", "grader", "check_id", "passed", "gold"}
     assert set(shown.values()) == {"all"} and len(reader.rows) == 24
     assert reader.status == "Check 1 of 4 (24 verdicts)"
@@ -175,7 +176,7 @@ def test_next_and_previous_walk_and_stop_at_the_ends() -> None:
     assert reader.view == first
     for _ in range(9):
         reader.do("step", 1)
-    assert reader.at == 3 and [c["off"] for c in reader.controls if c["name"] == "next"] == [True]
+    assert reader.at == 3 and [step.disabled for step in reader.steps] == [False, True]
 
 
 def test_widening_a_filter_stays_with_the_check_in_view() -> None:
@@ -195,7 +196,7 @@ def test_what_the_browser_sends_is_not_trusted() -> None:
         {"do": "set", "value": {"name": "nothing", "value": 0}},
     ):  # fmt: skip
         reader.hear(reader, sent)
-    assert reader.view == before and not reader.alarm
+    assert reader.view == before and not reader.page.alarm
 
 
 def test_disagreement_with_any_gold_label_is_a_filter() -> None:
@@ -348,7 +349,7 @@ def stored(path: Path, labeller: str = "all") -> pd.DataFrame:
 def test_each_label_is_in_the_store_before_the_next_is_asked(tmp_path: Path) -> None:
     one = editor(tmp_path / "labels")
     assert one.status == "0 of 12 labelled"
-    one.do("set", {"name": "note", "value": 'a "quoted", note\nof two lines'})
+    one.note = 'a "quoted", note\nof two lines'
     one.do("borderline")
     one.do("label", True)
     first = stored(tmp_path / "labels")
@@ -383,13 +384,13 @@ def test_labelling_resumes_where_it_stopped_whatever_the_order_of_the_frame(
 
 def test_going_back_shows_the_label_and_a_new_one_replaces_it(tmp_path: Path) -> None:
     one = editor(tmp_path)
-    one.do("set", {"name": "note", "value": "first thought"})
+    one.note = "first thought"
     one.do("label", True)
     one.do("label", False)
     one.do("step", -1)
     one.do("step", -1)
     assert "this one: PASS" in one.status and one.note == "first thought"
-    one.do("set", {"name": "note", "value": "second thought"})
+    one.note = "second thought"
     one.do("label", False)
     kept = stored(tmp_path)
     assert kept["passed"].tolist() == [False, False]
@@ -399,13 +400,19 @@ def test_going_back_shows_the_label_and_a_new_one_replaces_it(tmp_path: Path) ->
     assert "this one: FAIL" in again.status
 
 
+def texts_of(widget: Any) -> list[Any]:
+    """Return what the browser holds of a widget and of the widgets in it."""
+    hidden = ("layout", "comm", "style", "children")
+    own = [getattr(widget, name) for name in widget.keys if name[0] != "_" and name not in hidden]
+    return own + [text for child in getattr(widget, "children", ()) for text in texts_of(child)]
+
+
 def test_nothing_tells_condition_attempt_or_grader(tmp_path: Path) -> None:
     frames = study()
     frames["attempts"]["loaded_skill"] = "placebo-text"
     one = editor(tmp_path, frames)
     for _ in range(9):
-        told = json.dumps({name: getattr(one, name) for name in one.keys if name[0] != "_"
-                           if name not in ("layout", "comm", "style")}, default=str)  # fmt: skip
+        told = json.dumps(texts_of(one), default=str)
         for word in ("baseline", "a/1", "b/1", "placebo", "g0", "g2"):
             assert word not in told
         assert "Says" in one.view or "Avoids" in one.view
@@ -414,11 +421,11 @@ def test_nothing_tells_condition_attempt_or_grader(tmp_path: Path) -> None:
 
 def test_a_label_for_a_check_that_is_no_longer_in_view_is_not_taken(tmp_path: Path) -> None:
     one = editor(tmp_path)
-    told = {"do": "label", "value": True, "token": one.token}
+    told = {"do": "label", "value": True, "token": one.page.token}
     one.hear(one, told)
     one.hear(one, told)  # the same key again before the next check was drawn
     assert one.n_labelled == 1
-    one.hear(one, told | {"value": "yes", "token": one.token})
+    one.hear(one, told | {"value": "yes", "token": one.page.token})
     assert one.n_labelled == 1
 
 
@@ -470,7 +477,7 @@ def test_checks_of_an_attempt_stay_together_and_labellers_have_orders_of_their_o
 
 def test_two_labellers_share_a_store_and_do_not_see_each_other(tmp_path: Path) -> None:
     ann = editor(tmp_path)
-    ann.do("set", {"name": "note", "value": "a secret"})
+    ann.note = "a secret"
     ann.do("label", True)
     bob = editor(tmp_path, labeller="bob")
     assert bob.n_labelled == 0
@@ -496,7 +503,7 @@ def test_attempts_without_an_answer_are_not_asked(tmp_path: Path) -> None:
     frames["attempts"]["answer"] = None
     none = editor(tmp_path, frames)
     assert "nothing to label" in none.view
-    assert [c["off"] for c in none.controls if c["name"] == "pass"] == [True]
+    assert "data-do" not in none.view
 
 
 def test_hostile_answers_are_escaped_in_the_editor(tmp_path: Path) -> None:
@@ -514,10 +521,10 @@ def test_a_label_that_cannot_be_written_is_said_and_its_check_stays(tmp_path: Pa
     before = one.view
     with sc.RunStore(tmp_path).writer():
         one.do("label", True)
-    assert one.alarm and one.status.startswith("Not saved: ")
+    assert one.page.alarm and one.status.startswith("Not saved: ")
     assert one.view == before and one.n_labelled == 0
     one.do("label", True)
-    assert one.n_labelled == 1 and not one.alarm
+    assert one.n_labelled == 1 and not one.page.alarm
 
 
 @pytest.mark.parametrize(
@@ -594,7 +601,7 @@ def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> No
     one.choose(reference="g2")  # both the same: the other moves on
     assert one.choices["grader"].value != "g2"
     one.do("cell", "<script>")
-    assert not one.alarm
+    assert not one.page.alarm
 
 
 @pytest.fixture(scope="module")
@@ -693,7 +700,11 @@ def test_the_threshold_needs_texts(copying: dict[str, Any]) -> None:
 
 
 def test_a_notebook_that_is_not_run_shows_the_view_without_what_cannot_be_clicked(
-    forced: pd.DataFrame, tmp_path: Path, frames: dict[str, Any], copying: dict[str, Any]
+    forced: pd.DataFrame,
+    tmp_path: Path,
+    frames: dict[str, Any],
+    copying: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     explorers = [
         reader_of(study()),
@@ -702,18 +713,22 @@ def test_a_notebook_that_is_not_run_shows_the_view_without_what_cannot_be_clicke
         sc.explore.drift(frames["verdicts"], frames["gold"]),
         sc.explore.threshold(**copying),
     ]
+    displayed: list[dict[str, str]] = []
+    monkeypatch.setattr(explorer, "display", lambda data, **_: displayed.append(data))
     for one in explorers:
-        data, _ = one._repr_mimebundle_()
-        assert "application/vnd.jupyter.widget-view+json" in data
-        assert data["text/plain"] == f"{one.title}: {one.status}"
-        shown = Tags(data["text/html"])
+        displayed.clear()
+        one._ipython_display_()
+        copy, widget = displayed
+        assert set(widget) == {"application/vnd.jupyter.widget-view+json"}
+        assert copy == {"text/plain": f"{one.title}: {one.status}", "text/html": one.still()}
+        shown = Tags(one.still())
         assert not {"button", "select", "input", "img"} & shown.tags
         assert not {"data-do", "style", "tabindex"} & shown.attributes
-        assert len(shown.said.split()) > 20 and len(data["text/html"]) < 30_000
+        assert len(shown.said.split()) > 20 and len(one.still()) < 30_000
 
 
 def test_the_front_end_asks_nothing_of_the_network() -> None:
-    sent = reader_of(study()).get_state()
+    sent = reader_of(study()).page.get_state()
     for text in (sent["_esm"], sent["_css"]):
         assert len(str(text)) > 500
         assert not re.search(r"https?://|//cdn|\bimport\b|fetch\(|XMLHttp|url\(|eval\(", str(text))

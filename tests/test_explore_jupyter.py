@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from browser import Browser, Page, chromium
-from jupyter import TOKEN, server, write_notebook
+from jupyter import ROOT, TOKEN, server, write_notebook
 
 import skillcomp as sc
 
@@ -38,8 +42,13 @@ shared = sc.overlap.score(answers, skills={"s": text}, ngram=range(2, 6), exclud
     "sc.explore.threshold(shared, passages, skills={'s': text}, positive='verbatim')",
     "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts)",
     "sc.explore.drift(verdicts, study.gold, attempts=attempts)",
+    """
+table = outcomes.replace({"skill": {outcomes["skill"].iloc[0]: "HOSTILE"}})
+own = sc.from_frame(table, case="case_id", grader="grader", shared_cases=False)
+sc.explore.study(own)
+""".replace("HOSTILE", HOSTILE.replace('"', '\\"')),
 ]
-LABEL, READ, CUT, DELTA, DRIFT = range(1, 6)
+LABEL, READ, CUT, DELTA, DRIFT, STUDY = range(1, 7)
 READY = (
     "jupyterapp.shell.currentWidget.context.isReady && "
     "jupyterapp.shell.currentWidget.sessionContext.session.kernel.connectionStatus === 'connected'"
@@ -116,7 +125,7 @@ def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(l
     page.press("b")
     page.wait("document.querySelector('[data-mine] [aria-pressed=true]')")
     page.press("c")
-    page.wait("document.activeElement.dataset.name === 'note'")
+    page.wait("document.activeElement.closest('.scx-note')")
     for letter in "fine":
         page.press(letter)
     page.press("Enter")
@@ -155,7 +164,7 @@ def test_keys_walk_without_leaving_the_answer(lab: Lab) -> None:
     page.press("k")
     lab.said("Check 1 of")
     page.press("/")
-    page.wait("document.activeElement.dataset.name === 'skill'")
+    page.wait("document.activeElement.closest('.scx-skill')")
     page.press("Escape")
     page.press("j")
     lab.said("Check 2 of")
@@ -174,16 +183,16 @@ def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
     page = lab.page
     lab.cell(CUT)
     lab.said("n = 2")
-    slide = (
-        "(() => {{ const s = document.querySelector(\"[data-mine] [data-name='{0}']\");"
-        " s.value = {1}; s.dispatchEvent(new Event('input', {{bubbles: true}})) }})()"
-    )
     ring = "document.querySelector('[data-mine] .scx-ring').style.left"
     before = page.evaluate(ring)
-    page.evaluate(slide.format("n", 2))
+    handle = "document.querySelector('[data-mine] .scx-{} .noUi-handle').focus()"
+    page.evaluate(handle.format("n"))
+    for _ in range(2):
+        page.press("ArrowRight")
     lab.said("n = 4")
     page.wait(f"{ring} !== {before!r}")
-    page.evaluate(slide.format("cut", 1))
+    page.evaluate(handle.format("cut"))
+    page.press("ArrowRight")
     lab.said("at least")
     assert page.evaluate("document.querySelector('[data-mine]').innerText").count(
         "no longer flagged"
@@ -210,11 +219,55 @@ def test_a_cell_of_the_flips_leaves_its_cases(lab: Lab) -> None:
     lab.cell(DRIFT)
     lab.said("old to new")
     page.click("[data-mine] .scx-spot")
-    chosen = "document.querySelector(\"[data-mine] [data-name='gold']\").selectedOptions[0].text"
+    chosen = "document.querySelector('[data-mine] .scx-gold select').selectedOptions[0].text"
     page.wait(f"['PASS', 'FAIL'].includes({chosen})")
     page.click("[data-mine] tr[data-do=flip]")
     page.wait("document.querySelectorAll('[data-mine] .scx-lit').length >= 2")
     assert not [one for one in page.complaints if "scx" in one or "widget" in one.lower()]
+
+
+def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> None:
+    page = lab.page
+    cell = f"{OF}[{STUDY}]"
+    page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
+    page.evaluate(f"void {cell}.setAttribute('data-mine', 1)")
+    tab = "[data-mine] .lm-TabBar-tab:nth-child({})"
+    page.click(tab.format(2))
+    rows = f"{cell}.querySelectorAll('.scx-view tbody tr').length"
+    page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4")
+    pick = (
+        f"(s => {{ s.selectedIndex = 1; s.dispatchEvent(new Event('change', {{bubbles: true}})) }})"
+        f"({cell}.querySelector('.widget-dropdown select'))"
+    )
+    page.evaluate(pick)
+    page.wait(f"{rows} === 2")
+    assert page.evaluate("window.hacked") is None
+    # the copy for static pages is not shown next to the widget
+    assert page.evaluate(f"{cell}.querySelector('.scx-still').offsetHeight") == 0
+    color = f"getComputedStyle({cell}.querySelector('.scx')).color"
+    light = page.evaluate(color)
+    theme = "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+    page.evaluate(f"void {theme}")
+    page.wait(f"{color} !== {light!r}")
+
+
+def test_a_static_page_shows_the_last_state_without_a_network(
+    jupyter: Jupyter, tmp_path: Path
+) -> None:
+    browse = "one = sc.explore.verdicts(verdicts, attempts)\none"
+    path = tmp_path / "static.ipynb"
+    write_notebook(path, [SMALL.replace("STORE", "static"), browse, "one.choose(passed='passed');"])
+    command = [sys.executable, "-m", "nbconvert", "--execute", "--to", "html", str(path)]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        command, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    page = path.with_suffix(".html")
+    page.write_text(re.sub(r"<script[^>]*src=[^>]*>", "<script>", page.read_text("utf-8")), "utf-8")
+    shown = jupyter.browser.page(page, width=1000)
+    text = shown.evaluate("[...document.querySelectorAll('.scx-still')].map(e => e.innerText)")
+    assert len(text) == 2 and "Verdict: passed" in text[1] and "Check 1 of" in text[1]
+    assert shown.evaluate("window.hacked") is None
 
 
 SMALL = """
@@ -238,7 +291,8 @@ def test_checks_are_labelled_with_keys_in_notebook_7_and_in_voila_too(
     view = "document.querySelector('.scx-view')"
     page.wait(f"{view} && {view}.childElementCount > 0", seconds=180)
     page.evaluate("document.querySelector('.scx').scrollIntoView()")
-    page.click(".scx-head")
+    assert page.evaluate("document.querySelector('.scx-still').offsetHeight") == 0
+    page.click(".scx .scx-head")
     for done, key in enumerate("pfu", start=1):
         page.press(key)
         page.wait(f"document.querySelector('.scx-said').textContent.includes('{done} of')")

@@ -57,6 +57,7 @@ def test_the_tabs_follow_the_choices(study: Any) -> None:
     study.show("answer").choose(skill="a", condition="skill", grader="g2", margin=0.2)
     assert "a teaches" in shown(study) and "b harms" not in shown(study)
     assert "Grader: g2; Margin: 0.20" in shown(study)
+    assert "Nobody has checked the grader" in shown(study)  # what holds for every skill stays
     study.show("forest")
     assert shown(study).count("<tr><td>") == 1 and "<img alt=" in shown(study)
     study.show("cases")
@@ -122,7 +123,7 @@ def test_export_writes_the_page_the_figure_and_the_tables(study: Any, tmp_path: 
 def test_wrong_arguments_are_named(study: Any, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no control 'skil'"):
         study.choose(skil="a")
-    with pytest.raises(StudyError, match="grader: there is no 'g3'"):
+    with pytest.raises(StudyError, match="grader: found 'g3'; allowed: g1, g2"):
         study.choose(grader="g3")
     with pytest.raises(StudyError, match="no tab 'forrest'"):
         study.show("forrest")

@@ -94,11 +94,11 @@ def of_the_pilot(path: Path) -> None:
 def texts(cell: nbformat.NotebookNode) -> list[str]:
     """Return what a cell printed and showed as text, without stderr and images."""
     outputs = cell.get("outputs", [])
+    # an explorer is a copy for static pages, with text, and a widget without text
     return [
-        output.text if output.output_type == "stream" else output.data.get("text/plain", "")
+        output.text if output.output_type == "stream" else output.data["text/plain"]
         for output in outputs
-        if output.get("name") == "stdout"
-        or output.output_type in {"execute_result", "display_data"}
+        if output.get("name") == "stdout" or "text/plain" in output.get("data", {})
     ]
 
 

@@ -106,7 +106,7 @@ class DeltaExplorer(ui.Explorer):
         self._answers = answers
         self._row: int | None = None
         self._case: int | None = None
-        self.choices = {"repeat": ui.Control("Repeat", [], [])}
+        self.choices = {"repeat": ui.Control("Repeat")}
         self._picture: ui.Picture | None = None
         self._spots: list[dict[str, Any]] = []
         if frame["estimate"].notna().any():
@@ -182,14 +182,15 @@ class DeltaExplorer(ui.Explorer):
 
     def _widget_state(self) -> dict[str, Any]:
         status = f"{len(self.frame)} deltas against {self._reference}"
-        controls: list[dict[str, Any]] = []
         if self._row is not None and self.cases is not None:
             status = f"{self._row_label(self._row)}: {len(self.cases)} cases"
-            controls = ui.step_buttons(self._case, len(self.cases), " case")
-            if self._case is not None and len(self.choices["repeat"].values) > 1:
-                controls.append(self.choices["repeat"].browser_state("repeat"))
-        about = {"shortcuts": dict(ui.STEPS), "status": status, "place": f"{self._row}"}
-        return {"controls": controls, **about}
+        repeat = self.choices["repeat"]
+        several = self._case is not None and len(repeat.values) > 1
+        repeat.widget.layout.display = None if several else "none"
+        return {"shortcuts": dict(ui.STEPS), "status": status, "place": f"{self._row}"}
+
+    def _step_position(self) -> tuple[int | None, int] | None:
+        return None if self.cases is None else (self._case, len(self.cases))
 
     def _render_view(self, *, live: bool) -> Markup:
         cases, page = None, Markup("")

@@ -156,9 +156,11 @@ class DriftExplorer(ui.Explorer):
         n = len(self.frame)
         pair = f"{self.choices['reference'].value} to {self.choices['grader'].value}"
         status = f"{pair}: {n} flips" if self._at is None else f"{pair}: flip {self._at + 1} of {n}"
-        controls = [*self._choice_states(), *ui.step_buttons(self._at, n)]
         shortcuts = ui.STEPS | {"/": ("focus", "direction")}
-        return {"controls": controls, "shortcuts": shortcuts, "status": status, "place": pair}
+        return {"shortcuts": shortcuts, "status": status, "place": pair}
+
+    def _step_position(self) -> tuple[int | None, int]:
+        return self._at, len(self.frame)
 
     def _render_view(self, *, live: bool) -> Markup:
         flips: Table | None = None

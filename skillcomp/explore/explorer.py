@@ -7,16 +7,18 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 import anywidget
+import ipywidgets as widgets
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 import traitlets
+from IPython.display import display
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -32,6 +34,7 @@ _DPI = 160  # makes pictures sharp on screens with two device pixels per CSS pix
 Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
+_STEP_BUTTONS = (("Previous", "←"), ("Next", "→"))
 # maximum number of characters of a text that are shown; a longer text would stall the browser
 MOST = 100_000
 _MOST_MARKS = 500
@@ -49,38 +52,70 @@ _HIDDEN |= {0xFEFF: "[U+FEFF]", 0x061C: "[U+061C]"}
 Piece = tuple[str, bool, bool]
 
 
-@dataclass
 class Control:
-    """A dropdown or slider with which the user chooses one of several values."""
+    """A dropdown or slider with which the user chooses one of several values.
 
-    label: str
-    values: list[Any]
-    captions: list[str]
-    at: int = 0
-    kind: str = "select"
-    key: str = ""
+    Attributes
+    ----------
+    values : list
+        The values to choose from.
+    captions : list of str
+        The text of each value.
+    widget : ipywidgets.Dropdown, ToggleButtons or SelectionSlider
+        The widget in the notebook.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        values: Sequence[Any] = (),
+        captions: Sequence[str] | None = None,
+        *,
+        kind: Any = widgets.Dropdown,
+        hint: str = "",
+    ) -> None:
+        self.values: list[Any] = []
+        self.captions: list[str] = []
+        # a slider needs an option before it has values
+        first = {"options": [("", 0)]} if kind is widgets.SelectionSlider else {}
+        self.widget = kind(description=label, tooltip=hint, **first)
+        self.offer(values, captions)
+
+    @property
+    def at(self) -> int:
+        """Return the position of the chosen value."""
+        return self.widget.index or 0
+
+    @at.setter
+    def at(self, position: int) -> None:
+        self.widget.index = position
 
     @property
     def value(self) -> Any:
         """Return the chosen value; None if there are no values."""
         return self.values[self.at] if self.values else None
 
+    def position_of(self, value: Any, name: str) -> int:
+        """Return the position of a value or caption; raise StudyError if there is no such value."""
+        options = self.values if value in self.values else self.captions
+        if value not in options and str(value) not in options:
+            allowed = ", ".join(self.captions[:12]) + (", …" if len(self.captions) > 12 else "")
+            raise StudyError(
+                f"choose: {name}: found {value!r}; allowed: {allowed}."
+                + suggest(str(value), self.captions)
+            )
+        return options.index(value if value in options else str(value))
+
     def offer(self, values: Sequence[Any], captions: Sequence[str] | None = None) -> None:
         """Replace the values; keep the chosen value if it is among them, else choose the first."""
         before = self.value
-        self.values = list(values)
-        self.captions = [str(value) for value in values] if captions is None else list(captions)
-        self.at = self.values.index(before) if before in self.values else 0
-
-    def browser_state(self, name: str) -> dict[str, Any]:
-        """Return the description from which the browser draws the control."""
-        state = {"name": name, "kind": self.kind, "label": self.label, "value": self.at}
-        state |= {"key": self.key} if self.key else {}
-        if self.kind == "slider":
-            caption = self.captions[self.at] if self.captions else ""
-            last = max(len(self.values) - 1, 0)
-            return state | {"min": 0, "max": last, "shown": visible(caption)}
-        return state | {"options": [visible(caption) for caption in self.captions]}
+        captions = [str(value) for value in values] if captions is None else list(captions)
+        if list(values) == self.values and captions == self.captions:
+            return
+        self.values, self.captions = list(values), captions
+        if self.values:
+            self.widget.options = [(visible(text), i) for i, text in enumerate(captions)]
+            self.at = self.values.index(before) if before in self.values else 0
 
 
 def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str = "") -> Control:
@@ -89,21 +124,7 @@ def dropdown(label: str, values: Iterable[Any], *, every: bool = True, key: str 
     captions = [str(option) for option in options]
     if every:
         options, captions = [None, *options], [EVERY, *captions]
-    return Control(label, options, captions, key=key)
-
-
-def button(name: str, label: str, do: str, value: Any = None, **about: Any) -> dict[str, Any]:
-    """Return the description from which the browser draws a button."""
-    return {"name": name, "kind": "button", "label": label, "do": do, "value": value, **about}
-
-
-def step_buttons(at: int | None, n: int, what: str = "") -> list[dict[str, Any]]:
-    """Return the buttons Previous and Next for position `at` of n; None means before the first."""
-    here = -1 if at is None else at
-    return [
-        button("previous", f"Previous{what}", "step", -1, key="←", off=here <= 0),
-        button("next", f"Next{what}", "step", 1, key="→", off=here >= n - 1),
-    ]
+    return Control(label, options, captions, hint=f"key {key}" if key else "")
 
 
 def next_position(at: int | None, by: Any, n: int) -> int:
@@ -125,27 +146,53 @@ def valid_position(value: Any, n: int) -> int | None:
 
 
 class View(anywidget.AnyWidget):
-    """A part of a widget: HTML with clickable rows, and keys; every text in it is escaped."""
+    """The part of an explorer that ipywidgets lacks: HTML with clickable rows, and keys."""
 
     _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
     _css = (_FILES / "explore.css").read_text(encoding="utf-8")
     title = traitlets.Unicode("Explorer").tag(sync=True)
-    controls: Any = traitlets.List().tag(sync=True)
     shortcuts = traitlets.Dict().tag(sync=True)
-    view = traitlets.Unicode().tag(sync=True)
+    view = traitlets.Unicode().tag(sync=True)  # every text in it is escaped
     status = traitlets.Unicode().tag(sync=True)
     alarm = traitlets.Bool(False).tag(sync=True)
     place = traitlets.Unicode().tag(sync=True)  # the view scrolls to its top when this changes
     token = traitlets.Unicode().tag(sync=True)  # the browser sends this back with a label
     tick = traitlets.Int(0).tag(sync=True)  # the number of redraws
 
-    def draw(self, view: Markup, status: str = "") -> None:
+    def draw(self, view: Markup, status: str = "", **traits: Any) -> None:
         """Show HTML, and a line of text above it."""
         with self.hold_sync():
+            for name, value in traits.items():
+                setattr(self, name, value)
             self.view, self.status, self.tick = str(view), visible(status), self.tick + 1
 
 
-class Explorer(View):
+class StaticCopy(widgets.VBox):  # type: ignore[misc]
+    """A widget that keeps a copy of its last state in the notebook, for static pages."""
+
+    _copy: Any = None
+
+    def still(self) -> str:
+        """Return the current state as HTML without controls."""
+        raise NotImplementedError
+
+    def _bundle(self) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.still()}
+
+    def _update_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.update(self._bundle(), raw=True)
+
+    def _ipython_display_(self) -> None:
+        # There are two outputs, because nbconvert shows only the widget of an output that has one.
+        # explore.css hides the copy next to a widget.
+        show: Any = display
+        self._copy = show(self._bundle(), raw=True, display_id=True)
+        widget = super()._repr_mimebundle_()
+        show({name: data for name, data in widget.items() if name != "text/plain"}, raw=True)
+
+
+class Explorer(StaticCopy):
     """Base class of the widgets that the functions of :mod:`skillcomp.explore` return.
 
     Attributes
@@ -160,11 +207,38 @@ class Explorer(View):
 
     choices: dict[str, Control]
 
-    def __init__(self, title: str) -> None:
-        super().__init__(title=title)
-        self.on_msg(self.hear)
+    def __init__(self, title: str, *more: Any) -> None:
+        self.title, self._listens = title, True
         self._after_redraw: Any = None
+        self.page = View(title=title)
+        self.page.on_msg(self.hear)
+        self.steps = [
+            widgets.Button(description=name, tooltip=f"key {key}") for name, key in _STEP_BUTTONS
+        ]
+        for step, by in zip(self.steps, (-1, 1), strict=True):
+            step.on_click(lambda _, by=by: self.do("step", by))
+        for name, control in self.choices.items():
+            control.widget.observe(partial(self._control_moved, name), "index")
+            control.widget.add_class(f"scx-{name}")
+        controls = [control.widget for control in self.choices.values()]
+        wrap = widgets.Layout(flex_flow="row wrap")
+        super().__init__([widgets.HBox([*controls, *self.steps, *more], layout=wrap), self.page])
+        self.add_class("scx")
         self._refresh_view()
+
+    @property
+    def view(self) -> str:
+        """Return the current view as HTML."""
+        return str(self.page.view)
+
+    @property
+    def status(self) -> str:
+        """Return the status line."""
+        return str(self.page.status)
+
+    def _control_moved(self, name: str, change: Any) -> None:
+        if self._listens:
+            self.do("set", {"name": name, "value": change["new"]})
 
     # Methods that subclasses override
 
@@ -173,11 +247,12 @@ class Explorer(View):
         raise NotImplementedError
 
     def _widget_state(self) -> dict[str, Any]:
-        """Return the values of the traits other than the view, such as controls and status."""
+        """Return the status, shortcuts and place of the view, by name."""
         raise NotImplementedError
 
-    def _choice_states(self) -> list[dict[str, Any]]:
-        return [control.browser_state(name) for name, control in self.choices.items()]
+    def _step_position(self) -> tuple[int | None, int] | None:
+        """Return the position of the item in view and the number of items, if it has steps."""
+        return None
 
     def _command_handlers(self) -> Mapping[str, Any]:
         """Return a function for each command; it takes the value sent with the command."""
@@ -209,16 +284,7 @@ class Explorer(View):
             require_known(
                 "choose: there is no control", name, self.choices, StudyError, label="there"
             )
-            control = self.choices[name]
-            captions = control.captions
-            options = control.values if value in control.values else captions
-            if value not in options and str(value) not in options:
-                allowed = ", ".join(captions[:12]) + (", …" if len(captions) > 12 else "")
-                raise StudyError(
-                    f"choose: {name}: found {value!r}; allowed: {allowed}."
-                    + suggest(str(value), captions)
-                )
-            at = options.index(value if value in options else str(value))
+            at = self.choices[name].position_of(value, name)
             self.do("set", {"name": name, "value": at})
         return self
 
@@ -233,7 +299,7 @@ class Explorer(View):
             Argument of the command.
         """
         self._after_redraw = None
-        problem = ""
+        problem, self._listens = "", False
         try:
             self._run_command(command, value)
         except (SkillcompError, OSError) as cause:
@@ -244,6 +310,7 @@ class Explorer(View):
         if self._after_redraw is not None:
             self._after_redraw()
             self._refresh_view(problem)
+        self._listens = True
 
     def _run_command(self, command: str, value: Any) -> None:
         if command != "set":
@@ -254,46 +321,44 @@ class Explorer(View):
         setting = value if isinstance(value, dict) else {}
         name, at = str(setting.get("name")), setting.get("value")
         control = self.choices.get(name)
-        if control is None:
-            self._field_edited(name, at)
-        elif isinstance(at, int) and 0 <= at < len(control.values):
+        if control is not None and isinstance(at, int) and 0 <= at < len(control.values):
             control.at = at
             self._control_changed(name)
-
-    def _field_edited(self, name: str, value: Any) -> None:
-        """Store the text that the user typed into the field `name`."""
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; ignore malformed commands and labels of earlier items."""
         if not isinstance(content, dict) or not isinstance(content.get("do"), str):
             return
-        if content["do"] == "label" and content.get("token") != self.token:
+        if content["do"] == "label" and content.get("token") != self.page.token:
             return
         self.do(content["do"], content.get("value"))
 
     def _refresh_view(self, problem: str = "") -> None:
-        with self.hold_sync():
-            for name, value in self._widget_state().items():
-                setattr(self, name, value)
-            self.view = str(self._render_view(live=True))
-            self.alarm = bool(problem)
-            if problem:
-                self.status = visible(problem)
-            self.tick += 1
+        state = self._widget_state() | {"alarm": bool(problem)}
+        status = problem or state.pop("status")
+        state.pop("status", None)
+        self.page.draw(self._render_view(live=True), status, **state)
+        place = self._step_position()
+        for step in self.steps:
+            step.layout.display = "none" if place is None else None
+        if place is not None:
+            at = -1 if place[0] is None else place[0]
+            self.steps[0].disabled, self.steps[1].disabled = at <= 0, at >= place[1] - 1
+        self._update_copy()
 
     def still(self) -> str:
         """Return the view as HTML without controls, for static pages and saved notebooks."""
+        chosen = "; ".join(
+            f"{control.widget.description}: {control.captions[control.at]}"
+            for control in self.choices.values()
+            if control.value is not None and control.widget.layout.display != "none"
+        )
         view = self._render_view(live=False)
-        return str(render("still", title=self.title, status=self.status, view=view))
+        return str(render("still", title=self.title, status=self.status, chosen=chosen, view=view))
 
     def __repr__(self) -> str:
         """Return the title and the status line."""
         return f"{self.title}: {self.status}"
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return {**data, "text/plain": repr(self), "text/html": self.still()}, metadata
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
+import ipywidgets as widgets
 import pandas as pd
 from markupsafe import Markup
 
@@ -25,6 +26,9 @@ _HINTS = {
     "negative": "passes only if the unwanted thing is nowhere in the answer",
 }
 _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
+_BY_BUTTON = {"pass": True, "fail": False, "undecided": None}  # values that a click sends
+_KEYS: ui.Keys = {"p": ("label", True), "f": ("label", False), "u": ("label", None)}
+_KEYS |= {"b": ("borderline", None), "c": ("focus", "note"), "/": ("focus", "skill")}
 _SHOWN = ["raw_agreement", "sensitivity", "specificity"]
 # number of labels between updates of the agreement; updating it after each label would reveal the
 # grader's verdict
@@ -58,14 +62,25 @@ class LabelEditor(ui.Explorer):
             "check_id": ui.dropdown("Check", self._items["check_id"]),
             "state": ui.dropdown("State", _STATES),
         }
-        self.note, self.borderline = "", False
+        self.borderline = False
+        self._note = widgets.Text(description="Note", continuous_update=False, tooltip="key c")
+        self._note.add_class("scx-note")
         self._agreement: Markup | None = None
         self._n_agreement_labels = 0
         self._selected = list(range(len(self._items)))
         self._at = 0
         self._show_item(self._next_open(0))
         self._update_agreement()
-        super().__init__("Labels")
+        super().__init__("Labels", self._note)
+
+    @property
+    def note(self) -> str:
+        """Return the note for the next label."""
+        return str(self._note.value)
+
+    @note.setter
+    def note(self, text: str) -> None:
+        self._note.value = text
 
     @property
     def n_labelled(self) -> int:
@@ -106,11 +121,8 @@ class LabelEditor(ui.Explorer):
     def _toggle_borderline(self, _: Any) -> None:
         self.borderline = not self.borderline
 
-    def _field_edited(self, name: str, value: Any) -> None:
-        if name == "note" and isinstance(value, str):
-            self.note = value
-
     def _save_label(self, passed: Any) -> None:
+        passed = _BY_BUTTON.get(passed, passed) if isinstance(passed, str) else passed
         if self._item_name is None or passed not in (True, False, None):
             return
         item = self._items.iloc[self._selected[self._at]]
@@ -162,31 +174,25 @@ class LabelEditor(ui.Explorer):
         self._n_agreement_labels = len(labels)
 
     def _widget_state(self) -> dict[str, Any]:
-        n, done, empty = len(self._names), self.n_labelled, not self._selected
+        n, done = len(self._names), self.n_labelled
         status = f"{done:,} of {n:,} labelled" + (", all done" if n and done == n else "")
         old = self._labels.get(self._item_name) if self._item_name else None
         if old is not None:
             status += f"; this one: {_WORDS[old.passed]}"
         place = str(self._selected[self._at]) if self._selected else ""
-        buttons = [
-            ui.button("pass", "Pass", "label", True, key="p", look="scx-good", off=empty),
-            ui.button("fail", "Fail", "label", False, key="f", look="scx-bad", off=empty),
-            ui.button("undecided", "Undecided", "label", None, key="u", off=empty),
-            ui.button("borderline", "Borderline", "borderline", key="b", on=self.borderline),
-        ]
-        keys = {button["key"]: (button["do"], button["value"]) for button in buttons}
-        note = {"name": "note", "kind": "text", "label": "Note", "value": self.note, "key": "c"}
-        steps = ui.step_buttons(self._at, len(self._selected))
         return {
-            "controls": [*self._choice_states(), *steps, *buttons, note],
-            "shortcuts": ui.STEPS | keys | {"c": ("focus", "note"), "/": ("focus", "skill")},
+            "shortcuts": ui.STEPS | _KEYS,
             "status": status,
             "place": place,
             "token": place,  # only a position, because an id would reveal the condition and attempt
         }
 
+    def _step_position(self) -> tuple[int, int]:
+        return self._at, len(self._selected)
+
     def _render_view(self, *, live: bool) -> Markup:
-        about: dict[str, Any] = {"answer": None, "agreement": self._agreement}
+        about: dict[str, Any] = {"answer": None, "agreement": self._agreement, "live": live}
+        about["borderline"] = self.borderline
         about["labels"] = f"the first {plural(self._n_agreement_labels, 'label')}"
         if self._item_name is not None:
             item = self._items.iloc[self._selected[self._at]]

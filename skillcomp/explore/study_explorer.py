@@ -10,7 +10,6 @@ from typing import Any
 import ipywidgets as widgets
 import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import HTML, display
 from markupsafe import Markup
 
 from skillcomp import deltas, frames, reliability, skillverdicts, style
@@ -72,13 +71,15 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     return StudyExplorer(opened(own))
 
 
-class StudyExplorer(widgets.VBox):  # type: ignore[misc]
+class StudyExplorer(ui.StaticCopy):
     """The widget that :func:`study` returns.
 
     Attributes
     ----------
-    choices : dict of str to ipywidgets.Widget
-        The controls by name: skill, agent, grader, condition and margin. The value None means all.
+    choices : dict of str to Control
+        The controls skill, agent, condition and grader by name. The value None means all.
+    margin : ipywidgets.FloatSlider
+        The margin.
     tab : str
         Name of the open tab.
     """
@@ -91,6 +92,9 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
         rounds = verdicts["round"].fillna(1)
         self._verdicts = verdicts[rounds.eq(rounds.min())]
         self.choices = self._make_controls()
+        self.margin = widgets.FloatSlider(
+            0.1, min=0.0, max=0.5, step=0.01, description="Margin", continuous_update=False
+        )
         self._result = cache(self._result_of)
         self._shown = cache(self._shown_in_tab)
         self._views = {name: ui.View(title=name) for name in TABS}
@@ -101,13 +105,13 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
         pages = [widgets.VBox([view]) for view in self._views.values()]
         pages[-1].children = (widgets.HBox([self._folder, self._write]), self._views["export"])
         self._pages = widgets.Tab(pages, titles=TABS)
-        visible = [control for control in self.choices.values() if control.layout.display != "none"]
-        bar = widgets.HBox(visible, layout=widgets.Layout(flex_flow="row wrap"))
-        super().__init__([bar, self._pages])
+        controls = [c.widget for c in self.choices.values() if len(set(c.values) - {None}) > 1]
+        row = widgets.Layout(flex_flow="row wrap", align_items="center")
+        super().__init__([widgets.HBox([*controls, self.margin], layout=row), self._pages])
         for control in self.choices.values():
-            control.observe(self._refresh, "value")
+            control.widget.observe(self._refresh, "index")
+        self.margin.observe(self._refresh, "value")
         self._pages.observe(self._refresh, "selected_index")
-        self._static: Any = None
         self._refresh()
 
     @property
@@ -124,17 +128,13 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
             If there is no such control or value.
         """
         for name, value in settings.items():
-            require_known(
-                "choose: there is no control", name, self.choices, StudyError, label="there"
-            )
-            control = self.choices[name]
+            names = [*self.choices, "margin"]
+            require_known("choose: there is no control", name, names, StudyError, label="there")
             if name == "margin":
-                control.value = float(value)
-                continue
-            values = {shown: level for shown, level in control.options}
-            if value not in values.values():
-                require_known(f"choose: {name}: there is no", str(value), values, StudyError)
-            control.value = value
+                self.margin.value = float(value)
+            else:
+                control = self.choices[name]
+                control.at = control.position_of(value, name)
         return self
 
     def show(self, tab: str) -> StudyExplorer:
@@ -158,7 +158,7 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
         return written
 
     def _write_files(self, folder: Path) -> list[Path]:
-        how: dict[str, Any] = {"grader": self._value("grader"), "margin": self._value("margin")}
+        how: dict[str, Any] = {"grader": self._value("grader"), "margin": self.margin.value}
         page = build(self._study, folder, notebooks=[], progress=False, **how)
         tables = {"answer": self._sentences, "cases": self._case_rows}
         tables |= {"graders": self._agreement, "cost": self._costs}
@@ -179,23 +179,22 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
 
     # The controls
 
-    def _make_controls(self) -> dict[str, Any]:
+    def _make_controls(self) -> dict[str, ui.Control]:
         conditions = ordered(self._attempts["condition"])
         references = [name for name in ("baseline", "previous") if name in conditions]
         conditions = [name for name in conditions if name not in references[:1]]
         agents = ordered(self._attempts["agent"].dropna())
-        controls = {
-            "skill": _choice_of("Skill", ordered(self._attempts["skill"]), every=True),
-            "agent": _choice_of("Agent", agents, every=True),
-            "condition": _choice_of("Condition", conditions, every=True),
-        }
         graders = ordered(self._verdicts["grader"])
-        controls["grader"] = _choice_of("Grader", graders, every=False)
+        buttons = 1 < len(graders) <= _MOST_BUTTONS
+        kind = widgets.ToggleButtons if buttons else widgets.Dropdown
+        controls = {
+            "skill": ui.dropdown("Skill", ordered(self._attempts["skill"])),
+            "agent": ui.dropdown("Agent", agents),
+            "condition": ui.dropdown("Condition", conditions),
+            "grader": ui.Control("Grader", graders, kind=kind),
+        }
         if graders:
-            controls["grader"].value = _grader_to_start_with(self._study, graders)
-        controls["margin"] = widgets.FloatSlider(
-            0.1, min=0.0, max=0.5, step=0.01, description="Margin", continuous_update=False
-        )
+            controls["grader"].at = graders.index(_grader_to_start_with(self._study, graders))
         return controls
 
     def _value(self, name: str) -> Any:
@@ -214,7 +213,7 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
         return answer(self._study, grader=grader, margin=margin)
 
     def _headline(self) -> pd.DataFrame:
-        rows = self._result(self._value("grader"), self._value("margin")).headline()
+        rows = self._result(self._value("grader"), self.margin.value).headline()
         rows = self._selected(rows, "skill", "agent", "condition")
         if rows.empty or rows["estimate"].isna().all():
             raise StudyError(
@@ -223,10 +222,10 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
         return rows
 
     def _sentences(self) -> pd.DataFrame:
-        rows = self._result(self._value("grader"), self._value("margin")).findings
+        rows = self._result(self._value("grader"), self.margin.value).findings
         for name in ("skill", "condition"):
             value = self._value(name)
-            others = {level for _, level in self.choices[name].options} - {value}
+            others = {*self.choices[name].values} - {value, None}
             if value is not None:
                 rows = rows[~rows["about"].isin(others) & ~rows["topic"].isin(others)]
         return rows
@@ -280,12 +279,11 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
             return
         view, page = self._views[self.tab], self._pages.children[TABS.index(self.tab)]
         view.draw(Markup(view.view), "Computing …")
-        chosen = {name: control.value for name, control in self.choices.items()}
-        html, explorer = self._shown(self.tab, *chosen.values())
+        chosen = [control.value for control in self.choices.values()]
+        html, explorer = self._shown(self.tab, self.margin.value, *chosen)
         view.draw(html)
         page.children = (view,) if explorer is None else (explorer,)
-        if self._static is not None:
-            self._static.update(_html(self.still()))
+        self._update_copy()
 
     def _shown_in_tab(self, tab: str, *_: Any) -> tuple[Markup, DeltaExplorer | None]:
         """Return the HTML of a tab and, for the cases, a widget; the cache needs the choices."""
@@ -333,28 +331,20 @@ class StudyExplorer(widgets.VBox):  # type: ignore[misc]
 
     def still(self) -> str:
         """Return the choices and the open tab as HTML without controls, for static pages."""
-        shown = {name: control for name, control in self.choices.items() if name != "margin"}
-        words = [f"{control.description}: {control.label}" for control in shown.values()]
-        status = "; ".join([*words, f"Margin: {self._value('margin'):.2f}"])
-        return str(
-            ui.render(
-                "still", title="Study", status=status, view=Markup(self._views[self.tab].view)
-            )
-        )
+        words = [
+            f"{control.widget.description}: {control.captions[control.at]}"
+            for control in self.choices.values()
+            if len(control.values) > 1
+        ]
+        status = "; ".join([*words, f"Margin: {self.margin.value:.2f}"])
+        view = Markup(self._views[self.tab].view)
+        return str(ui.render("still", title="Study", status=status, chosen="", view=view))
 
     def __repr__(self) -> str:
         """Return the choices."""
-        return "Study: " + ", ".join(f"{name}={c.value!r}" for name, c in self.choices.items())
-
-    def _ipython_display_(self) -> None:
-        # two outputs, as a page made by nbconvert shows only the widget of an output that has one
-        show: Any = display
-        show(super()._repr_mimebundle_(), raw=True)
-        self._static = show(_html(self.still()), display_id=True)
-
-
-def _html(text: str) -> HTML:
-    return HTML(text)  # type: ignore[no-untyped-call]
+        chosen = {name: control.value for name, control in self.choices.items()}
+        chosen["margin"] = self.margin.value
+        return "Study: " + ", ".join(f"{name}={value!r}" for name, value in chosen.items())
 
 
 def _frame_of(own: RunStore | Frames, name: str) -> pd.DataFrame:
@@ -369,15 +359,6 @@ def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
         return default_grader(own)
     except SkillcompError:  # the tab of the graders has the reason
         return graders[0]
-
-
-def _choice_of(label: str, values: list[Any], *, every: bool) -> Any:
-    """Return a dropdown, or buttons for a few values; it is hidden if there is only one value."""
-    options = [(ui.visible(str(value)), value) for value in values]
-    kind = widgets.Dropdown if every or len(values) > _MOST_BUTTONS else widgets.ToggleButtons
-    options = [(ui.EVERY, None), *options] if every else options
-    hidden = {"display": "none"} if len(values) < 2 else {}
-    return kind(options=options, description=label, layout=widgets.Layout(**hidden))
 
 
 def _paragraph(text: str) -> Markup:

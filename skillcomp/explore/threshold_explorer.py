@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import ipywidgets as widgets
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
@@ -164,8 +165,10 @@ class ThresholdExplorer(ui.Explorer):
         self._levels = list(dict.fromkeys(scored.loc[passage, "level"]))
         lengths = [str(n) for n in self._sample.lengths]
         self.choices = {
-            "n": ui.Control("n", list(self._sample.lengths), lengths, kind="slider", key="↓ ↑"),
-            "cut": ui.Control("Cut", [], [], kind="slider", key="← →"),
+            "n": ui.Control(
+                "n", self._sample.lengths, lengths, kind=widgets.SelectionSlider, hint="keys ↓ ↑"
+            ),
+            "cut": ui.Control("Cut", kind=widgets.SelectionSlider, hint="keys ← →"),
         }
         self.choices["n"].at = self._sample.lengths.index(start[0])
         self._offer_cuts(start[1])
@@ -174,7 +177,10 @@ class ThresholdExplorer(ui.Explorer):
         self._pictures = cache(self._pictures_of)
         self._rates = cache(self._rates_at)
         self._update_lists()
-        super().__init__("Threshold")
+        compare = widgets.Button(description="Compare with this point", tooltip="key c")
+        compare.layout.width = "max-content"
+        compare.on_click(lambda _: self.do("keep"))
+        super().__init__("Threshold", compare)
 
     @property
     def _point(self) -> tuple[int, float | None]:
@@ -185,8 +191,7 @@ class ThresholdExplorer(ui.Explorer):
         candidates, n = self._sample.candidates, self.choices["n"].value
         cuts = sorted(candidates.loc[candidates["n"].eq(n) & candidates["rule"].eq("share"), "cut"])
         control = self.choices["cut"]
-        control.values = [None, *cuts]
-        control.captions = ["any", *(f"{100 * cut:.1f} %" for cut in cuts)]
+        control.offer([None, *cuts], ["any", *(f"{100 * cut:.1f} %" for cut in cuts)])
         control.at = 0
         if nearest is not None and cuts:
             control.at = 1 + int(np.argmin(np.abs(np.array(cuts) - nearest)))
@@ -244,12 +249,10 @@ class ThresholdExplorer(ui.Explorer):
 
     def _widget_state(self) -> dict[str, Any]:
         errors = f"{len(self.errors)} of these texts judged wrongly"
-        keep = ui.button("keep", "Compare with this point", "keep", key="c")
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
         shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
         status = f"{self._point_label(self._point)}: {errors}"
-        controls = [*self._choice_states(), keep]
-        return {"controls": controls, "shortcuts": shortcuts, "status": status, "place": ""}
+        return {"shortcuts": shortcuts, "status": status, "place": ""}
 
     def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[str, float]]:
         candidates = self._sample.candidates

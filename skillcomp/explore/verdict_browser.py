@@ -424,10 +424,11 @@ class VerdictBrowser(ui.Explorer):
         if n:
             verdicts = f"{len(self._selected):,} verdict{'s' * (len(self._selected) != 1)}"
             status = f"Check {self.at + 1:,} of {n:,} ({verdicts})"
-        about = {"status": status, "place": str(self.at)}
-        controls = [*self._choice_states(), *ui.step_buttons(self.at, n)]
         shortcuts = ui.STEPS | {"/": ("focus", "skill")}
-        return {"controls": controls, "shortcuts": shortcuts, **about}
+        return {"shortcuts": shortcuts, "status": status, "place": str(self.at)}
+
+    def _step_position(self) -> tuple[int, int]:
+        return self.at, len(self._items)
 
     def _render_view(self, *, live: bool) -> Markup:
         if not len(self._items):

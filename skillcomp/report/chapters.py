@@ -272,7 +272,8 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
         table = Markup("<div class='table'>{}</div>").format(_harmless_html(data["text/html"]))
         # fold the recorded view of an explorer, because it is long and the text does not refer to
         # it
-        return _fold_content("The explorer as it opens", table) if widget else table
+        explorer = widget or "scx-still" in data["text/html"]
+        return _fold_content("The explorer as it opens", table) if explorer else table
     if "text/markdown" in data:
         return _harmless_html(_markdown_as_html(str(data["text/markdown"])))
     text = data.get("text/latex") or data.get("text/plain")

@@ -210,6 +210,8 @@ def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
     notebook.metadata = nbformat.from_dict(keep)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
-        for output in cell.get("outputs", []):
+        outputs = cell.get("outputs", [])
+        for output in outputs:
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+        outputs[:] = [o for o in outputs if o.get("data", o)]  # an output with nothing else goes
     return notebook
