@@ -102,7 +102,7 @@ def test_scripts_without_blanks_are_edited_by_character() -> None:
     ("arguments", "message"),
     [
         ({"skill": {"s": "# Only a heading here\n"}}, "'s' has no sentence .* written by hand"),
-        ({"skill": {}}, "found none; allowed: a Skill, or a mapping"),
+        ({"skill": {}}, "there is no skill; give the text of its SKILL.md"),
         ({"skill": "some text"}, "found str; allowed: a Skill, or a mapping"),
         ({"skill": {"s": TEA}, "rates": [1.0]}, "rates: found 1.0; allowed: above 0 and below 1"),
         ({"skill": {"s": TEA}, "n_each": 0}, "n_each: found 0; allowed: whole numbers"),

@@ -184,11 +184,15 @@ def _check_numbers(
 def _skills_by_slug(skill: Skill | Mapping[str, Skill | str]) -> dict[str, Skill]:
     if isinstance(skill, Skill):
         return {skill.slug: skill}
-    if not isinstance(skill, Mapping) or not skill:
-        kind = type(skill).__name__ if skill else "none"
+    if not isinstance(skill, Mapping):
         raise FrameError(
-            f"overlap.positives: skill: found {kind}; allowed: a Skill, or a mapping of "
-            "slug to Skill or text, such as store.skills."
+            f"overlap.positives: skill: found {type(skill).__name__}; allowed: a Skill, or a "
+            "mapping of slug to Skill or text, such as store.skills."
+        )
+    if not skill:
+        raise FrameError(
+            "overlap.positives: there is no skill; give the text of its SKILL.md, as {'tea': text},"
+            " or add it to the study (RunStore.add_skill)."
         )
     return {
         slug: document if isinstance(document, Skill) else skill_of(document, slug, Path(slug))

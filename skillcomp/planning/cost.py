@@ -147,7 +147,10 @@ def cost_estimate(
     callers = [study.agent(agent) for agent in agent_list]
     callers += [study.grader(grader, len(agent_list)) for grader in listed_agents(graders)]
     if not any(calls.n for caller in callers for some in caller.calls.values() for calls in some):
-        raise StudyError("cost_estimate: nothing would be asked: no agent, no grader or no case.")
+        raise StudyError(
+            "cost_estimate: nothing would be asked: no agent, no grader or no case; give suites "
+            "with cases (a study made from a table has none)."
+        )
     rows = [
         {**row, "mode": mode, "planned": how == (caching, batch)}
         for caller in callers
