@@ -239,3 +239,12 @@ def test_the_calibrations_of_several_sets_of_copies_are_drawn_in_panels() -> Non
     assert [ax.get_title() for ax in axes] == ["made-up", "written"]
     assert "chosen (n = 3)" in [text.get_text() for text in fig.legends[0].get_texts()]
     plt.close(fig)
+
+
+def test_a_calibration_without_a_choice_is_drawn_by_the_simpler_rule() -> None:
+    cut = calibration([0] * 20)
+    assert np.isnan(cut.loc[cut["chosen"], "estimate"].item())
+    ax = sc.plots.threshold(cut)
+    lines = [line for line in ax.lines if len(line.get_xdata()) == 6]  # n = 3 to 8
+    assert len(lines) >= 2
+    plt.close(ax.figure)

@@ -232,10 +232,11 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
         return frame
     curves = ["sensitivity", "chosen_n", *(f"false_flags_{null}" for null in nulls)]
     answers = frame[measure.eq("chosen_n")]
-    rows = frame[measure.isin(curves) & frame["rule"].isin(answers["rule"])]
-    # facets make texts categorical, with the measures that are left out here as levels
-    measures = rows["measure"].astype("str")
-    return rows.assign(measure=measures, chosen=rows["n"].isin(answers["estimate"]))
+    rules = list(answers["rule"].dropna()) or ["any"]  # without a choice, draw the simpler rule
+    rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
+    # facets make texts categorical, with the words that are left out here as levels
+    words = {name: rows[name].astype("str") for name in ("measure", "rule")}
+    return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
 
 def _threshold_curves(
