@@ -294,7 +294,8 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
     present = ordered(conditions)
     if present and reference is not None and reference not in present:
         hint = instead(reference, present)
-        hint += f" {reference_choices(present)}." if reference == "baseline" else ""
+        explained = reference == "baseline" or len(present) < 2
+        hint += f" {reference_choices(present)}." if explained else ""
         raise FrameError(f"reference: there is no condition '{reference}'{hint}")
 
 

@@ -240,6 +240,7 @@ def facet(
     if not 1 <= len(panels) <= _MOST_PANELS:
         raise FrameError(
             f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
+            + (" The frame has no rows." if frame.empty else "")
         )
     columns = min(ncols, len(panels))
     size: dict[str, Any] = {"nrows": -(-len(panels) // columns), "ncols": columns}
