@@ -263,3 +263,24 @@ def test_working_folders_are_private_and_outside_the_temporary_folder(tmp_path, 
     assert base.stat().st_mode & 0o777 == 0o700
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")  # no home: the temporary folder serves
     assert process.private_base() == Path(tempfile.gettempdir())
+
+
+HOGS = (
+    "import os, sys, time\nfor _ in range(3):\n    if os.fork() == 0:\n        {0}\ntime.sleep(60)"
+)
+
+
+@pytest.mark.parametrize(
+    ("hog", "limits", "excess"),
+    [
+        ("while True: pass", process.Limits(cpu=1.0, memory=1 << 40), "more than 1 s of processor"),
+        ("x = b'x' * (60 << 20); time.sleep(60)", process.Limits(memory=120 << 20, cpu=1e9),
+         "more than 120 MiB of memory"),
+    ],
+)  # fmt: skip
+def test_memory_and_processor_time_of_all_processes_are_limited_together(hog, limits, excess):
+    with process.case_folder() as folder:
+        (folder / "io" / "in").touch()
+        command = [sys.executable, "-c", HOGS.format(hog)]
+        ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
+    assert excess in ran.excess and ran.seconds < 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -153,6 +154,9 @@ def test_tests_that_pass_and_tests_that_fail(suite, mode):
 HOSTILE = {
     "import os\nos._exit(0)": "ended by itself with exit code 0",
     "import os\nwhile True:\n    os.fork()": "",
+    # memory is limited for all processes together
+    "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n"
+    "        x = b'x' * (600 << 20)\n        time.sleep(60)\ntime.sleep(60)": "MiB of memory",
     "import time\ntime.sleep(600)": "not done within",
     "open('/etc/hurt', 'w')": "",
     "import os\nassert not any('SECRET' in v for v in os.environ.values())\n"
@@ -170,10 +174,13 @@ HOSTILE = {
 }
 
 
+HANGS = re.compile(r"True:\n +os.fork|sleep\(600")
+
+
 def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatch, tmp_path):
     monkeypatch.setenv("MY_SECRET", "SECRET-value")
     grader, hasty = (sc.live.Pytest(suite, trust=True, timeout=seconds) for seconds in (60, 4))
-    graders = [hasty if "fork" in code or "sleep" in code else grader for code in HOSTILE]
+    graders = [hasty if HANGS.search(code) else grader for code in HOSTILE]
     judged = verdicts(graders, suite, "run", list(HOSTILE))
     for (code, said), found in zip(HOSTILE.items(), judged, strict=True):
         assert found.status == "ok", (code, found)
@@ -235,6 +242,19 @@ else:
     raise AssertionError('a disk without an end')
 """
     found = verdict(sc.live.Pytest(suite), suite, "run", looks)
+    assert found.passed is True, found.rationale
+
+
+NAMESPACE = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(0x10000000) == -1, "a user namespace"  # CLONE_NEWUSER
+"""
+
+
+@pytest.mark.skipif(sandbox._without_userns() == [], reason="bubblewrap cannot disable them here")
+def test_no_user_namespace_can_be_made_in_the_sandbox(suite):
+    found = verdict(sc.live.Pytest(suite), suite, "run", NAMESPACE)
     assert found.passed is True, found.rationale
 
 

@@ -19,8 +19,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
+import psutil
 from filelock import FileLock, Timeout
 
 from skillcomp.io.files import json_or_none
@@ -29,6 +31,7 @@ from skillcomp.live.agents.agent import redact
 MAX_OUTPUT = 64_000_000  # bytes; a program with more output is ended
 MAX_FILE = 2_000_000_000  # maximum size in bytes of a file that the program writes
 LOOK = 0.25  # seconds between two checks of the size of the output
+LOOK_CLOSELY = 0.1  # seconds between two checks of memory and time
 MAX_LEFT, MAX_LEFT_BYTES = (
     1000,
     50_000_000,
@@ -66,6 +69,8 @@ class Ran:
         Duration of the program.
     is_cut : bool
         Whether the output exceeded its limit, so that the program was ended.
+    excess : str
+        The limit on all processes together that was exceeded, so that they were ended; else empty.
     """
 
     output: str
@@ -73,6 +78,23 @@ class Ran:
     code: int | str | None
     seconds: float
     is_cut: bool
+    excess: str = ""
+
+
+class Limits(NamedTuple):
+    """Limits of a program: bytes of one file, and memory and time of all its processes together.
+
+    Attributes
+    ----------
+    max_file, memory : int
+        Bytes. The memory is that of all processes, without what they share.
+    cpu : float
+        Seconds of processor time of all processes.
+    """
+
+    max_file: int = MAX_FILE
+    memory: int | None = None
+    cpu: float | None = None
 
 
 class _TemporaryRoot:
@@ -165,15 +187,16 @@ async def run_program(
     environment: Mapping[str, str],
     folder: Path,
     timeout: float,
-    *,
-    max_file: int | None = None,
+    limits: Limits | None = None,
 ) -> Ran:
     """Run a command in a `case_folder`, with ``io/in`` as its input, then end its process group."""
     begun = time.monotonic()
-    code = await _exit_code(command, environment, folder, begun + timeout, max_file or MAX_FILE)
+    code, excess = await _exit_code(
+        command, environment, folder, begun + timeout, limits or Limits()
+    )
     seconds = time.monotonic() - begun
     output, complaint = (_decoded_text(folder / "io" / name) for name in ("out", "err"))
-    return Ran(output, complaint, code, seconds, is_cut=_wrote_too_much(folder))
+    return Ran(output, complaint, code, seconds, _wrote_too_much(folder), excess)
 
 
 async def _exit_code(
@@ -181,8 +204,8 @@ async def _exit_code(
     environment: Mapping[str, str],
     folder: Path,
     deadline: float,
-    max_file: int,
-) -> int | str | None:
+    limits: Limits,
+) -> tuple[int | str | None, str]:
     with contextlib.ExitStack() as stack:
         # use files instead of pipes, because a surviving child process would keep a pipe open
         stdin = stack.enter_context((folder / "io" / "in").open("rb"))
@@ -199,34 +222,58 @@ async def _exit_code(
                 start_new_session=True,
             )
         except OSError as error:
-            return f"{command[0]} cannot be started: {error.strerror}"
+            return f"{command[0]} cannot be started: {error.strerror}", ""
         watchdog = _roots[folder.parents[1]]
         watchdog.watch("+", process.pid)
         # On Linux, another process can be given limits, so limit the size of its files.
         with contextlib.suppress(ImportError, AttributeError, OSError):
             import resource
 
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (max_file, max_file))
+            most = (limits.max_file, limits.max_file)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, most)
         try:
-            return await _wait_for_end(process, folder, deadline)
+            return await _wait_for_end(process, folder, deadline, limits)
         finally:
             await _end_group(process)
             watchdog.watch("-", process.pid)
 
 
 async def _wait_for_end(
-    process: asyncio.subprocess.Process, folder: Path, deadline: float
-) -> int | None:
-    """Wait for a program and return its exit code; None after a timeout.
+    process: asyncio.subprocess.Process, folder: Path, deadline: float, limits: Limits
+) -> tuple[int | None, str]:
+    """Wait for a program; return its exit code (None after a timeout) and the limit it exceeded.
 
     A program that writes too much output is ended.
     """
     while (seconds := deadline - time.monotonic()) > 0:
+        look = LOOK if limits.memory is None else LOOK_CLOSELY
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(process.wait(), min(LOOK, seconds))
-        if _wrote_too_much(folder):
+            return await asyncio.wait_for(process.wait(), min(look, seconds)), ""
+        excess = _excess_of_all(process.pid, limits)
+        if excess or _wrote_too_much(folder):
             await _end_group(process)
-    return process.returncode
+        if excess:
+            return process.returncode, excess
+    return process.returncode, ""
+
+
+def _excess_of_all(pid: int, limits: Limits) -> str:
+    """Return which limit the processes of a program exceed together; empty if none."""
+    if limits.memory is None or limits.cpu is None:
+        return ""
+    memory, cpu = 0, 0.0
+    with contextlib.suppress(psutil.Error):
+        first = psutil.Process(pid)
+        for process in (first, *first.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                usage = process.memory_info()
+                memory += usage.rss - getattr(usage, "shared", 0)
+                cpu += sum(process.cpu_times()[:4])  # with those of its ended children
+    if memory > limits.memory:
+        return f"all its processes used more than {limits.memory >> 20} MiB of memory"
+    if cpu > limits.cpu:
+        return f"all its processes used more than {limits.cpu:g} s of processor time"
+    return ""
 
 
 def _decoded_text(file: Path) -> str:

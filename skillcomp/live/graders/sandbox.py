@@ -2,8 +2,9 @@
 
 bubblewrap makes the sandbox. Inside, the test has only its own processes, no network, and a file
 system with only the system's programs, Python, the suite's fixtures and the answer. Limits bound
-the time, memory, processes and output of a run. Without bubblewrap, only trusted answers run, and
-only these limits apply.
+the time, memory, processes and output of a run, each for all processes together. Without
+bubblewrap, only trusted answers run, and only these limits apply. Memory and processor time are
+added up ten times a second, so a run can exceed them for that long.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from skillcomp.errors import GraderError
-from skillcomp.live.agents.process import Ran, case_folder, run_program
+from skillcomp.live.agents.process import Limits, Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
-# limits of a run: bytes of address space (more than the memory in use), bytes of one file, number
-# of processes, number of open files
-MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
+# limits of a run: bytes of memory of all processes (and of address space of each), bytes of one
+# file, number of processes and threads, number of open files
+MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
 DISK = 64 << 20  # maximum number of bytes in each folder to which the sandbox may write
 USERS = range(61184, 65520)  # user ids that operating systems leave unassigned
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
@@ -79,7 +81,13 @@ class Report:
 
 
 async def run_tests(
-    files: Mapping[str, bytes], test: str, answer: str, *, timeout: float, trusted: bool
+    files: Mapping[str, bytes],
+    test: str,
+    answer: str,
+    *,
+    timeout: float,
+    trusted: bool,
+    core: int | None = None,
 ) -> Report:
     """Run one test file on one answer.
 
@@ -92,9 +100,11 @@ async def run_tests(
     answer : str
         The answer, which the test reads from the file that ``AI_OUTPUT_FILE`` names.
     timeout : float
-        Maximum seconds by the wall clock; the processor time has about the same limit.
+        Maximum seconds by the wall clock, and of processor time of all processes together.
     trusted : bool
         Whether to run without bubblewrap, so that only the limits apply.
+    core : int, optional
+        The processor that the run starts on, so that runs at the same time do not slow each other.
 
     Returns
     -------
@@ -120,6 +130,11 @@ async def run_tests(
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
+            "core": core,
+            # a second sandbox, made by the lent user, takes away the right to make user namespaces
+            "command": ["bwrap", *_without_userns(), "--dev-bind", "/", "/"]
+            if user is not None and not trusted and _without_userns()
+            else [],
             "reads_all": trusted and user is not None and not _is_open(Path(sys.executable)),
             "limits": {**limits, "NPROC": counted + PROCESSES},
             "report": str(room / "io" / "report"),
@@ -138,7 +153,8 @@ async def run_tests(
             "LANG": "C.UTF-8",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
-        ran = await run_program(command, environment, place, timeout, max_file=FILE)
+        limits_of_all = Limits(FILE, MEMORY, timeout)
+        ran = await run_program(command, environment, place, timeout, limits_of_all)
         return _read_report(place / "io" / "report", ran, timeout)
 
 
@@ -149,6 +165,25 @@ def why_no_sandbox() -> str | None:
         return "bubblewrap (the program bwrap) is not installed"
     report = probe(trusted=False)
     return None if report.is_pass else f"bubblewrap does not work here ({report.reason})"
+
+
+@cache
+def _without_userns() -> list[str]:
+    """Return the options that disable user namespaces in a sandbox; none if they do not work here.
+
+    In a user namespace of its own, a program has all capabilities and can make file systems in
+    memory.
+    """
+    options = ["--unshare-user", "--disable-userns"]
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:
+        user = {"user": USERS[-1], "group": USERS[-1], "extra_groups": []}
+    command = ["bwrap", *options, "--dev-bind", "/", "/", "/bin/true"]
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=20, cwd="/", **user)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return options if ended.returncode == 0 else []
 
 
 def probe(*, trusted: bool) -> Report:
@@ -171,7 +206,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
     if is_root:  # sandbox_inside needs these two rights to change from root to another user
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
-        command += ["--unshare-user"]
+        command += _without_userns() or ["--unshare-user"]
     for folder in map(Path, _SYSTEM):
         if folder.is_symlink():
             command += ["--symlink", os.readlink(folder), str(folder)]
@@ -181,7 +216,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
         command += ["--ro-bind-try", name, name]
     command += ["--proc", "/proc", "--dev", "/dev"]
     above = {parent for path in bound for parent in path.parents} - {Path("/"), *map(Path, _SYSTEM)}
-    for path in sorted([*above, Path("/room"), Path("/room/io")]):
+    for path in sorted([*above, Path("/room"), Path("/room/io"), Path("/tmp")]):
         command += ["--perms", "0755", "--dir", str(path)]
     for path in sorted(bound):
         command += ["--ro-bind", str(path), str(path)]
@@ -287,8 +322,10 @@ def _read_report(file: Path, ran: Ran, timeout: float) -> Report:
 
 
 def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> str:
-    if ran.code is None:
+    if ran.code is None and not ran.excess:
         return f"not done within {timeout:g} seconds"
+    if ran.excess:
+        return f"ended because {ran.excess}"
     if not isinstance(ran.code, int):
         return str(ran.code)
     if ran.code == ended == 5:

@@ -80,9 +80,19 @@ def _failure_message(report: Any) -> str:
 def _run_job() -> None:
     with open(sys.argv[1], encoding="utf-8") as stream:
         job = json.load(stream)
-    descriptor = os.open(job["report"], os.O_WRONLY | os.O_APPEND)
-    if job["uid"] is not None:
+    # only root may open the report, so a second start gets it already open
+    opened = [int(number) for number in sys.argv[2:]]
+    descriptor = opened[0] if opened else os.open(job["report"], os.O_WRONLY | os.O_APPEND)
+    os.set_inheritable(descriptor, False)
+    if job["core"] is not None:
+        with suppress(AttributeError, OSError):  # only Linux has it
+            os.sched_setaffinity(0, {job["core"]})
+    if job["uid"] is not None and os.getuid() == 0:
         _drop_root(job["uid"], job["reads_all"])
+        if job["command"]:
+            os.set_inheritable(descriptor, True)
+            again = [sys.executable, "-I", "-B", *sys.argv, str(descriptor)]
+            os.execvp(job["command"][0], [*job["command"], *again])
     _set_limits(job["limits"])
 
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:

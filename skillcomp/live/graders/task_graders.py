@@ -39,7 +39,8 @@ _MAX_REASON = 1000  # maximum length of a stored reason, in characters
 
 Source = RunStore | str | Path
 
-_slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+# the processors that no test uses, for each event loop
+_cores: dict[asyncio.AbstractEventLoop, asyncio.Queue[int]] = {}
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,12 @@ class Contains(_TaskGrader):
         return Judgement(not missing, 1 - len(missing) / len(expected), reason)
 
 
+def _usable_cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
 class Pytest(_TaskGrader):
     """The judge ``pytest``: an answer passes if every test in the task's test file passes on it.
 
@@ -152,8 +159,11 @@ class Pytest(_TaskGrader):
     bubblewrap makes the sandbox. Inside, the system's programs, Python and the fixtures are
     read-only, and there are no other files of the machine, no network and no variables of the
     user's environment. All processes of a sandbox end with it. With and without a sandbox, a run is
-    limited to `timeout`, 2 GiB of memory, 64 processes and 16 MiB for each file. A run that root
-    starts first changes to another user, because the limit on processes does not bind root. Without
+    limited to `timeout` by the clock and in processor time, 2 GiB of memory (both of all processes
+    together, added up ten times a second), 24 processes and 16 MiB for each file; each of four
+    folders in memory holds at most 64 MiB. A run that root starts first changes to another user,
+    because the limit on processes does not bind root. User namespaces are disabled where bubblewrap
+    can; where it cannot, a test can fill more memory by making a file system there. Without
     a sandbox, an answer can read and send whatever its user can, and can leave processes behind
     unless root started the run. Pytest loads the ``conftest.py`` of the suite, but no file written
     by an answer, and no plugins or settings of the machine.
@@ -205,13 +215,19 @@ class Pytest(_TaskGrader):
         assert check.judge is not None and check.judge.test_file is not None
         files = self._fixtures(self._suite_folder(case))
         loop = asyncio.get_running_loop()
-        for old in [key for key in list(_slots) if key.is_closed()]:
-            _slots.pop(old, None)
-        # if more tests ran at once than there are processors, tests of good answers could time out
-        async with _slots.setdefault(loop, asyncio.Semaphore(os.cpu_count() or 1)):
-            return await run_tests(
-                files, check.judge.test_file, answer, timeout=self._timeout, trusted=self.trusted
-            )
+        for old in [key for key in list(_cores) if key.is_closed()]:
+            _cores.pop(old, None)
+        # each test has a processor of its own, so that no other test can use up its time
+        if loop not in _cores:
+            _cores[loop] = asyncio.Queue()
+            for number in _usable_cores():
+                _cores[loop].put_nowait(number)
+        core = await _cores[loop].get()
+        try:
+            how = {"timeout": self._timeout, "trusted": self.trusted, "core": core}
+            return await run_tests(files, check.judge.test_file, answer, **how)
+        finally:
+            _cores[loop].put_nowait(core)
 
     def _suite_folder(self, case: Case) -> Path:
         slug = case.case_id.partition("/")[0]
