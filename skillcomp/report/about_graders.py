@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -314,7 +314,7 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
         yield f"No correction is recommended for {say.listing(labels)}: {reason}."
 
 
-def _source_text(names: list[str]) -> str:
+def _source_text(names: Sequence[object]) -> str:
     """Name the grader and, if there are several agents, the agent that answered."""
     return ", answers by ".join(map(str, names)) or "The grader"
 

@@ -224,7 +224,7 @@ class Pytest(_TaskGrader):
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()
         try:
-            how = {"timeout": self._timeout, "trusted": self.trusted, "core": core}
+            how: dict[str, Any] = {"timeout": self._timeout, "trusted": self.trusted, "core": core}
             return await run_tests(files, check.judge.test_file, answer, **how)
         finally:
             _cores[loop].put_nowait(core)
