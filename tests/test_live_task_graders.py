@@ -252,7 +252,7 @@ assert libc.unshare(0x10000000) == -1, "a user namespace"  # CLONE_NEWUSER
 """
 
 
-@pytest.mark.skipif(sandbox._without_userns() == [], reason="bubblewrap cannot disable them here")
+@pytest.mark.skipif(sandbox.without_userns() == [], reason="bubblewrap cannot disable them here")
 def test_no_user_namespace_can_be_made_in_the_sandbox(suite):
     found = verdict(sc.live.Pytest(suite), suite, "run", NAMESPACE)
     assert found.passed is True, found.rationale

@@ -132,8 +132,8 @@ async def run_tests(
             "uid": user,
             "core": core,
             # a second sandbox, made by the lent user, takes away the right to make user namespaces
-            "command": ["bwrap", *_without_userns(), "--dev-bind", "/", "/"]
-            if user is not None and not trusted and _without_userns()
+            "command": ["bwrap", *without_userns(), "--dev-bind", "/", "/"]
+            if user is not None and not trusted and without_userns()
             else [],
             "reads_all": trusted and user is not None and not _is_open(Path(sys.executable)),
             "limits": {**limits, "NPROC": counted + PROCESSES},
@@ -168,7 +168,7 @@ def why_no_sandbox() -> str | None:
 
 
 @cache
-def _without_userns() -> list[str]:
+def without_userns() -> list[str]:
     """Return the options that disable user namespaces in a sandbox; none if they do not work here.
 
     In a user namespace of its own, a program has all capabilities and can make file systems in
@@ -206,7 +206,7 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
     if is_root:  # sandbox_inside needs these two rights to change from root to another user
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
-        command += _without_userns() or ["--unshare-user"]
+        command += without_userns() or ["--unshare-user"]
     for folder in map(Path, _SYSTEM):
         if folder.is_symlink():
             command += ["--symlink", os.readlink(folder), str(folder)]
