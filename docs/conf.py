@@ -66,15 +66,17 @@ class Gallery(SphinxDirective):
             self.env.note_dependency(str(path))
             notebook = nbformat.read(path, as_version=4)
             outputs = itertools.chain(*(cell.get("outputs", []) for cell in notebook.cells))
-            pictures = (
+            pictures = [
                 output["data"]["image/png"]
                 for output in outputs
                 if "image/png" in output.get("data", {})
-            )
+            ]
+            if not pictures:  # my-study draws only what its reader chooses
+                continue
             link = here.get_relative_uri(self.env.docname, f"notebooks/{path.stem}")
             title = html.escape(notebook.cells[0].source.splitlines()[0].lstrip("# "))
             cards.append(
-                f'<a href="{link}"><img alt="" src="{thumbnail(next(pictures))}">{title}</a>'
+                f'<a href="{link}"><img alt="" src="{thumbnail(pictures[0])}">{title}</a>'
             )
         cards_html = f'<div class="gallery">{"".join(cards)}</div>'
         return [nodes.raw("", cards_html, format="html")]

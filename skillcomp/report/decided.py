@@ -25,13 +25,30 @@ def decided_skills(
     correct: Mapping[str, Any],
     decide: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, str]:
-    """Decide on skills with corrected deltas; also return the reason if there is no correction.
+    """Decide on skills with corrected deltas, or by the grader alone without gold.
 
-    ``outcomes`` is of one grader; ``verdicts`` is of this grader or, if gold was drawn by the
-    verdicts of all graders, of all. ``correct`` and ``decide`` hold further arguments of
-    :func:`skillcomp.correction.delta` and :func:`skillcomp.skillverdicts.decide`. Without gold the
-    verdicts are by the grader alone. If the correction fails or is of other data, no verdict is
-    confirmed, and the second result is the reason.
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        Outcomes by one grader, from :func:`skillcomp.frames.outcomes`.
+    verdicts : pandas.DataFrame
+        The verdicts of this grader or, if gold was drawn by the verdicts of all graders, of all.
+    gold, attempts : pandas.DataFrame
+        Gold labels (empty if there are none) and the attempts that were planned.
+    by : sequence of str, default ("skill",)
+        Columns that tell the rows apart.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+    correct, decide : mapping
+        Further arguments of :func:`skillcomp.correction.delta` and of
+        :func:`skillcomp.skillverdicts.decide`.
+
+    Returns
+    -------
+    decided : pandas.DataFrame
+        The rows of :func:`skillcomp.skillverdicts.decide`.
+    reason : str
+        Why no verdict is corrected or confirmed although there is gold; otherwise empty.
     """
     how = {"by": list(by), "reference": reference, **decide}
     if gold.empty:
