@@ -15,6 +15,7 @@ from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
 from benchmarks.validity import (
+    analyses,
     available,
     cells,
     claims,
@@ -25,6 +26,7 @@ from benchmarks.validity import (
     scan,
     studies,
 )
+from skillcomp.frames.case_table import AVAILABLE_DELTAS
 from skillcomp.stats import bounded_mean, cr2_mean, wilson
 from skillcomp.stats.clusters import Clusters
 
@@ -233,17 +235,24 @@ def test_finished_cells_are_kept_and_not_run_again(
     ("kinds", "name"),
     [
         (
-            {designs.Design, available.Available, scan.Scan, studies.Batch},
+            {designs.Design, available.Available, scan.Scan, studies.Batch, analyses.Analysis},
             "skillcomp/stats/bounded.py",
         ),
-        ({designs.Design, available.Available, studies.Batch}, "skillcomp/simulate/design.py"),
+        (
+            {designs.Design, available.Available, studies.Batch, analyses.Analysis},
+            "skillcomp/simulate/design.py",
+        ),
         ({designs.Design, available.Available, scan.Scan}, "benchmarks/validity/methods.py"),
-        ({studies.Batch}, "skillcomp/bias/feature_effects.py"),
-        ({studies.Batch, next_skill.NextSkill}, "skillcomp/stats/random_effects.py"),
+        ({studies.Batch, analyses.Analysis}, "skillcomp/bias/feature_effects.py"),
+        (
+            {studies.Batch, next_skill.NextSkill, analyses.Analysis},
+            "skillcomp/stats/random_effects.py",
+        ),
     ],
 )
 def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Path) -> None:
-    for file in (*cells.VECTORISED, *cells.SCAN, *cells.FRAMES, *cells.NEXT_SKILL):
+    kept = *cells.VECTORISED, *cells.SCAN, *cells.FRAMES, *cells.NEXT_SKILL, *cells.ANALYSES
+    for file in kept:
         copy = tmp_path / file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((cells.ROOT / file).read_bytes())
@@ -276,7 +285,15 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     following = next_skill.study(10, tmp_path, jobs=1, docs=tmp_path / "docs")
     assert next_skill.report(following) in (0, 1)
     result = validity.intervals(10, tmp_path, jobs=1)
-    status = validity.study(result, 2, tmp_path, jobs=1)
+    short = list({cell.world: cell for cell in analyses.cells(3) if cell.runs}.values())
+    short.append(analyses.Analysis("leniency_scan", "audit: leniency", "exact", (("n", 4),), 0))
+    monkeypatch.setattr(analyses, "cells", lambda runs: short)
+    audits = analyses.study(3, tmp_path, jobs=1, docs=tmp_path / "docs")
+    assert {"drift", "perturbed", "structure.score_association", "audit: polish: sentences",
+            "deltas.by_dimension, family-wise"} <= set(audits["analysis"])  # fmt: skip
+    exact = audits[audits["studies"].eq(0)].iloc[0]
+    assert 0.931 <= exact["rate"] < 1 and exact["side"] <= 0.05 and not exact["fails"]
+    status = validity.study(result, 2, tmp_path, jobs=1, audits=audits)
     printed = capsys.readouterr().out
     assert status == (1 if "FAILS" in printed else 0)
     assert "95%: lowest coverage of" in printed and "less the margin" in printed
@@ -294,6 +311,11 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     written = validity.write_page(result, tmp_path, tmp_path / "docs")
     assert "Why this interval" in written.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")
+
+
+def test_the_stored_power_is_that_of_the_page() -> None:
+    rows = pd.read_csv(page.DOCS / "intervals" / "available.csv").set_index("skills")["delta"]
+    assert rows.round(2).to_dict() == AVAILABLE_DELTAS
 
 
 def test_the_ways_of_the_statistics_benchmark_agree() -> None:

@@ -426,7 +426,7 @@ def test_few_skills_say_nothing_of_skills_and_a_claim_is_made_of_them_only_when_
     assert found["note"].str.contains("one skill says nothing").all()
     six = sc.structure.factorial(experiment(n_skills=6), DESIGN, cluster="skill")
     assert six["n_clusters"].eq(6).all()
-    assert six["note"].str.contains("6 skills can show 52 points").all()
+    assert six["note"].str.contains("6 skills can show 51 points").all()
 
 
 def test_by_skill_and_an_interaction_with_its_own_bounds() -> None:

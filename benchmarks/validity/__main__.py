@@ -14,11 +14,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from benchmarks.validity import (
+    analyses,
     available,
     claims,
     methods,
     next_skill,
-    null_skills,
     page,
     scan,
     studies,
@@ -52,10 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         results = intervals(runs, out, jobs=options.jobs, quick=options.quick)
         docs = page.DOCS if options.page else None
         following = next_skill.study(runs, out, jobs=options.jobs, docs=docs)
+        audits = analyses.study(runs, out, jobs=options.jobs, docs=docs)
         if options.page:
             print(f"wrote {write_page(results, out)}")
             return 0
-        return study(results, n_studies, out, jobs=options.jobs) or next_skill.report(following)
+        failed = study(results, n_studies, out, jobs=options.jobs, audits=audits)
+        return failed or next_skill.report(following)
     except KeyboardInterrupt:
         print(f"Stopped; finished cells are kept in {out / 'cells'}, and the next run goes on.")
         return 130
@@ -89,7 +91,7 @@ def intervals(runs: int, out: Path, *, jobs: int = -1, quick: bool = False) -> R
     return results
 
 
-def study(results: Results, n_studies: int, out: Path, *, jobs: int = -1) -> int:
+def study(results: Results, n_studies: int, out: Path, *, jobs: int, audits: pd.DataFrame) -> int:
     """Send whole studies through the frames, draw and report; return 1 if a claim fails."""
     batches = studies.batches(n_studies)
     through, seconds = work(
@@ -100,12 +102,13 @@ def study(results: Results, n_studies: int, out: Path, *, jobs: int = -1) -> int
     made = [
         *claims.claims(results.table, results.levels),
         claims.available_claim(results.available),
-        null_skills.claim(2 * n_studies),
+        analyses.claim(audits),
         *claims.recovered_claims(recovered),
     ]
     made_tables = page.tables(results)
     draw(made_tables["families"], made_tables["power"], out / "validity")
     print(_report_text(results, recovered, made, results.hours + seconds / 3600))
+    print(audits.drop(columns=["limit", "side_limit"]).round(4).to_string(index=False))
     return 0 if all(claim.holds for claim in made) else 1
 
 

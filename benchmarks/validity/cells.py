@@ -14,6 +14,7 @@ from typing import TypeVar
 import joblib
 from tqdm.auto import tqdm
 
+from benchmarks.validity.analyses import Analysis
 from benchmarks.validity.available import Available
 from benchmarks.validity.designs import Design, digest
 from benchmarks.validity.methods import Rows
@@ -53,20 +54,24 @@ FRAMES = (
 )  # fmt: skip
 _FRAMES_PACKAGES = ("skillcomp/frames", "skillcomp/simulate", "skillcomp/stats")
 
-Cell = Design | Batch | Scan | Available | NextSkill
-C = TypeVar("C", Design, Batch, Scan, Available, NextSkill)
+ANALYSES = ("benchmarks/validity/analyses.py", *FRAMES)
+_ANALYSES_PACKAGES = ("skillcomp/bias", "skillcomp/reliability", "skillcomp/structure")
+
+Cell = Design | Batch | Scan | Available | NextSkill | Analysis
+C = TypeVar("C", Design, Batch, Scan, Available, NextSkill, Analysis)
 
 
 def code_version(root: Path = ROOT) -> dict[type[Cell], str]:
     """Return a hash of the code behind each kind of cell."""
-    packages = [
-        str(path.relative_to(root))
-        for folder in _FRAMES_PACKAGES
-        for path in sorted((root / folder).glob("*.py"))
-    ]
+
+    def files(folders: Iterable[str]) -> list[str]:
+        paths = (path for folder in folders for path in sorted((root / folder).glob("*.py")))
+        return [str(path.relative_to(root)) for path in paths]
+
+    packages, analysed = files(_FRAMES_PACKAGES), files(_ANALYSES_PACKAGES)
     kinds: tuple[tuple[type[Cell], tuple[str, ...]], ...] = (
         (Design, VECTORISED), (Available, VECTORISED), (Scan, SCAN), (Batch, (*FRAMES, *packages)),
-        (NextSkill, NEXT_SKILL),
+        (NextSkill, NEXT_SKILL), (Analysis, (*ANALYSES, *packages, *analysed)),
     )  # fmt: skip
     return {
         kind: sha256(b"".join((root / name).read_bytes() for name in names)).hexdigest()[:16]

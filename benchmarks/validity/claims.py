@@ -65,13 +65,17 @@ def table(cells: Sequence[tuple[Design, Rows]]) -> pd.DataFrame:
     frame["weak"] = frame["family"].isin(WEAKNESSES)
     frame["side"] = frame[["too_high", "too_low"]].max(axis=1)
     ruled = frame["method"].eq(ADAPTIVE) & ~frame["weak"] & frame["level"].isin(RULED)
-    wide = norm.isf(SIGNIFICANT)
-    fewest = frame["level"].map(least)
-    spread, error = np.sqrt(fewest * (1 - fewest) / frame["runs"]), 1 - frame["level"]
-    frame["limit"] = (fewest - wide * spread).where(ruled)
-    frame["side_limit"] = (error + wide * np.sqrt(error * (1 - error) / frame["runs"])).where(ruled)
+    limit, side_limit = margins(frame["level"], frame["runs"])
+    frame["limit"], frame["side_limit"] = limit.where(ruled), side_limit.where(ruled)
     frame["fails"] = (frame["rate"] < frame["limit"]) | (frame["side"] > frame["side_limit"])
     return frame
+
+
+def margins(levels: pd.Series, runs: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return the lowest coverage and the highest error on one side that the tests allow."""
+    wide, fewest, error = norm.isf(SIGNIFICANT), levels.map(least), 1 - levels
+    limit = fewest - wide * np.sqrt(fewest * (1 - fewest) / runs)
+    return limit, error + wide * np.sqrt(error * (1 - error) / runs)
 
 
 def deviations(n_cells: int, sides: int = 1) -> float:

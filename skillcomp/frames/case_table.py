@@ -358,7 +358,7 @@ MIN_SKILLS = 5  # With fewer skills, no estimate is about skills in general (STA
 # Smallest delta that excludes 0 in nine of ten studies of this number of skills, computed by `make
 # validate` for ten cases and three attempts per skill, if the deltas differ by 25 points (sd).
 AVAILABLE_DELTAS = {
-    5: 0.63, 6: 0.52, 7: 0.45, 8: 0.40, 9: 0.38, 10: 0.36, 12: 0.32, 15: 0.28, 20: 0.23, 25: 0.22,
+    5: 0.64, 6: 0.51, 7: 0.46, 8: 0.41, 9: 0.38, 10: 0.35, 12: 0.33, 15: 0.29, 20: 0.24, 25: 0.21,
     30: 0.20,
 }  # fmt: skip
 

@@ -1,0 +1,372 @@
+"""Coverage of the analyses that have an interval of their own, and family-wise errors.
+
+Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
+with different cases. All else is simulated and sent through the functions of the package: the
+other rows of ``bias.audit``, ``perturbed``, ``drift``, ``structure.score_association``,
+``deltas.by_dimension`` and the verdicts of skills without an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binom
+
+from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
+from benchmarks.validity.designs import digest
+from benchmarks.validity.methods import Rows
+from skillcomp.bias import perturbed
+from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
+from skillcomp.deltas import by_dimension, paired
+from skillcomp.reliability import drift
+from skillcomp.stats import bounded_slope, holm
+from skillcomp.structure import score_association
+
+Rng = np.random.Generator
+LEVEL = 0.05
+BATCH = 50  # studies in one call of a function with by=
+CASES = (10, 20, 40)  # answers under each condition of the exact scan
+SHARES = (0.0, 0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.3, 0.5)  # answers that fool the grader
+FEATURES = {
+    "verbosity": "log2_words", "hedging": "hedges_per_100", "model family": "own_family",
+    "order in the batch": "place", "polish: lists": "has_list",
+    "polish: sentences": "log2_words_per_sentence",
+}  # fmt: skip
+# name of a design, share of answers that fool the grader, effect of one unit of the feature
+GRADERS = (
+    ("ordinary grader, effect", 0.3, 0.05),
+    ("few answers fool the grader, no effect", 0.03, 0.0),
+    ("few answers fool the grader, effect", 0.03, 0.05),
+)
+UNADJUSTED = "without adjustment"
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """An analysis in one design; ``runs`` is the number of studies, 0 for an exact scan.
+
+    ``ruled`` marks the designs of the rule: features with an effect on few answers are reported.
+    """
+
+    world: str
+    analysis: str
+    design: str
+    numbers: tuple[tuple[str, Any], ...]
+    runs: int
+    ruled: bool = True
+
+
+def cells(runs: int) -> list[Analysis]:
+    """List the analyses and their designs."""
+    most = _fewer(runs, 4)
+    made = [
+        Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
+                 (("n", n),), 0)
+        for n in CASES
+    ]  # fmt: skip
+    for stratum, gold in (("all", None), ("gold fail", 0.0)):
+        numbers = (("gold", gold), ("shares", (0.08, 0.05)))
+        made.append(Analysis("leniency_study", f"audit: leniency, {stratum}",
+                             "two skills, few answers fool the grader", numbers, most))  # fmt: skip
+    for bias, name in FEATURES.items():
+        for design, share, effect in GRADERS:
+            numbers = (("name", name), ("share", share), ("effect", effect))
+            rare = share < 0.1 and effect > 0
+            made.append(Analysis("feature", f"audit: {bias}", design, numbers, most, not rare))
+    made += [
+        Analysis("copies", "perturbed", "few verdicts change", (("down", 0.0),), most),
+        Analysis("copies", "perturbed", "changes in both directions", (("down", 0.2),), most),
+    ]
+    for rare in (True, False):
+        design = "few verdicts change" if rare else "two noisy versions"
+        made.append(Analysis("versions", "drift", design, (("rare", rare),), _fewer(runs, 8)))
+    for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
+        design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
+        numbers = (("documents", n), ("signal", signal))
+        made.append(
+            Analysis("scores", "structure.score_association", design, numbers, _fewer(runs, 10))
+        )
+    made += [
+        Analysis("dimensions", "deltas.by_dimension, family-wise",
+                 "nine dimensions of six cases without an effect", (), _fewer(runs, 2)),
+        Analysis("null_skills", "decide, family-wise",
+                 "ten skills of twenty cases without an effect", (), _fewer(runs, 2)),
+    ]  # fmt: skip
+    return made
+
+
+def _fewer(runs: int, factor: int) -> int:
+    """Return fewer studies for an analysis that takes long."""
+    return max(1, runs // factor)
+
+
+def run(cell: Analysis) -> Rows:
+    """Return the coverage, or the family-wise error, one row per quantity of the analysis."""
+    rng = np.random.default_rng(int(digest(asdict(cell))[:8], 16))
+    about = {"analysis": cell.analysis, "design": cell.design, "ruled": cell.ruled}
+    world = WORLDS[cell.world]
+    if not cell.runs:
+        return [about | row for row in world(rng, 0, **dict(cell.numbers))]
+    columns = ["quantity", "truth", "low", "high"]
+    found = pd.DataFrame(list(world(rng, cell.runs, **dict(cell.numbers))), columns=columns)
+    rows = []
+    for quantity, part in found.dropna().groupby("quantity", sort=False):
+        above, below = part["low"] > part["truth"] + 1e-9, part["high"] < part["truth"] - 1e-9
+        rate, side = float(1 - (above | below).mean()), float(max(above.mean(), below.mean()))
+        numbers = {"studies": len(part), "rate": rate, "side": side}
+        rows.append(about | {"quantity": quantity} | numbers)
+    return rows
+
+
+def table(results: Sequence[tuple[Analysis, Rows]]) -> pd.DataFrame:
+    """Tabulate the analyses; ``fails`` marks those that break the rule of the study."""
+    frame = pd.DataFrame([row for _, rows in results for row in rows])
+    exact = frame["studies"].eq(0)
+    limit, side_limit = margins(
+        pd.Series(1 - LEVEL, frame.index), frame["studies"].where(~exact, 1)
+    )
+    family = frame["analysis"].str.contains("family-wise")
+    frame["limit"] = limit.where(~exact, SCAN_FEWEST).where(~family)
+    frame["side_limit"] = side_limit.where(~exact, LEVEL)
+    fails = frame["rate"].lt(frame["limit"]) | frame["side"].gt(frame["side_limit"])
+    frame["ruled"] &= frame["quantity"].ne(UNADJUSTED)
+    return frame.assign(fails=fails & frame["ruled"])
+
+
+def claim(found: pd.DataFrame) -> Claim:
+    """Return the claim that no analysis breaks the rule, with the lowest coverage."""
+    ruled = found[found["ruled"] & found["limit"].notna()]
+    lowest, failing = ruled.loc[ruled["rate"].idxmin()], found[found["fails"]]
+    names = "; ".join(f"{row['analysis']}, {row['design']}" for _, row in failing.iterrows())
+    text = (
+        f"{len(found)} rows of analyses: lowest coverage {lowest['rate']:.1%} ("
+        f"{lowest['analysis']}, {lowest['design']}; rule {FEWEST:.0%}, exact {SCAN_FEWEST:.1%}), "
+        f"at {SIGNIFICANT:.0%}; fail: {names or 'none'}"
+    )
+    return Claim(text, failing.empty)
+
+
+# --- grader biases -----------------------------------------------------------------------------
+
+Found = tuple[str, float, float, float]  # quantity, true value, lower and upper limit
+
+
+def leniency_scan(_: Rng, __: int, *, n: int) -> Iterator[dict[str, Any]]:
+    """Compute the lowest exact coverage over all pairs of shares of fooling answers."""
+    column, none = np.repeat([[0.0], [1.0]], n, axis=0), np.zeros(2 * n)
+    limits = np.empty((n + 1, n + 1, 2))
+    for a, b in zip(*np.triu_indices(n + 1), strict=True):
+        values = (np.r_[np.arange(n) < a, np.arange(n) < b]).astype(float)
+        interval = bounded_slope(values, column, none, np.arange(2 * n), units=np.arange(2 * n))
+        limits[a, b] = interval.low, interval.high
+        limits[b, a] = -interval.high, -interval.low
+    rates, sides = [], []
+    for p, q in np.array(np.meshgrid(SHARES, SHARES)).reshape(2, -1).T:
+        chance = np.outer(binom.pmf(range(n + 1), n, p), binom.pmf(range(n + 1), n, q))
+        above, below = limits[..., 0] > q - p + 1e-12, limits[..., 1] < q - p - 1e-12
+        rates.append(float(1 - chance[above | below].sum()))
+        sides.append(float(max(chance[above].sum(), chance[below].sum())))
+    yield {"quantity": "leniency", "studies": 0, "rate": min(rates), "side": max(sides)}
+
+
+def leniency_study(
+    rng: Rng, runs: int, *, gold: float | None, shares: tuple[float, float], n: int = 20
+) -> Iterator[Found]:
+    """Draw verdicts of two skills; the grader is fooled alike under both conditions."""
+    frame = pd.MultiIndex.from_product(
+        [["s", "t"], range(n), ["baseline", "skill"], ["c1", "c2"]]
+    ).to_frame(index=False, name=["skill", "case_id", "condition", "check_id"])
+    frame["cluster"] = frame["skill"] + frame["case_id"].astype(str)
+    frame["gold"] = frame["check_id"].eq("c1").astype(float)
+    wrong = frame["skill"].map(dict(zip("st", shares, strict=True))).to_numpy()
+    chance = np.where(frame["gold"].eq(1), 1 - wrong, wrong)
+    for _ in range(runs):
+        drawn = frame.assign(verdict=(rng.random(len(frame)) < chance).astype(float))
+        effect = leniency(drawn, "skill", "baseline", gold, 0.95)[0]
+        yield "leniency", 0.0, effect.low, effect.high
+
+
+def feature(
+    rng: Rng, runs: int, *, name: str, share: float, effect: float, n: int = 20
+) -> Iterator[Found]:
+    """Draw verdicts on answers that fail by gold; the feature may raise the chance to pass.
+
+    Answers under two conditions of one skill; the truth is the slope of the true chances.
+    """
+    condition, case = np.tile(["baseline", "skill"], n), np.repeat(np.arange(n), 2)
+    frame = pd.DataFrame({"skill": "s", "condition": condition, "gold": 0.0, "cluster": case})
+    frame["check_id"] = "c"
+    for _ in range(runs):
+        x = _feature_values(name, 2 * n, rng)
+        chance = np.clip(share + effect * x, 0.0, 1.0)
+        drawn = frame.assign(verdict=(rng.random(2 * n) < chance).astype(float), **{name: x})
+        centred = x - pd.Series(x).groupby(condition).transform("mean").to_numpy()
+        truth = float(centred @ chance / max(centred @ centred, 1e-12))
+        slope = feature_effect(drawn, name, [], 0.95)
+        yield "slope", POINTS * truth, slope.low, slope.high
+
+
+def _feature_values(name: str, n: int, rng: Rng) -> np.ndarray:
+    if name in ("own_family", "has_list"):
+        return (rng.random(n) < 0.4).astype(float)
+    if name == "place":
+        return rng.random(n)
+    if name == "hedges_per_100":
+        return rng.exponential(size=n) * 2.0 * (rng.random(n) < 0.4)
+    return rng.normal(0.0, 1.0 if name == "log2_words" else 0.5, size=n)
+
+
+# --- analyses that take many studies in one call -------------------------------------------------
+
+
+def _batches(runs: int) -> Iterator[list[str]]:
+    """Yield the names of studies in batches; each study is a skill, analysed alone."""
+    names = [f"s{number:05d}" for number in range(runs)]
+    yield from (names[start : start + BATCH] for start in range(0, runs, BATCH))
+
+
+def _items(studies: list[str], n_cases: int, *others: tuple[str, Sequence[Any]]) -> pd.DataFrame:
+    levels = [studies, range(n_cases), *(values for _, values in others)]
+    names = ["skill", "case_id", *(name for name, _ in others)]
+    frame = pd.MultiIndex.from_product(levels).to_frame(index=False, name=names)
+    return frame.assign(case_id=frame["skill"] + "/" + frame["case_id"].astype(str))
+
+
+def _of_case(frame: pd.DataFrame, values: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Draw one value per case and return it for each row."""
+    codes, cases = pd.factorize(frame["case_id"])
+    return values(len(cases))[codes]
+
+
+def _limits(rows: pd.DataFrame, quantity: str, truth: float) -> Iterator[Found]:
+    for low, high in rows[["ci_low", "ci_high"]].to_numpy(float):
+        yield quantity, truth, low, high
+
+
+def copies(rng: Rng, runs: int, *, down: float) -> Iterator[Found]:
+    """Draw verdicts on twenty answers with three checks and on copies that may fool the grader."""
+    up = 0.24 if down else 0.12
+    for names in _batches(runs):
+        frame = _items(names, 20, ("check_id", ["c1", "c2", "c3"]))
+        passes = rng.random(len(frame)) < _of_case(frame, lambda n: rng.beta(1.0, 1.0, n))
+        # only some cases have answers whose copies can change a verdict
+        open_to = _of_case(frame, lambda n: rng.random(n) < 0.5)
+        chance = open_to * np.where(passes, down, up)
+        frame["attempt_id"], frame["condition"] = frame["case_id"], "skill"
+        frame["grader"], frame["passed"] = "g", passes
+        copied = frame.assign(
+            attempt_id=frame["attempt_id"] + "x", passed=passes ^ (rng.random(len(frame)) < chance)
+        )
+        answers = frame[["attempt_id", "skill", "case_id", "condition"]].drop_duplicates()
+        other = answers.assign(
+            source_attempt_id=answers["attempt_id"], perturbation="pad",
+            attempt_id=answers["attempt_id"] + "x",
+        )  # fmt: skip
+        attempts = pd.concat([answers, other], ignore_index=True)
+        rows = perturbed(pd.concat([frame, copied]), attempts, by=["skill"])
+        yield from _limits(rows, "change", POINTS * 0.25 * (up - down))
+
+
+def versions(rng: Rng, runs: int, *, rare: bool) -> Iterator[Found]:
+    """Draw verdicts of two versions on twenty answers with three checks, and gold."""
+    # chance to pass of the old and of the new version: gold fail, gold pass
+    old, new = ((0.0, 1.0), (0.0, 0.96)) if rare else ((0.2, 0.95), (0.1, 0.85))
+    for names in _batches(runs):
+        frame = _items(names, 20, ("check_id", ["c1", "c2", "c3"]))
+        label = (rng.random(len(frame)) < _of_case(frame, lambda n: rng.beta(2.0, 2.0, n))) * 1
+        frame["attempt_id"], frame["condition"] = frame["case_id"], "skill"
+        graded = [
+            frame.assign(grader=name, passed=rng.random(len(frame)) < np.array(chance)[label])
+            for name, chance in (("old", old), ("new", new))
+        ]
+        gold = frame[["attempt_id", "check_id"]].assign(passed=label == 1, labeller="a")
+        how: dict[str, Any] = {"reference_grader": "old", "by": ["skill"]}
+        rows = drift(pd.concat(graded), gold, **how).set_index("measure")
+        change = np.subtract(new, old)
+        yield from _limits(rows.loc[["pass_rate_change"]], "pass rate", float(change.mean()))
+        yield from _limits(rows.loc[["sensitivity_change"]], "sensitivity", float(change[1]))
+        if not rare:
+            yield from _limits(rows.loc[["specificity_change"]], "specificity", -float(change[0]))
+
+
+def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Found]:
+    """Draw documents with a score and ten cases each; truth is R squared in the population."""
+    rest, scale, n_cases = 0.9 - signal, 0.5, 10
+    variance = scale**2 * (signal**2 + rest**2) / 3
+    noise = (0.25 - variance) / n_cases
+    truth = scale**2 * signal**2 / 3 / (variance + noise)
+    for names in _batches(runs):
+        slugs = [f"{name}-{number}" for name in names for number in range(documents)]
+        x, other = rng.uniform(-1, 1, (2, len(slugs)))
+        frame = _items(slugs, n_cases).assign(condition="skill")
+        chance = 0.5 + scale * (signal * x + rest * other)
+        frame["passed"] = rng.random(len(frame)) < np.repeat(chance, n_cases)
+        frame["study"] = frame["skill"].str.split("-").str[0]
+        known = pd.DataFrame({"document": slugs, "value": x})
+        rows = score_association(frame, scores=known, by=["study"])
+        yield from _limits(rows[rows["measure"].eq("r_squared")], "R squared", truth)
+
+
+def dimensions(rng: Rng, runs: int) -> Iterator[Found]:
+    """Draw nine dimensions without an effect; an error is any adjusted p-value below 5 %."""
+    for names in _batches(runs):
+        frame = _items(names, 54, ("condition", ["baseline", "skill"]), ("repeat", [1, 2]))
+        number = frame["case_id"].str.split("/").str[1].astype(int)
+        frame["comprehension_dimension"] = "C" + (number % 9 + 1).astype(str)
+        frame["passed"] = rng.random(len(frame)) < _of_case(frame, lambda n: rng.beta(1, 1, n))
+        rows = by_dimension(frame, by=["skill"])
+        wrong = rows["p_adjusted"].lt(LEVEL).groupby(rows["skill"]).any()
+        yield from (("family-wise error", 0.0, float(error), float(error)) for error in wrong)
+
+
+SKILLS, SKILL_CASES, RATE = 10, 20, 0.5
+
+
+def null_skills(rng: Rng, runs: int) -> Iterator[Found]:
+    """Draw ten skills without an effect; adjusted as one call of decide does, and unadjusted."""
+    p_values = null_p_values(rng, runs)
+    errors = {
+        "family-wise error": np.stack([holm(family) for family in p_values]),
+        UNADJUSTED: p_values,
+    }
+    for quantity, values in errors.items():
+        wrong = (values < LEVEL).any(axis=1)
+        yield from ((quantity, 0.0, float(error), float(error)) for error in wrong)
+
+
+def null_p_values(rng: Rng, runs: int) -> np.ndarray:
+    """Return p-values of the deltas of ten skills without an effect, one row per study."""
+    frame = _items(
+        [f"s{number:05d}" for number in range(SKILLS * runs)],
+        SKILL_CASES, ("condition", ["baseline", "skill"]),
+    )  # fmt: skip
+    frame["passed"] = pd.array(rng.random(len(frame)) < RATE, dtype="boolean")
+    p_values: np.ndarray = paired(frame, by=["skill"])["p_value"].to_numpy().reshape(runs, SKILLS)
+    return p_values
+
+
+WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
+    made.__name__: made
+    for made in (
+        leniency_scan, leniency_study, feature, copies, versions, scores, dimensions, null_skills,
+    )
+}  # fmt: skip
+
+
+def study(runs: int, out: Path, *, jobs: int, docs: Path | None = None) -> pd.DataFrame:
+    """Run the analyses and write their table, into the docs as well if there are any."""
+    from benchmarks.validity.cells import work  # cells imports this module
+
+    results, _ = work(cells(runs), run, out / "cells", jobs=jobs, title="analyses")
+    found = table(results)
+    found.to_csv(out / "analyses.csv", index=False)
+    if docs is not None:
+        (docs / "intervals").mkdir(parents=True, exist_ok=True)
+        path = docs / "intervals" / "analyses.csv"
+        found.to_csv(path, index=False, float_format="%.5g")
+    return found
