@@ -31,8 +31,9 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from benchmarks.many_studies import bounded_mean_many
 from skillcomp import deltas, frames, simulate
-from skillcomp.stats import DELTAS, bounded_mean, bounded_mean_many, cr2
+from skillcomp.stats import DELTAS, bounded_mean, cr2
 
 R = TypeVar("R")
 N_SKILLS, CASES_PER_SKILL, N_REPEATS, N_CHECKS = 100, 100, 5, 10

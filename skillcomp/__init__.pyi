@@ -39,7 +39,6 @@ from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
 from .live.graders.task_graders import SuiteGrader as SuiteGrader
 from .live.run import run as run
-from .perturb_suite import perturb_suite as perturb_suite
 from .table import table as table
 
 __version__: str

@@ -54,7 +54,6 @@ REFUSED = {
     "read_study": (lambda: sc.live.read_study("no.yaml"), "no.yaml: cannot be read"),
     "lint_skill": (lambda: sc.lint.lint_skill("folder"), r"expected a Skill \(sc.read_skill"),
     "lint_suite": (lambda: sc.lint.lint_suite("x.json"), r"expected a Suite \(sc.read_suite"),
-    "perturb_suite": (lambda: sc.perturb_suite("x.json"), r"expected a Suite \(sc.read_suite"),
     "answer": (lambda: sc.report.answer(3), r"study: expected a path .* found int 3"),
 }
 

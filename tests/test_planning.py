@@ -9,6 +9,7 @@ from oracles.variance_components import paired_components
 from scipy.stats import multinomial, ttest_1samp
 from scipy.stats import t as student
 
+from benchmarks.many_studies import bounded_mean_many
 from skillcomp import planning, simulate
 from skillcomp.deltas import paired
 from skillcomp.errors import FrameError, StudyError
@@ -36,7 +37,6 @@ from skillcomp.skillverdicts import decide
 from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
 from skillcomp.stats.bounded_studies import (
     bounded_mean_counts,
-    bounded_mean_many,
     sides_of_null,
 )
 from skillcomp.stats.gaps import standardised_gap

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracles.imhof import chance_below
 from scipy.stats import beta, binomtest, multinomial, ttest_1samp
 
+from benchmarks.many_studies import bounded_mean_many
 from skillcomp.errors import FrameError
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -24,7 +25,6 @@ from skillcomp.stats.bounded import (
 )
 from skillcomp.stats.bounded_studies import (
     bounded_mean_counts,
-    bounded_mean_many,
     sides_of_null,
 )
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.many_studies import counted_studies
 from benchmarks.validity.methods import Rows
 from skillcomp.simulate import counts
+from skillcomp.stats import sides_of_null
 from skillcomp.stats.bounded import DELTAS, Arm
-from skillcomp.stats.bounded_studies import counted_studies, sides_of_null
 
 SKILLS = (5, 6, 7, 8, 9, 10, 12, 15, 20, 25, 30)
 SHARE = 0.9  # share of the studies that show the delta

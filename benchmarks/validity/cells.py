@@ -31,11 +31,16 @@ _STATS = tuple(
     )
 )  # fmt: skip
 VECTORISED = (
+    "benchmarks/many_studies.py",
     *(f"benchmarks/validity/{name}.py" for name in ("available", "designs", "methods")),
     "skillcomp/simulate/design.py",
     *_STATS,
 )
-SCAN = (*(f"benchmarks/validity/{name}.py" for name in ("methods", "scan")), *_STATS)
+SCAN = (
+    "benchmarks/many_studies.py",
+    *(f"benchmarks/validity/{name}.py" for name in ("methods", "scan")),
+    *_STATS,
+)
 NEXT_SKILL = (
     *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill")),
     *(f"skillcomp/stats/{name}.py" for name in ("random_effects", "results")),

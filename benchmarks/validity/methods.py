@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
+from benchmarks.many_studies import bounded_mean_many, counted_studies
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, SHARES, Design, Sample
-from skillcomp.stats import Quantity, bounded, bounded_mean_many, mcnemar_midp
-from skillcomp.stats.bounded_studies import counted_studies, sides_of_null
+from skillcomp.stats import Quantity, bounded, mcnemar_midp, sides_of_null
 from skillcomp.stats.clusters import Clusters
 
 Floats = NDArray[np.float64]

@@ -28,6 +28,7 @@ from skillcomp.frames.estimates import (
     By,
     condition_groups,
     estimates,
+    group_codes,
     listed,
     means_of_cases,
     require_columns,
@@ -166,11 +167,9 @@ def _worst_rates(part: pd.DataFrame, value: str) -> list[float]:
     if value != "passed":
         met, name = part["share"].fillna(0.0) * part["n_shares"], "share"
     # a case has its weight once, however many rows it has
-    weights = part.get(WEIGHT, 1.0) / part.groupby(CASE)["size"].transform("size")
-    return [
-        float(np.average((met + part[f"{name}_{end}"]) / part["size"], weights=weights))
-        for end in ("low", "high")
-    ]
+    weights = part.get(WEIGHT, 1.0) / np.bincount(code := group_codes(part, CASE)[0])[code]
+    ends = [part[f"{name}_{end}"].to_numpy() for end in ("low", "high")]
+    return [float(np.average((met + end) / part["size"], weights=weights)) for end in ends]
 
 
 def missing_of_rate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, get_args
@@ -53,11 +54,11 @@ from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
 # what a case table holds about each cell; the first four are averaged within a case
-_CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
+CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # level, condition and sign of each rate of a contrast; they alternate between the two levels
 Arms = list[tuple[Any, str, float]]
-Cells = dict[str, NDArray[np.float64]]  # for each name in _CELL, an array of cases by arms
+Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of cases by arms
 
 
 def contrast(
@@ -164,7 +165,7 @@ def contrast(
         refuse_different_checks(checked, _WHAT, value)
     column = check_cluster(cluster, checked)
     table = case_table(checked, by=[*names, between, *averaged], column=column)
-    table = _with_bounds(with_weights(table, checked, weight), value)
+    table = with_bounds(with_weights(table, checked, weight), value)
     nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
     if nested:
         table = _averaged_within_levels(table, [*names, between], nested)
@@ -258,7 +259,7 @@ def _with_ids_of_levels(outcomes: pd.DataFrame, between: str) -> pd.DataFrame:
     return outcomes.assign(attempt_id=ids.where(has_id))
 
 
-def _with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
+def with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the rate of each row of a case table, its attempts, and its lowest and highest rate."""
     met, n, name = table["n_passed"], table["n"], "passed"
     if value != "passed":
@@ -299,12 +300,7 @@ class _Contrast:
 
     def sample(self, labels: Any, *, is_share: bool) -> Sample:
         """Return the values of the cases, with the rates behind them."""
-        sides: list[tuple[Any, ...]] = []
-        for j, (_, _, sign) in enumerate(self.arms):
-            rates, mixed, fewest, checks = (self.cases[f"{name} {j}"] for name in _CELL[:4])
-            sides.append((rates, fewest, checks, sign, mixed))
-        values = np.sum([side[3] * side[0].to_numpy() for side in sides], axis=0)
-        return Sample(values, labels, self.cases.get(WEIGHT), arms_of(sides, is_share=is_share))
+        return weighted_sample(self.cases, [arm[2] for arm in self.arms], labels, is_share=is_share)
 
     def sides(self) -> list[float]:
         """Return the mean rate or delta of the level and of the reference level."""
@@ -328,7 +324,7 @@ def _contrast(
     facts = wide.index.to_frame(index=False)
     cells: Cells = {
         name: wide.reindex(columns=[(name, *arm[:2]) for arm in arms]).to_numpy(dtype=float)
-        for name in _CELL
+        for name in CELL
     }
     has_rows = ~np.isnan(cells["size"])
     complete, any_row = np.asarray(has_rows.all(axis=1)), pd.Series(has_rows.any(axis=1))
@@ -338,14 +334,7 @@ def _contrast(
         nothing = f"{between} {empty[0][0]!r} has no attempts under '{empty[0][1]}'"
     else:
         _refuse_different_cases(facts, has_rows, arms, between)
-    whole = complete & ~np.isnan(cells["rate"]).any(axis=1)
-    names = [f"{name} {j}" for name in _CELL[:4] for j in range(len(arms))]
-    numbers = pd.DataFrame(np.hstack([cells[n] for n in _CELL[:4]]), facts.index, columns=names)
-    entries = pd.concat([facts, numbers], axis=1).loc[whole]
-    if averaged:
-        counts = names[2 * len(arms) :]
-        entries[counts] = entries.groupby(CASE)[counts].transform("min")
-    cases, means = means_of_cases(entries, names, averaged)
+    cases, means = complete_cases(facts, cells, averaged)
     n_dropped = len(facts[any_row].drop_duplicates(CASE)) - len(cases)
     dropped = f"{plural(n_dropped, 'case')} dropped: no outcome in one of the compared cells"
     columns, loss = _missing_attempts(facts, complete, cells, arms)
@@ -353,11 +342,40 @@ def _contrast(
     return _Contrast(arms, cases, {"n_dropped": n_dropped, **columns}, notes, nothing)
 
 
+def complete_cases(
+    facts: pd.DataFrame, cells: Cells, averaged: list[str]
+) -> tuple[pd.DataFrame, str]:
+    """Return one row per case with a rate in every arm, and a note on averaging.
+
+    The columns are those of ``facts``, then "rate 0" to "n_checks 0" for the first arm, and so on.
+    """
+    whole, n_arms = ~np.isnan(cells["rate"]).any(axis=1), cells["rate"].shape[1]
+    names = [f"{name} {j}" for name in CELL[:4] for j in range(n_arms)]
+    numbers = pd.DataFrame(np.hstack([cells[n] for n in CELL[:4]]), facts.index, columns=names)
+    entries = pd.concat([facts, numbers], axis=1).loc[whole]
+    if averaged:
+        counts = names[2 * n_arms :]
+        entries[counts] = entries.groupby(CASE)[counts].transform("min")
+    return means_of_cases(entries, names, averaged)
+
+
+def weighted_sample(
+    cases: pd.DataFrame, weights: Sequence[float], labels: Any, *, is_share: bool
+) -> Sample:
+    """Return the weighted sums over the arms of the cases, with the rates behind them."""
+    sides: list[tuple[Any, ...]] = []
+    for j, weight in enumerate(weights):
+        rates, mixed, fewest, checks = (cases[f"{name} {j}"] for name in CELL[:4])
+        sides.append((rates, fewest, checks, weight, mixed))
+    values = np.sum([side[3] * side[0].to_numpy() for side in sides], axis=0)
+    return Sample(values, labels, cases.get(WEIGHT), arms_of(sides, is_share=is_share))
+
+
 def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
     """Return one row per case (and averaged values), with a column per number and cell."""
     weight = [WEIGHT] if WEIGHT in part else []
     keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
-    return part.pivot(index=keys, columns=[between, "condition"], values=_CELL)
+    return part.pivot(index=keys, columns=[between, "condition"], values=CELL)
 
 
 def _refuse_different_cases(

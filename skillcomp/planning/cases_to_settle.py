@@ -23,7 +23,7 @@ from skillcomp.planning.power import (
     smallest_sufficient,
 )
 from skillcomp.stats.bounded import DELTAS, Arm
-from skillcomp.stats.bounded_studies import bounded_mean_many
+from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, undefined
 
 CAUTIOUS = 0.2  # quantile of the estimate at which a number of cases can be promised
@@ -190,13 +190,12 @@ def _fewest_cases_of_any_result(
     up, down = (side.ravel() / steps for side in np.indices((steps + 1, steps + 1)))
     favourable = up == down if within else up - down > margin
     up, down = up[favourable, None], down[favourable, None]
+    attempts = np.full(up.shape, float(steps))
+    arms = [Arm(up, attempts), Arm(down, attempts, -1.0)] if n_attempts else []
+    how: dict[str, Any] = {"arms": arms, "quantity": DELTAS, "ci_level": ci_level}
 
     def possible(n: int) -> bool:
-        shape, attempts = (len(up), n), np.full((len(up), n), float(steps))
-        sides = [np.broadcast_to(rates, shape) for rates in (up, down)]
-        arms = [Arm(sides[0], attempts), Arm(sides[1], attempts, -1.0)] if n_attempts else []
-        how: dict[str, Any] = {"arms": arms, "quantity": DELTAS, "ci_level": ci_level}
-        limits = bounded_mean_many(sides[0] - sides[1], **how)
+        limits = bounded_mean_counts(up - down, np.full(up.shape, n), **how)
         inside = (limits.low > -margin) & (limits.high < margin)
         return bool((inside if within else limits.low > margin).any())
 

@@ -18,7 +18,7 @@ bounded: means of bounded values, the interval of all analyses
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values and weight of the pseudo-case.
 
 bounded_studies: bounded means of many studies
-    ``bounded_mean_many``, ``bounded_mean_counts``, ``BoundedMeans``: for simulations and searches.
+    ``bounded_mean_counts``, ``BoundedMeans``: means from counts of values, for searches.
     ``sides_of_null``: on which side of a value the interval of each study is, without limits.
 
 clusters: cases in clusters

@@ -15,7 +15,6 @@ from .bounded import bounded_mean as bounded_mean
 from .bounded import bounded_means as bounded_means
 from .bounded_studies import BoundedMeans as BoundedMeans
 from .bounded_studies import bounded_mean_counts as bounded_mean_counts
-from .bounded_studies import bounded_mean_many as bounded_mean_many
 from .bounded_studies import sides_of_null as sides_of_null
 from .clusters import ClusteredFit as ClusteredFit
 from .clusters import cr2 as cr2

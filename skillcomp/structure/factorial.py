@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, get_args
 
+import numpy as np
 import pandas as pd
 
+from skillcomp.deltas.contrasts import (
+    CELL,
+    Cells,
+    complete_cases,
+    weighted_sample,
+    with_bounds,
+)
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.case_table import (
     ONE_SKILL,
     UNEQUAL_LOSS,
     Value,
-    arms_of,
     case_table,
     claim,
     claimed,
     covering_means,
-    level_of,
 )
 from skillcomp.frames.check import check_cluster
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     By,
     estimates,
-    groups,
+    group_codes,
     listed,
-    means_of_cases,
     prepared,
     refuse_different_checks,
     require_reference,
     row,
 )
-from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample, mixed_of_case
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Quantity, Sample
 from skillcomp.stats.results import Interval, join_notes
 
 
@@ -145,14 +150,14 @@ def factorial(
     refuse_different_checks(outcomes, what, value)
     column = check_cluster(cluster, outcomes)
     table = case_table(outcomes, by=[*names, *averaged], column=column)
-    table["level"] = level_of(table, value)
-    table["missing"] = table["size"] - (table["n"] if value == "passed" else table["n_shares"])
     effects = crossed.effects(reference)
-    rows = []
-    for values, part in groups(table, names):
-        how: dict[str, Any] = {"cluster": cluster, "average": averaged, "ci_level": ci_level}
-        how["interval"] = interval
-        rows += _effect_rows(part, effects, value, values, **how)
+    estimated: list[_GroupEffect] = []
+    conditions = [*crossed.conditions, *([] if reference is None else [reference])]
+    for about, cells in _cells_by_group(with_bounds(table, value), conditions, names, averaged):
+        for effect in effects:
+            of_group = _GroupEffect.of(effect, cells, value, cluster, averaged, interval)
+            estimated.append(replace(of_group, columns=about | of_group.columns))
+    rows = _effect_rows(estimated, value, ci_level, interval)
     extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
     return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
 
@@ -235,78 +240,108 @@ def _checked_design(design: Any, what: str) -> _Design:
     return _Design((factors[0], factors[1]), levels, (rows[0], rows[1]))
 
 
-def _effect_rows(
-    part: pd.DataFrame,
-    effects: Sequence[_Effect],
-    value: str,
-    about: dict[str, Any],
-    cluster: str,
-    average: list[str],
-    ci_level: float,
-    interval: IntervalRule,
-) -> list[dict[str, Any]]:
-    """Return the rows of one group: the mean over cases of each effect."""
-    keys = [*CASE, "cluster", "cluster_by_name"]
-    wide, n, n_checks = (
-        part.pivot(index=[*keys, *average], columns="condition", values=name)
-        for name in ("level", "n", "n_checks")
+@dataclass(frozen=True)
+class _GroupCells:
+    """Facts of the rows of a group, and for each name in CELL an array of rows by conditions."""
+
+    facts: pd.DataFrame
+    n_cases: int
+    conditions: list[str]
+    numbers: Cells
+
+    def of(self, conditions: Sequence[str]) -> Cells:
+        at = [self.conditions.index(name) for name in conditions]
+        return {name: numbers[:, at] for name, numbers in self.numbers.items()}
+
+
+def _cells_by_group(
+    table: pd.DataFrame, conditions: list[str], names: list[str], averaged: list[str]
+) -> Iterator[tuple[dict[str, Any], _GroupCells]]:
+    """Yield the values of each group and its cells; one pivot serves all groups."""
+    code, first = group_codes(table, names)
+    keys = [*CASE, "cluster", "cluster_by_name", *averaged]
+    wide = table.assign(_group=code).pivot(
+        index=["_group", *keys], columns="condition", values=CELL
     )
-    n_cases = len(part.drop_duplicates(CASE))
-    counts = part.groupby("condition")[["missing", "size"]].sum()
-    samples: list[Any] = []
-    by_name: list[Any] = []
-    notes: list[str] = []
-    levels: list[dict[str, float]] = []
-    for effect in effects:
-        cells = wide.reindex(columns=list(effect.weights))
-        whole = cells[cells.notna().all(axis=1)]
-        fewest, checks = (
-            table.reindex(index=whole.index, columns=whole.columns) for table in (n, n_checks)
-        )
-        _, means_note = means_of_cases(whole.index.to_frame(index=False), [], average)
-        of_arm = None if value != "passed" else fewest
-        mixed = pd.DataFrame(mixed_of_case(whole, of_arm), whole.index, whole.columns)
-        if average:
-            mixed = mixed.groupby(level=keys, sort=False).mean()
-            whole = whole.groupby(level=keys, sort=False).mean()
-            by_case = (table.groupby(level=keys, sort=False) for table in (fewest, checks))
-            fewest, checks = (table.min() for table in by_case)
-        weight = pd.Series(effect.weights)
-        sides = [
-            (whole[name], fewest[name], checks[name], sign, mixed[name])
-            for name, sign in effect.weights.items()
-        ]
-        skill, _, label, shared = (whole.index.get_level_values(name) for name in keys)
+    conditions = [*map(str, wide["rate"].columns)]
+    numbers = {name: wide[name].to_numpy(dtype=float) for name in CELL}
+    facts = wide.index.to_frame(index=False)
+    case = group_codes(facts, CASE)[0]
+    ends = np.searchsorted(facts.pop("_group"), np.arange(len(first) + 1))
+    about = table.iloc[first][names].to_dict("records") if names else [{}] * len(first)
+    for values, start, end in zip(about, ends[:-1], ends[1:], strict=True):
+        part = {name: number[start:end] for name, number in numbers.items()}
+        n_cases = len(np.unique(case[start:end]))
+        yield values, _GroupCells(facts.iloc[start:end], n_cases, conditions, part)
+
+
+@dataclass(frozen=True)
+class _GroupEffect:
+    """An effect in one group: its sample, the clusters by name, notes and columns of its row."""
+
+    is_interaction: bool
+    sample: Sample
+    by_name: Any
+    note: str
+    more: tuple[str, ...]
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        effect: _Effect,
+        group: _GroupCells,
+        value: str,
+        cluster: str,
+        average: list[str],
+        interval: IntervalRule,
+    ) -> _GroupEffect:
+        """Return the effect in a group, from the cases with an outcome in all its conditions."""
+        weight, cells = list(effect.weights.values()), group.of(list(effect.weights))
+        n_missing, loss = _missing_attempts(cells)
+        columns = {"effect": effect.name, "at": effect.at, "n_missing": n_missing}
+        if np.isnan(cells["rate"]).any(axis=1).all():
+            none = Sample(np.empty(0), np.empty(0))
+            columns["n_dropped"] = group.n_cases
+            return cls(effect.is_interaction, none, none.clusters, "", (), columns)
+        cases, means_note = complete_cases(group.facts, cells, average)
+        skill, label, shared = (cases[n] for n in ("skill", "cluster", "cluster_by_name"))
         clusters, note = claim(skill, label, cluster, delta=True, rule=interval)
-        by_name.append(claim(skill, shared, cluster)[0])
-        arms = arms_of(sides, is_share=value != "passed")
-        samples.append(Sample((whole * weight).sum(axis=1).to_numpy(), clusters, None, arms))
-        notes.append(note if note == ONE_SKILL else join_notes(means_note, note))
-        means = whole.mean()
-        rates = {"rate": means[weight > 0].mean(), "reference_rate": means[weight < 0].mean()}
-        levels.append({} if effect.is_interaction else rates)
-    interactions = [effect.is_interaction for effect in effects]
-    estimated = _effect_means(samples, by_name, interactions, ci_level, interval)
-    rows = []
-    for effect, mean, note, rates in zip(effects, estimated, notes, levels, strict=True):
-        n_missing, loss = _missing_attempts(list(effect.weights), counts)
-        n_dropped = n_cases - int(mean.n)
-        few = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
-        nothing = "no case has outcomes in all conditions compared"
-        mean = claimed(mean, note, nothing, few if n_dropped else "", loss)
-        columns = {**about, **rates, "effect": effect.name, "at": effect.at}
-        columns |= {"n_dropped": n_dropped, "n_missing": n_missing}
-        measure = f"{'difference' if effect.is_interaction else 'delta'}_{value}"
-        rows.append(row(measure, mean, **columns))
-    return rows
+        sample = weighted_sample(cases, weight, clusters, is_share=value != "passed")
+        columns["n_dropped"] = n_dropped = group.n_cases - len(cases)
+        dropped = f"{plural(n_dropped, 'case')} dropped: not all conditions have an outcome"
+        if not effect.is_interaction:
+            rates = [cases[f"rate {j}"].mean() for j in range(len(weight))]
+            sides = ([r for r, w in zip(rates, weight, strict=True) if w * s > 0] for s in (1, -1))
+            columns |= dict(zip(("rate", "reference_rate"), map(np.mean, sides), strict=True))
+        note = note if note == ONE_SKILL else join_notes(means_note, note)
+        more, by_name = (dropped if n_dropped else "", loss), claim(skill, shared, cluster)[0]
+        return cls(effect.is_interaction, sample, by_name, note, more, columns)
 
 
-def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int, str]:
+def _effect_rows(
+    effects: Sequence[_GroupEffect], value: str, ci_level: float, interval: IntervalRule
+) -> list[dict[str, Any]]:
+    """Return the rows of all groups; their means are estimated in one computation."""
+    nothing = "no case has outcomes in all conditions compared"
+    means = _effect_means(effects, ci_level, interval)
+    return [
+        row(
+            f"{'difference' if effect.is_interaction else 'delta'}_{value}",
+            claimed(mean, effect.note, nothing, *effect.more),
+            **effect.columns,
+        )
+        for effect, mean in zip(effects, means, strict=True)
+    ]
+
+
+def _missing_attempts(cells: Cells) -> tuple[int, str]:
     """Count attempts without an outcome; add a note if their share differs by condition."""
-    compared = counts.reindex(conditions)
-    share = compared["missing"] / compared["size"]
-    n_missing = int(compared["missing"].sum())
-    if not float(share.max() - share.min()) >= UNEQUAL_LOSS - 1e-9:
+    size = np.nansum(cells["size"], axis=0)
+    missing = size - np.nansum(cells["attempts"], axis=0)
+    share = missing[size > 0] / size[size > 0]
+    n_missing = int(missing.sum())
+    if not len(share) or np.ptp(share) < UNEQUAL_LOSS - 1e-9:
         return n_missing, ""
     return n_missing, (
         f"attempts missing: {share.min():.0%} to {share.max():.0%} by condition: if they differ "
@@ -315,19 +350,15 @@ def _missing_attempts(conditions: list[str], counts: pd.DataFrame) -> tuple[int,
 
 
 def _effect_means(
-    samples: Sequence[Sample],
-    by_name: Sequence[Any],
-    interactions: Sequence[bool],
-    ci_level: float,
-    rule: IntervalRule,
+    effects: Sequence[_GroupEffect], ci_level: float, rule: IntervalRule
 ) -> list[Interval]:
     """Return bounded means; the bounds of an interaction are twice those of a difference."""
     twice = Quantity(2 * DELTAS.low, 2 * DELTAS.high, DELTAS.c)
     means: dict[int, Interval] = {}
     for quantity, is_interaction in ((DELTAS, False), (twice, True)):
-        at = [i for i, kind in enumerate(interactions) if kind is is_interaction]
-        selected, shared = ([values[i] for i in at] for values in (samples, by_name))
+        at = [i for i, effect in enumerate(effects) if effect.is_interaction is is_interaction]
+        samples = [effects[i].sample for i in at]
         how: dict[str, Any] = {"quantity": quantity, "null": 0.0, "ci_level": ci_level}
-        intervals = covering_means(selected, shared, **how, interval=rule)
-        means |= dict(zip(at, intervals, strict=True))
-    return [means[i] for i in range(len(samples))]
+        by_name = [effects[i].by_name for i in at]
+        means |= dict(zip(at, covering_means(samples, by_name, **how, interval=rule), strict=True))
+    return [means[i] for i in range(len(effects))]
