@@ -604,3 +604,26 @@ def test_hopeless_cases_are_covered_by_rogan_gladen_by_arm(hopeless: float) -> N
     found = rates_of(rows, rows["gold"].notna(), "rogan_gladen_by_arm")
     found = found[found["ci_low"].notna()]
     assert (found["ci_low"].le(1 - hopeless) & found["ci_high"].ge(1 - hopeless)).mean() >= 0.94
+
+
+def test_the_rule_is_that_of_the_verdicts_alone() -> None:
+    made = sc.simulate.study(n_skills=3, n_cases=6, n_repeats=3, seed=4)
+    outcomes = sc.frames.outcomes(made.verdicts, made.cases)
+    widths = {}
+    for rule in ("adaptive", "bounded", "t"):
+        rows = sc.correction.delta(made.verdicts, made.gold, value="passed", interval=rule)
+        rows = rows.set_index("estimator")
+        paired = sc.deltas.paired(outcomes, interval=rule).iloc[0]
+        assert np.allclose(rows.loc["naive", ["ci_low", "ci_high"]].astype(float),
+                           paired[["ci_low", "ci_high"]].astype(float))  # fmt: skip
+        widths[rule] = rows["ci_high"] - rows["ci_low"]
+        rates = sc.correction.rate(made.verdicts, made.gold, value="passed", interval=rule)
+        of_grader = sc.deltas.rates(outcomes, interval=rule)
+        naive = rates[rates["estimator"].eq("naive")]
+        assert np.allclose(naive[["ci_low", "ci_high"]], of_grader[["ci_low", "ci_high"]])
+    for name in ("ppi", "gold_only"):
+        assert widths["adaptive"][name] == widths["bounded"][name] == widths["t"][name]
+    for name in ("naive", "rogan_gladen_by_arm"):
+        assert widths["adaptive"][name] < widths["bounded"][name]
+    with pytest.raises(ValueError, match="interval: found 'wald'"):
+        sc.correction.delta(made.verdicts, made.gold, interval="wald")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import pandas as pd
@@ -48,6 +49,7 @@ from skillcomp.frames.estimates import (
     with_method,
 )
 from skillcomp.frames.reference_labels import Drawn, draw_words, unequal_shares
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import OUTSIDE, Interval, join_notes, undefined
 
@@ -88,6 +90,7 @@ def rate(
     weight: str | None = None,
     cluster: str = "case",
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the true pass rate of each condition, corrected for the grader's errors.
 
@@ -98,7 +101,7 @@ def rate(
     ----------
     verdicts, gold, by, value, estimator, gold_drawn, drawn_by : object
         As in :func:`delta`.
-    cases, checks, weight, cluster, ci_level : object
+    cases, checks, weight, cluster, ci_level, interval : object
         As in :func:`delta`.
 
     Returns
@@ -123,7 +126,7 @@ def rate(
     Notes
     -----
     The recommended estimator is chosen as in :func:`delta`. ``naive`` and ``gold_only`` have the
-    interval of :func:`skillcomp.deltas.rates`.
+    interval of :func:`skillcomp.deltas.rates`, ``gold_only`` always with ``"bounded"``.
     """
     names = [name for name in listed(by) if name != "condition"]
     check_settings("correction.rate", ci_level)
@@ -137,7 +140,7 @@ def rate(
         for condition in group.sides
     ]
     compared = [(group, condition) for _, group, condition in sides]
-    rates = in_both_readings(rate_estimates, compared, ci_level)
+    rates = in_both_readings(partial(rate_estimates, interval=interval), compared, ci_level)
     rows: list[dict[str, Any]] = []
     draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
     for (values, group, condition), intervals in zip(sides, rates, strict=True):
@@ -170,6 +173,7 @@ def delta(
     weight: str | None = None,
     cluster: str = "case",
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
     """Estimate the true paired change in pass rate, corrected for the grader's errors.
 
@@ -225,6 +229,9 @@ def delta(
         As in :func:`skillcomp.deltas.paired`; a column may be in ``verdicts`` or ``cases``.
     ci_level : float, default 0.95
         Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for ``naive``, as in :func:`skillcomp.deltas.paired`. The limits of both Rogan-Gladen
+        estimators start from it. ``ppi`` and ``gold_only`` have intervals of their own.
 
     Returns
     -------
@@ -323,7 +330,7 @@ def delta(
         if condition != reference and reference in group.sides
     ]
     pairs = [(group, condition, reference) for _, group, condition in comparisons]
-    deltas = in_both_readings(delta_estimates, pairs, ci_level)
+    deltas = in_both_readings(partial(delta_estimates, interval=interval), pairs, ci_level)
     rows: list[dict[str, Any]] = []
     draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
     for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):

@@ -51,7 +51,14 @@ from skillcomp.frames.reference_labels import (
     share_of_checks,
     strays_of,
 )
-from skillcomp.stats.bounded import DELTAS, RATES, Quantity, Sample, bounded_means
+from skillcomp.stats.bounded import (
+    DELTAS,
+    RATES,
+    IntervalRule,
+    Quantity,
+    Sample,
+    bounded_means,
+)
 from skillcomp.stats.grader_errors import (
     DifferentialTests,
     differential_misclassification,
@@ -415,18 +422,20 @@ def ppi_rate(side: Condition, ci_level: float) -> Interval:
 LABELS = {"verdict": "the grader as it is", "gold": "gold alone"}
 
 
-def plain_rates(conditions: Sequence[Condition], ci_level: float) -> list[dict[str, Interval]]:
+def plain_rates(
+    conditions: Sequence[Condition], ci_level: float, interval: IntervalRule
+) -> list[dict[str, Interval]]:
     """Estimate the rate of each condition, from verdicts alone and from gold alone."""
     samples = [
         (condition.cases, source, [(condition.cases, 1.0)])
         for condition in conditions
         for source in LABELS
     ]
-    return _bounded_by_source(samples, RATES, None, [""] * len(samples), ci_level)
+    return _bounded_by_source(samples, RATES, None, [""] * len(samples), ci_level, interval)
 
 
 def plain_deltas(
-    compared: Sequence[tuple[Condition, Condition]], ci_level: float
+    compared: Sequence[tuple[Condition, Condition]], ci_level: float, interval: IntervalRule
 ) -> list[dict[str, Interval]]:
     """Estimate the delta of each pair of conditions, from verdicts alone and from gold alone."""
     samples, notes = [], []
@@ -443,7 +452,7 @@ def plain_deltas(
             lost = f"{plural(dropped, 'case')} dropped: no outcome in one of the two conditions"
             notes.append(join_notes(pooled, lost if dropped else ""))
             samples.append((pairs, source, arms))
-    return _bounded_by_source(samples, DELTAS, 0.0, notes, ci_level)
+    return _bounded_by_source(samples, DELTAS, 0.0, notes, ci_level, interval)
 
 
 def _bounded_by_source(
@@ -452,8 +461,9 @@ def _bounded_by_source(
     null: float | None,
     notes: Sequence[str],
     ci_level: float,
+    interval: IntervalRule,
 ) -> list[dict[str, Interval]]:
-    """Estimate a bounded mean of the column that each source names.
+    """Estimate a bounded mean of the column that each source names; ``interval`` is for verdicts.
 
     Sources alternate between ``verdict`` and ``gold``. Each has the cases and sign of its arms.
     Each dict of the result holds the intervals of one such pair, by name of the column.
@@ -470,7 +480,10 @@ def _bounded_by_source(
         arms = arms_of(columns, is_share=is_share) if source == "verdict" else ()
         part = table[has]
         samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
-    intervals = bounded_means(samples, quantity=quantity, null=null, ci_level=ci_level)
+    how: dict[str, Any] = {"quantity": quantity, "null": null, "ci_level": ci_level}
+    by_verdict = bounded_means(samples[::2], **how, interval=interval)
+    both = zip(by_verdict, bounded_means(samples[1::2], **how), strict=True)
+    intervals = [estimated for pair in both for estimated in pair]
     labelled = []
     for interval, (_, source, _), note in zip(intervals, sources, notes, strict=True):
         if not interval.n:
@@ -646,9 +659,11 @@ Compared = Sequence[tuple[Any, ...]]  # each a group, a condition and, for a del
 _OTHER_DRAW = "gold was drawn by verdict, so only gold weighted within strata is unbiased"
 
 
-def rate_estimates(sides: Compared, ci_level: float) -> list[dict[str, Interval]]:
+def rate_estimates(
+    sides: Compared, ci_level: float, interval: IntervalRule = "adaptive"
+) -> list[dict[str, Interval]]:
     """Apply every estimator to the rate of each condition of a group."""
-    plain = plain_rates([group.sides[condition] for group, condition in sides], ci_level)
+    plain = plain_rates([group.sides[condition] for group, condition in sides], ci_level, interval)
     estimates = []
     for (group, condition), both in zip(sides, plain, strict=True):
         if group.by_strata:
@@ -667,18 +682,24 @@ def rate_estimates(sides: Compared, ci_level: float) -> list[dict[str, Interval]
     return estimates
 
 
-def delta_estimates(compared: Compared, ci_level: float) -> list[dict[str, Interval]]:
+def delta_estimates(
+    compared: Compared, ci_level: float, interval: IntervalRule = "adaptive"
+) -> list[dict[str, Interval]]:
     """Apply every estimator to the delta of two conditions of a group."""
     pairs = [(group.sides[name], group.sides[reference]) for group, name, reference in compared]
-    plain = plain_deltas(pairs, ci_level)
+    plain = plain_deltas(pairs, ci_level, interval)
     return [
-        _delta_by_estimator(both, group, conditions, ci_level)
+        _delta_by_estimator(both, group, conditions, ci_level, interval)
         for (group, *conditions), both in zip(compared, plain, strict=True)
     ]
 
 
 def _delta_by_estimator(
-    plain: dict[str, Interval], group: Group, conditions: Sequence[str], ci_level: float
+    plain: dict[str, Interval],
+    group: Group,
+    conditions: Sequence[str],
+    ci_level: float,
+    interval: IntervalRule,
 ) -> dict[str, Interval]:
     if group.by_strata:
         weighted = _delta_in_strata(group, conditions, ci_level)
@@ -686,7 +707,7 @@ def _delta_by_estimator(
     side, base = (group.sides[name] for name in conditions)
     pairs = paired_cases(side, base)
     n_gold = int(pairs["gold"].notna().sum()) or min(side.n_gold, base.n_gold)
-    rates = plain_rates([side, base], ci_level)
+    rates = plain_rates([side, base], ci_level, interval)
     first, second = (
         corrected_rate(own["verdict"], group.sides[name], group.errors[name], ci_level)
         for own, name in zip(rates, conditions, strict=True)

@@ -155,8 +155,9 @@ def decide(
     With ``corrected``, the verdict follows from the recommended interval. ``redundant`` then needs
     the corrected rate of the reference. If no correction is recommended for a row, because labels
     are too few or not a random draw, the verdict is ``undetermined``: fewer labels never give a
-    stronger verdict. Missing attempts are assumed to be corrected as the others are. Without
-    ``corrected``, all verdicts are by the grader alone.
+    stronger verdict. Missing attempts are assumed to be corrected as the others are. A recommended
+    interval is not one of the three rules: ``interval`` then decides ``verdict_uncorrected`` only,
+    and no note compares the rules. Without ``corrected``, all verdicts are by the grader alone.
 
     At the default level, a single verdict is wrong in nominally 2.5 % of studies. In exact scans of
     one attempt per case it was wrong in at most 5 % if the true delta equals the margin, and in
