@@ -279,7 +279,7 @@ def attempt_cells(
 
 def _planned_size(sizes: pd.Series) -> int:
     least = max(_PLANNED_CASES, math.ceil(_PLANNED_SHARE * len(sizes) - 1e-9))
-    return int(sizes.nlargest(least).min())
+    return int(np.sort(sizes.to_numpy())[-min(least, len(sizes))])
 
 
 def _absent_repeats(table: pd.DataFrame, by: Sequence[str], code: Ints, repeat: pd.Series) -> Ints:

@@ -174,8 +174,7 @@ def decide(
     unweighted = {name: setting for name, setting in how.items() if name != "weight"}
     deltas = deltas_of_pairs(outcomes, about, sets, **unweighted, reference=reference)
     deltas = with_method(deltas, cluster, weight)
-    levels = rates(outcomes, **how)
-    base = levels.loc[levels["condition"].eq(reference), [*names, "ci_low"]]
+    base = rates(outcomes[outcomes["condition"].eq(reference)], **how)[[*names, "ci_low"]]
     base = base.rename(columns={"ci_low": "reference_low"})
     deltas["margin"] = margin
     deltas = deltas.merge(base, on=names or None, how="left" if names else "cross")
