@@ -485,13 +485,13 @@ def _bounded_by_source(
     both = zip(by_verdict, bounded_means(samples[1::2], **how), strict=True)
     intervals = [estimated for pair in both for estimated in pair]
     labelled = []
-    for interval, (_, source, _), note in zip(intervals, sources, notes, strict=True):
-        if not interval.n:
+    for mean, (_, source, _), note in zip(intervals, sources, notes, strict=True):
+        if not mean.n:
             words = "no outcome by gold" if source == "gold" else "no outcome by grader"
             labelled.append(undefined(LABELS[source], words, ci_level=ci_level, n=0.0))
         else:
-            method, words = f"{LABELS[source]}, {interval.method}", join_notes(interval.note, note)
-            labelled.append(replace(interval, method=method, note=words))
+            method, words = f"{LABELS[source]}, {mean.method}", join_notes(mean.note, note)
+            labelled.append(replace(mean, method=method, note=words))
     return [dict(zip(LABELS, labelled[i : i + 2], strict=True)) for i in range(0, len(labelled), 2)]
 
 

@@ -349,7 +349,7 @@ def complete_cases(
 
     The columns are those of ``facts``, then "rate 0" to "n_checks 0" for the first arm, and so on.
     """
-    whole, n_arms = ~np.isnan(cells["rate"]).any(axis=1), cells["rate"].shape[1]
+    whole, n_arms = np.asarray(~np.isnan(cells["rate"]).any(axis=1)), cells["rate"].shape[1]
     names = [f"{name} {j}" for name in CELL[:4] for j in range(n_arms)]
     numbers = pd.DataFrame(np.hstack([cells[n] for n in CELL[:4]]), facts.index, columns=names)
     entries = pd.concat([facts, numbers], axis=1).loc[whole]

@@ -268,7 +268,7 @@ def _cells_by_group(
     facts = wide.index.to_frame(index=False)
     case = group_codes(facts, CASE)[0]
     ends = np.searchsorted(facts.pop("_group"), np.arange(len(first) + 1))
-    about = table.iloc[first][names].to_dict("records") if names else [{}] * len(first)
+    about = [dict(zip(names, row, strict=True)) for row in table.iloc[first][names].values.tolist()]
     for values, start, end in zip(about, ends[:-1], ends[1:], strict=True):
         part = {name: number[start:end] for name, number in numbers.items()}
         n_cases = len(np.unique(case[start:end]))
