@@ -29,6 +29,7 @@ TABLES = (
     "available",
     "pilot",
     "next_skill",
+    "analyses",
 )
 _TEMPLATE = Path(__file__).with_name("intervals.md.j2")
 _LOGIT = "layout {}, size {}, attempts {}, regime middle, delta {}, tau {}"
@@ -180,6 +181,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "next_fewest": next_skill.FEWEST,
         "next_runs": f"{next_skill.MOST_RUNS:,}",
         "available": read["available"].to_dict("records"),
+        "analyses": read["analyses"].to_dict("records"),
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
         "lowest": main_suite.groupby("method")["lowest"].min().to_dict(),
