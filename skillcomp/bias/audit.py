@@ -158,7 +158,7 @@ def audit(
     equal, as for a grader that is never fooled. Other features vary little within a combination,
     and one unseen case could have an effect on a slope far beyond any likely one. They have that
     interval with ``"bounded"`` or if no verdict varies, and otherwise the t interval of CR2. Where
-    few answers fool the grader and the feature has an effect, that covers only 85 to 92 %
+    few answers fool the grader and the feature has an effect, that covers only 84 to 91 %
     (``make validate``); ``"bounded"`` covers it, with up to six times the width. The effects are
     associations among answers that differ in several ways, so
     prefer the test with copies if there is one. If errors of gold depend on a feature, they look
