@@ -157,6 +157,29 @@ def test_what_deviates_is_told_by_row_and_column(tmp_path, head, row, message):
     assert len(read_suite(folder).cases) == 1
 
 
+DEEP = '{"properties":{"a":' * 510 + "{}" + "}}" * 510
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (DEEP, "'s.json' is no JSON Schema (it is nested too deeply)"),
+        ('{"$schema": []}', "'s.json' is no JSON Schema (TypeError("),
+        ('{"pattern": "("}', "'s.json' is no JSON Schema ("),
+        (f'{{"pattern": "{"(" * 900}{")" * 900}"}}', "'s.json' is no JSON Schema ("),
+        ('{"pattern": "a{99999999999999}"}', "'s.json' is no JSON Schema ("),
+        ('{"unevaluatedProperties": false, "allOf": [{"patternProperties": {}}]}',
+         "unevaluatedProperties is not supported in a schema with patternProperties"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_cannot_be_used_is_a_problem_of_its_row(tmp_path, schema, message):
+    folder = write(tmp_path, "a,true,Ask,s.json", head=f"{HEAD},output_schema")
+    (folder / "s.json").write_text(schema)
+    (problem,) = read_suite(folder).problems
+    assert problem.startswith("row 2 (id a), column output_schema: ") and message in problem
+    assert len(problem) < 500
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

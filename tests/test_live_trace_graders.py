@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import regex
 
 sys.path.insert(0, str(Path(__file__).parent))
 from live_study import make_store
 
 import skillcomp as sc
+from skillcomp.io import bounded_patterns
 from skillcomp.io.trigger_suites import checks_of
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply
 from skillcomp.live.graders import traces
@@ -21,7 +24,6 @@ from skillcomp.live.graders.traces import (
     TraceGrader,
     TraceJudge,
     grade_trace,
-    matches,
     trace_prompt,
 )
 from skillcomp.records import Attempt, Case, Check, Skill
@@ -132,28 +134,104 @@ def test_a_case_that_took_too_long_has_failed_and_what_needs_an_answer_is_not_kn
 
 
 SLOW, ENDLESS = "(a|aa)+$", "a" * 60 + "b"
+DIALECT = "http://json-schema.org/draft-07/schema#"
 
 
-def test_a_schema_asks_no_network_and_its_patterns_have_a_time_limit(monkeypatch):
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"properties": {"c": {"pattern": SLOW}}},
+        {"patternProperties": {SLOW: False}},
+        {"patternProperties": {SLOW: True}, "additionalProperties": False},
+        {"propertyNames": {"pattern": SLOW}},
+        {"$ref": "#/$defs/x", "$defs": {"x": {"propertyNames": {"pattern": SLOW}}}},
+        {"allOf": [{"$schema": DIALECT, "patternProperties": {SLOW: False}}]},
+        {"allOf": [{"$schema": DIALECT, "propertyNames": {"pattern": SLOW}}]},
+    ],
+)
+@pytest.mark.parametrize("version", [DIALECT, "https://json-schema.org/draft/2020-12/schema"])
+def test_every_pattern_of_a_schema_has_a_time_limit(monkeypatch, part, version):
     monkeypatch.setattr(traces, "SECONDS", 0.05)
-    about = case(schema={"properties": {"a": {"pattern": SLOW}}}, output_schema="x")
-    for text, passed in ((ENDLESS, None), ("b", False), ("aa", True)):
-        done = reply("ls", answer=json.dumps({"a": text}))
-        assert found(done, about)["output_schema"] is passed
-    away = case(schema={"$ref": "http://127.0.0.1:9/s.json"}, output_schema="x")
-    assert found(reply("ls", answer="{}"), away)["output_schema"] is None
+    about = case(schema={"$schema": version, **part}, output_schema="x")
+    done = reply("ls", answer=json.dumps({ENDLESS: 1, "c": ENDLESS}))
+    (check,) = (c for c in grade_trace(done, about, "s", ()) if c.check.check_id == "output_schema")
+    assert check.passed is None
+    assert "longer than 0.05 seconds together; the last was '(a|aa)+$'" in check.note
 
 
-def test_a_pattern_has_a_time_limit(monkeypatch):
-    monkeypatch.setattr(traces, "SECONDS", 0.05)
-    assert matches(SLOW, ENDLESS) is None
-    done = reply("ls", answer=ENDLESS)
-    assert found(done, case(must_not_include=[SLOW]))["must_not_include-1"] is None
-    about = case(required_steps=[SLOW])
-    notes = {one.check.check_id: one.note for one in grade_trace(reply(ENDLESS), about, "s", ())}
-    assert notes["required_steps"] == "'(a|aa)+$' took longer than 0.05 seconds"
-    for commands, passed in (([ENDLESS], None), ([ENDLESS, "aa"], True), (["b"], False)):
-        assert found(reply(*commands), about)["required_steps"] is passed
+@pytest.mark.parametrize(
+    ("part", "answer", "passed"),
+    [
+        ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": 1}, False),
+        ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": "x", "c": 1}, True),
+        ({"patternProperties": {"^a": True}, "additionalProperties": False}, {"ab": 1}, True),
+        ({"patternProperties": {"^a": True}, "additionalProperties": False}, {"b": 1}, False),
+        ({"properties": {"b": {}}, "additionalProperties": {"type": "null"}}, {"b": 1}, True),
+        ({"properties": {"b": {}}, "additionalProperties": {"type": "null"}}, {"c": 1}, False),
+        ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, False),
+        ({"patternProperties": {"^a": {}}, "additionalProperties": False}, [1], True),
+        ({"$ref": "http://127.0.0.1:9/s.json"}, {}, None),
+    ],
+)
+def test_bounded_keywords_of_a_schema_decide_as_before(part, answer, passed):
+    about = case(schema=part, output_schema="x")
+    assert found(reply("ls", answer=json.dumps(answer)), about)["output_schema"] is passed
+
+
+def test_the_parts_of_a_schema_share_the_time_limit(monkeypatch):
+    monkeypatch.setattr(traces, "SECONDS", 0.2)
+    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+    about = case(schema={"$ref": "#/$defs/d0", "$defs": {**doubling, "d40": {}}}, output_schema="x")
+    started = time.monotonic()
+    assert found(reply("ls", answer="{}"), about)["output_schema"] is None
+    assert time.monotonic() - started < 2
+
+
+def test_all_patterns_of_a_case_share_the_time_limit(monkeypatch):
+    monkeypatch.setattr(traces, "SECONDS", 0.1)
+    about = case(must_include=[SLOW] * 20, required_steps=[SLOW, "a"])
+    started = time.monotonic()
+    passed = found(reply(*[ENDLESS] * 50, answer=ENDLESS), about)
+    assert time.monotonic() - started < 1
+    assert {passed[f"must_include-{n}"] for n in range(1, 21)} == {None}
+    assert passed["required_steps"] is None
+    assert passed["exit_code"] is True
+
+
+def test_a_pattern_that_takes_all_memory_leaves_the_check_unknown(monkeypatch):
+    class Endless:
+        error = regex.error
+
+        @staticmethod
+        def search(*_, **__):
+            raise MemoryError
+
+    about, done = case(must_include=["(?R)"], required_steps=["(?R)"]), reply("ls")
+    monkeypatch.setattr(bounded_patterns, "regex", Endless)  # the real one takes 500 MB
+    notes = {c.check.check_id: (c.passed, c.note) for c in grade_trace(done, about, "s", ())}
+    assert notes["must_include-1"] == (None, "cannot search for '(?R)' (MemoryError)")
+    assert notes["required_steps"] == notes["must_include-1"]
+
+
+def test_other_cases_go_on_while_a_pattern_is_searched(monkeypatch, tmp_path):
+    monkeypatch.setattr(traces, "SECONDS", 0.3)
+    about = case(must_include=[SLOW])
+    attempt = Attempt(
+        attempt_id="a", skill="s", case_id="s/1", condition="skill", answer=ENDLESS, status="ok"
+    )
+
+    async def longest_pause():
+        grading = asyncio.ensure_future(
+            TraceGrader(lambda skill, case_id: tmp_path).grade(attempt, about, Skill(slug="s"))
+        )
+        pauses = []
+        while not grading.done():
+            started = time.monotonic()
+            await asyncio.sleep(0.01)
+            pauses.append(time.monotonic() - started)
+        return max(pauses)
+
+    assert asyncio.run(longest_pause()) < 0.2
 
 
 class Judge:

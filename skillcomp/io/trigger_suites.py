@@ -22,6 +22,7 @@ import orjson
 import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
+from skillcomp.io.bounded_patterns import schema_problem
 from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, leaves, read_bytes
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
@@ -214,7 +215,7 @@ class _Row:
         except (SkillcompError, orjson.JSONDecodeError) as cause:
             self.note("output_schema", f"'{name}' cannot be read as JSON ({cause}).")
             return {}
-        why = _no_schema(content) if isinstance(content, dict) else "not an object"
+        why = schema_problem(content) if isinstance(content, dict) else "not an object"
         if why:
             self.note("output_schema", f"'{name}' is no JSON Schema ({why}).")
             return {}
@@ -243,16 +244,6 @@ class _Row:
 
 def _base_names(bases: list[Path]) -> str:
     return " or ".join(f"'{base.name}/'" for base in bases)
-
-
-def _no_schema(content: dict[str, Any]) -> str | None:
-    import jsonschema
-
-    try:
-        jsonschema.validators.validator_for(content).check_schema(content)
-    except jsonschema.SchemaError as cause:
-        return str(cause.message)[:200]
-    return None
 
 
 def split_patterns(cell: str) -> list[str]:

@@ -7,6 +7,7 @@ for each case, and ``summary.json`` and ``summary.md`` for the run.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -360,7 +361,8 @@ class _CaseAgent:
         )
         reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
         folder.mkdir(parents=True, exist_ok=True)
-        write_case(folder, case, skill, reply, self._plan, bounds)
+        # in a thread: a slow pattern must not stop the other cases
+        await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, "completed")
         return reply
 

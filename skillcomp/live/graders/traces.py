@@ -6,15 +6,16 @@ the case's folder and cannot change the run.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-import regex
 from pydantic import ConfigDict, Field, ValidationError
 
+from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit
 from skillcomp.io.event_streams import Trace, read_trace
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.trigger_suites import PATTERN_FLAGS
@@ -33,8 +34,7 @@ from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # the version of TraceGrader depends on this version of the rules in this module
-SECONDS = 2.0  # time limit for one search for a pattern
-_SLOW = "'{}' took longer than {:g} seconds"
+SECONDS = 2.0  # time limit for all patterns of a case together
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
@@ -101,6 +101,7 @@ class _TraceChecks:
         self.done, self.case, self.skill, self.files = done, case, skill, files
         self.trace = trace_of(done)
         self.commands = commands_of(self.trace) or []
+        self.patterns = PatternSearch(SECONDS)
         self.ended = done.status == "ok"
 
     def result_of(self, check: Check) -> _Result:
@@ -161,9 +162,10 @@ class _TraceChecks:
         return there, name
 
     def pattern(self, pattern: str, *, expected: bool) -> _Result:
-        is_match = matches(pattern, self.done.answer or "")
-        if is_match is None:
-            return None, _SLOW.format(pattern, SECONDS)
+        try:
+            is_match = self.patterns.occurs(pattern, self.done.answer or "", PATTERN_FLAGS)
+        except PatternError as error:
+            return None, str(error)
         return is_match == expected, pattern
 
     def output_schema(self) -> _Result:
@@ -171,7 +173,9 @@ class _TraceChecks:
         if content is None:
             return False, "the final message is no JSON"
         try:
-            wrong = misfit(content, self.case.extra["schema"])
+            wrong = misfit(content, self.case.extra["schema"], self.patterns)
+        except PatternError as error:
+            return None, str(error)
         except Exception as error:  # raised, for example, if the schema refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
@@ -186,46 +190,16 @@ class _TraceChecks:
 
     def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
-        slow = ""
         for step in self.case.extra["required_steps"]:
             # `left` is an iterator that goes on after the matching command, so the order of steps
             # counts
-            for command in left:
-                is_match = matches(step, command)
-                if is_match:
-                    break
-                slow = slow or (_SLOW.format(step, SECONDS) if is_match is None else "")
-            else:
-                why = f"no command matches '{step}' in its turn"
-                return (None, slow) if slow else (False if self.ended else None, why)
+            try:
+                if any(self.patterns.occurs(step, command, PATTERN_FLAGS) for command in left):
+                    continue
+            except PatternError as error:
+                return None, str(error)
+            return False if self.ended else None, f"no command matches '{step}' in its turn"
         return True, ""
-
-
-def matches(pattern: str, text: str) -> bool | None:
-    """Return whether a pattern occurs in a text, ignoring letter case; None after a time-out."""
-    try:
-        return regex.search(pattern, text, PATTERN_FLAGS, timeout=SECONDS) is not None
-    except TimeoutError:
-        return None
-
-
-def misfit(content: Any, schema: Mapping[str, Any]) -> str | None:
-    """Return the first place where content does not fit a JSON Schema, and why; None if it fits.
-
-    References in the schema to files or addresses are not followed. Each search for a pattern has
-    the time limit `SECONDS`.
-    """
-    import jsonschema
-    from referencing import Registry
-
-    def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[jsonschema.ValidationError]:
-        if isinstance(text, str) and regex.search(regexp, text, timeout=SECONDS) is None:
-            yield jsonschema.ValidationError(f"{text!r} does not match {regexp!r}")
-
-    kind = jsonschema.validators.validator_for(schema)
-    bounded = jsonschema.validators.extend(kind, {"pattern": pattern})
-    error = next(bounded(schema, registry=Registry()).iter_errors(content), None)
-    return None if error is None else f"{error.json_path}: {error.message:.300}"
 
 
 def trace_of(done: Done) -> Trace:
@@ -308,8 +282,13 @@ class TraceGrader(BaseGrader):
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict for each check of the case; see `grade_trace`."""
-        files = files_left(self._folder(attempt.skill, attempt.case_id))
-        results = grade_trace(attempt, case, skill.name or skill.slug, files)
+        folder = self._folder(attempt.skill, attempt.case_id)
+
+        def results_of_case() -> tuple[Checked, ...]:
+            return grade_trace(attempt, case, skill.name or skill.slug, files_left(folder))
+
+        # a slow pattern must not stop the other cases
+        results = await asyncio.to_thread(results_of_case)
         about = self.about(attempt, place)
         verdicts = (
             on_check(result.check, at, about, passed=result.passed, rationale=result.note or None)
