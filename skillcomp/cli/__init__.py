@@ -256,6 +256,8 @@ def _parse_parameters(settings: list[str]) -> dict[str, object]:
     """Parse settings NAME=VALUE as YAML; keep a value as text unless it is a scalar or a list."""
     import yaml
 
+    from skillcomp.io.files import YAML_FAILURES
+
     parameters: dict[str, object] = {}
     for setting in settings:
         name, sign, text = setting.partition("=")
@@ -265,7 +267,7 @@ def _parse_parameters(settings: list[str]) -> dict[str, object]:
             raise StudyError(f"report: --set '{setting}': {name} is given twice.")
         try:
             value = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except YAML_FAILURES:
             value = text
         parameters[name] = value if isinstance(value, str | bool | int | float | list) else text
     return parameters

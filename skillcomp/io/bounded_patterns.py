@@ -82,7 +82,8 @@ def schema_problem(content: Mapping[str, Any]) -> str | None:
 
 
 def _names_both(content: Any) -> bool:
-    names, waiting = set(), [content]
+    names: set[str] = set()
+    waiting = [content]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import yaml
+from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillcompError, StoreError, literal
 
@@ -21,6 +22,10 @@ MAX_YAML = 1 << 20  # maximum bytes of a YAML file; a study or a suite takes a f
 # limits on the number of files and of bytes in the folder of a skill or suite
 MAX_FILES, MAX_TREE = 1000, 50_000_000
 INPUTS = "inputs"  # folder of a store for the input files of its suites
+# PyYAML also raises these errors, for example KeyError at `!!bool abc`
+YAML_FAILURES = (
+    *(yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError),
+)
 _LONE = re.compile("[\ud800-\udfff]")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -102,10 +107,28 @@ def read_bytes(
     return data
 
 
+def entry_problem(entry: Path, folder: Path) -> str | None:
+    """Return why an entry of a folder cannot be read; None for a regular file and for a folder."""
+    try:
+        name = str(entry.relative_to(folder.parent))
+        name.encode("utf-8")
+        real = entry.resolve(strict=True)
+    except UnicodeEncodeError:
+        readable = os.fsencode(name).decode("utf-8", "backslashreplace")
+        return f"'{readable}': the name is not UTF-8"
+    except (OSError, RuntimeError):
+        return f"'{name}': a link that leads to no file"
+    if not real.is_relative_to(folder.resolve()):
+        return f"'{name}': the link leads out of {folder.name}/"
+    if not (real.is_file() or real.is_dir()):
+        return f"'{name}': not a regular file"
+    return None
+
+
 def json_or_none(path: Path) -> Any:
     """Return the content of a JSON file; None if it cannot be read."""
     try:
-        return orjson.loads(path.read_bytes())
+        return orjson.loads(path.read_bytes()) if path.is_file() else None
     except (OSError, orjson.JSONDecodeError):
         return None
 
@@ -192,6 +215,8 @@ def shown(path: Path) -> str:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
         return path.as_posix()
+    except RuntimeError:  # a link to itself
+        return path.as_posix()
 
 
 def _failure_reason(cause: Exception) -> str:
@@ -206,7 +231,7 @@ def read_yaml(
         data = path.read_bytes() if data is None else data
     except OSError as cause:
         raise error(f"{path}: cannot be read ({cause.strerror}).") from cause
-    text = decode(data, path, error)
+    text, node = decode(data, path, error), None
     if len(data) > MAX_YAML:
         raise error(f"{path}: {len(data):,} bytes; a {what} may have at most {MAX_YAML:,}.")
     try:
@@ -217,12 +242,35 @@ def read_yaml(
         mark = cause.problem_mark or cause.context_mark
         line = f", line {mark.line + 1}" if mark else ""
         raise error(f"{path}{line}: not YAML ({cause.problem}).") from cause
-    except (yaml.YAMLError, ValueError, RecursionError) as cause:
-        raise error(f"{path}: not YAML ({str(cause).splitlines()[0]}).") from cause
+    except YAML_FAILURES as cause:
+        line, why = wrong_scalar(node) or ("", str(cause).splitlines()[0])
+        raise error(f"{path}{line}: not YAML ({why}).") from cause
     if not isinstance(content, dict):
         example = "store: my-study" if what == "study" else "skill_id: my-skill"
         raise error(f"{path}: expected 'key: value' lines, as '{example}'.")
     return content, node
+
+
+def wrong_scalar(root: yaml.Node | None, first_line: int = 1) -> tuple[str, str] | None:
+    """Return ``", line N"`` and the fault of the first value that does not fit its tag, or None."""
+    waiting = [root] if root is not None else []
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in reversed(node.value) for part in reversed(pair)]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += reversed(node.value)
+        elif isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":merge"):
+            try:
+                SafeConstructor().construct_object(node)
+            except YAML_FAILURES:
+                line, kind = node.start_mark.line + first_line, node.tag.rpartition(":")[2]
+                return f", line {line}", f"{literal(node.value)} is no value of the type {kind}"
+    return None
 
 
 def _require_plain(node: yaml.Node | None, path: Path, error: type[SkillcompError]) -> None:

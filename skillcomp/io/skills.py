@@ -24,7 +24,18 @@ from frontmatter.default_handlers import YAMLHandler
 from yaml.constructor import SafeConstructor
 
 from skillcomp.errors import SkillcompError, SkillError, literal, problem_list, suggest
-from skillcomp.io.files import MAX_FILES, MAX_TREE, as_path, decode, digest, read_bytes, shown
+from skillcomp.io.files import (
+    MAX_FILES,
+    MAX_TREE,
+    YAML_FAILURES,
+    as_path,
+    decode,
+    digest,
+    entry_problem,
+    read_bytes,
+    shown,
+    wrong_scalar,
+)
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
 from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 
@@ -209,6 +220,7 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
+    root = None
     try:
         root = yaml.compose(front, Loader=yaml.SafeLoader)
         _guard_size(root)
@@ -225,8 +237,10 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> dict[str,
         line = mark.line + 1 if mark else 1
         why = " ".join(part for part in (cause.context, cause.problem) if part)
         raise SkillError(f"{file}, line {line}: the front matter is not YAML ({why}).") from cause
-    except (ValueError, RecursionError) as cause:
-        raise SkillError(f"{file}: the front matter cannot be taken ({cause}).") from cause
+    except YAML_FAILURES as cause:
+        line_of_value, why = wrong_scalar(root) or ("", str(cause))
+        place = f"{file}{line_of_value}"
+        raise SkillError(f"{place}: the front matter cannot be taken ({why}).") from cause
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
@@ -368,10 +382,12 @@ def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
                 raise SkillError(f"{Path(root) / name}: a link to a folder; put the folder there.")
         for name in sorted(names):
             file = Path(root) / name
-            if not _is_shown(name) or _is_suite(file):
+            if not _is_shown(name):
                 continue
-            if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
-                raise SkillError(f"{file}: no file of the skill's own folder; nothing was copied.")
+            if problem := entry_problem(file, folder):
+                raise SkillError(f"{folder}: {problem}; no file of the skill's own folder.")
+            if _is_suite(file):
+                continue
             n_files, n_bytes = n_files + 1, n_bytes + file.stat().st_size
             if n_files > MAX_FILES or n_bytes > MAX_TREE:
                 raise SkillError(

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
-from skillcomp.io.files import MAX_YAML, line_of, read_yaml, shown
+from skillcomp.io.files import MAX_YAML, entry_problem, line_of, read_yaml, shown
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
 
 FILE_NAME = "task_suite.yaml"
@@ -49,6 +49,10 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
     content, node = read_yaml(path, what="suite", error=SuiteError, data=data)
     reader = _Reader(path, node)
     suite = reader.suite(content, slug)
+    try:
+        list(task_files(path.parent))
+    except SuiteError as error:
+        reader.faults.append(str(error))
     if reader.faults:
         raise SuiteError(problem_list(shown(path), reader.faults))
     return suite.model_copy(update={"problems": tuple(reader.notes)})
@@ -189,14 +193,20 @@ class _Reader:
 
 
 def task_files(folder: Path) -> Iterator[str]:
-    """Yield the names of all files that the judges of a suite may need, fixtures first."""
+    """Yield the names of all files that the judges of a suite may need, fixtures first.
+
+    Raises
+    ------
+    SuiteError
+        If an entry is no regular file inside its folder, or its name is not UTF-8.
+    """
     for part in (FIXTURES, REFERENCES):
         for file in sorted((folder / part).rglob("*")):
             name = file.relative_to(folder)
             if file.is_dir() or "__pycache__" in name.parts or name.name.startswith("."):
                 continue
-            if not file.resolve().is_relative_to((folder / part).resolve()):
-                raise SuiteError(f"{file}: the link leads out of {part}/; nothing was read.")
+            if problem := entry_problem(file, folder / part):
+                raise SuiteError(f"{folder}: {problem}; nothing was read.")
             yield name.as_posix()
 
 

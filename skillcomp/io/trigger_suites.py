@@ -23,7 +23,15 @@ import regex
 
 from skillcomp.errors import SkillcompError, SuiteError, suggest
 from skillcomp.io.bounded_patterns import schema_problem
-from skillcomp.io.files import INPUTS, MAX_FILES, bases_of, inside, is_below, leaves, read_bytes
+from skillcomp.io.files import (
+    INPUTS,
+    MAX_FILES,
+    bases_of,
+    entry_problem,
+    inside,
+    leaves,
+    read_bytes,
+)
 from skillcomp.records import Case, Check, CheckKind, Goal, PromptKind, Suite
 
 FILE = "prompts.csv"
@@ -229,13 +237,12 @@ class _Row:
             self.note("fixture", f"there is nothing at '{name}' in {_base_names(self.bases[:1])}.")
             return {}
         files = []
-        for file in [place] if place.is_file() else sorted(place.rglob("*")):
-            inner = file.relative_to(self.bases[0])
-            if not is_below(file, self.bases[0]):
-                self.note("fixture", f"'{inner}' leads out of its folder.")
+        for file in [place, *sorted(place.rglob("*"))]:
+            if problem := entry_problem(file, self.bases[0]):
+                self.note("fixture", f"{problem}.")
                 return {}
             if file.is_file():
-                files.append(inner.as_posix())
+                files.append(file.relative_to(self.bases[0]).as_posix())
             if len(files) > MAX_FILES:
                 self.note("fixture", f"'{name}' holds more than {MAX_FILES:,} files.")
                 return {}

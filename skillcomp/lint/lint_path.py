@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from os.path import exists, isdir
+from os.path import exists, isdir, realpath
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -21,7 +21,7 @@ from skillcomp import frames
 from skillcomp.errors import SkillcompError, SkillError, StudyError, literal, plural
 from skillcomp.io.files import as_path, read_yaml
 from skillcomp.io.journal import is_store
-from skillcomp.io.skills import FILE_NAME, read_skill
+from skillcomp.io.skills import FILE_NAME, read_skill, skill_files
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import is_task_suite
@@ -168,8 +168,10 @@ def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]
         return _lint_study(path)
     if (path.is_dir() and (path / "SKILL.md").is_file()) or path.name == "SKILL.md":
         skill = read_skill(path)
+        folder = path if path.is_dir() else path.parent
         description = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
-        return description + f"{len(skill.sections)} sections", _findings_of_skill(skill, path)
+        findings = [*_folder_findings(folder, path), *_findings_of_skill(skill, path)]
+        return description + f"{len(skill.sections)} sections", findings
     is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
     if is_suite or (path / PROMPTS).is_file():
         suite = read_suite(path)
@@ -208,6 +210,15 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
 
 def _findings_of_skill(skill: Skill, file: Path) -> list[Finding]:
     return [*_reader_findings(skill.problems, file), *_in_file(skill_findings(skill), file)]
+
+
+def _folder_findings(folder: Path, file: Path) -> Iterator[Finding]:
+    """Yield a finding if the folder of a skill cannot be copied for an agent."""
+    try:
+        for _ in skill_files(folder):
+            pass
+    except SkillError as error:
+        yield _file_finding(file, "reading", str(error))
 
 
 def _findings_of_suite(
@@ -271,6 +282,7 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{PROMPTS}."
         )
     for file, skill in skills:
+        findings += _folder_findings(file.parent, file)
         findings += [_file_finding(file, "reading", problem) for problem in skill.problems]
         messages = (*untestable_messages(skill), *_link_messages(skill, file, root))
         findings += [_file_finding(file, rule, message) for rule, message in messages]
@@ -313,7 +325,8 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
             continue
         place = file.parent / PurePosixPath(target)
         where = f"line {line_with(skill, name)}: '{name}'"
-        if "\0" not in target and not place.resolve().is_relative_to(root.resolve()):
+        # realpath, unlike resolve, accepts a link to itself
+        if "\0" not in target and not Path(realpath(place)).is_relative_to(root.resolve()):
             yield "link_outside", f"{where} leads out of {root}."
         # a name that is invalid, for example too long, also counts as missing
         elif not exists(place):

@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 
 from skillcomp import live
 from skillcomp.errors import StudyError, literal, suggest
-from skillcomp.io.files import as_path, line_of, read_yaml
+from skillcomp.io.files import YAML_FAILURES, as_path, line_of, read_yaml
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent
 from skillcomp.live.graders.prompts import Without
@@ -417,7 +417,7 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
     """
     try:
         fields = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except YAML_FAILURES:
         fields = None
     if isinstance(fields, str):
         fields = {"kind": "anthropic", "model": fields}

@@ -1,0 +1,123 @@
+"""Files that an author of a skill or suite may not write: one clear error from every command."""
+
+from __future__ import annotations
+
+import os
+
+import live_study
+import pytest
+
+from skillcomp.errors import SkillcompError
+from skillcomp.io import read_skill, read_suite
+from skillcomp.io.skills import tree_of
+from skillcomp.live.study_file import read_agent
+
+SKILL = "---\nname: tide\ndescription: Reads tides.\n---\n# Tide\n\nRead the mark.\n"
+TASKS = """skill_id: tide
+version: "1.0"
+tasks:
+  - {id: words, prompt: Say it., judge: {type: contains, expected: [water]}}
+"""
+PROMPTS = "id,should_trigger,prompt,fixture\na,true,Use $tide,fixtures\nb,false,Hello,fixtures\n"
+
+MAKERS = {
+    "fixtures/loop': a link that leads to no file": lambda at: (at / "loop").symlink_to("loop"),
+    "fixtures/gone': a link that leads to no file": lambda at: (at / "gone").symlink_to("none"),
+    "fixtures/out': the link leads out of": lambda at: (at / "out").symlink_to("/etc/passwd"),
+    "fixtures/pipe': not a regular file": lambda at: os.mkfifo(at / "pipe"),
+    r"fixtures/a\xff.txt': the name is not UTF-8": lambda at: open(
+        os.fsencode(at) + b"/a\xff.txt", "wb"
+    ).close(),
+}
+
+
+@pytest.fixture
+def repo(tmp_path, monkeypatch):
+    live_study.only_the_fake_key(monkeypatch, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name, text in {
+        "skills/tide/SKILL.md": SKILL,
+        "suite/task_suite.yaml": TASKS,
+        "suite/fixtures/data.txt": "water",
+        "evals/skills/tide/prompts.csv": PROMPTS,
+        "evals/skills/tide/fixtures/data.txt": "water",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def outputs(monkeypatch, capfd):
+    """Return a call of all commands that read a skill or suite: exit code and output of each."""
+
+    def _outputs(*, skill_too=False):
+        evaluate = ["evaluate", "--mock", "--standalone", "--skill-path", "skills/tide", "--quiet"]
+        calls = [
+            ["check", "skills/tide" if skill_too else "suite/task_suite.yaml"],
+            [*evaluate, "--task-suite", "suite/task_suite.yaml", "--state-root", "state"],
+            ["check", "--evals", "."],
+            ["trigger", "run", "--run-id", "r1", "--quiet"],
+        ]
+        rows = [live_study.call(monkeypatch, capfd, *arguments) for arguments in calls]
+        return [(code, out + err) for code, out, err in rows]
+
+    return _outputs
+
+
+def test_each_command_accepts_the_plain_files(repo, outputs, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")  # the program of the trigger run is missing
+    assert [code for code, _ in outputs()][:3] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("message", MAKERS)
+def test_a_hostile_file_among_the_fixtures_is_one_clear_error(repo, outputs, message):
+    for folder in (repo / "suite" / "fixtures", repo / "evals" / "skills" / "tide" / "fixtures"):
+        MAKERS[message](folder)
+    for code, text in outputs():
+        assert code != 0 and message in text, text
+        assert "Traceback" not in text and text.count(message) <= 2  # each row with the fixture
+
+
+@pytest.mark.parametrize("message", MAKERS)
+def test_a_hostile_file_in_a_skill_is_one_clear_error(repo, outputs, message):
+    MAKERS[message](repo / "skills" / "tide")
+    message = message.replace("fixtures/", "tide/")
+    for code, text in outputs(skill_too=True):
+        assert code != 0 and message in text, text
+        assert "Traceback" not in text and text.count(message) == 1
+
+
+def test_a_pipe_with_the_name_of_a_suite_does_not_stop_the_reader(repo):
+    os.mkfifo(repo / "skills" / "tide" / "cases.json")
+    with pytest.raises(SkillcompError, match="tide/cases.json': not a regular file"):
+        tree_of(repo / "skills" / "tide")
+
+
+def test_a_test_file_that_links_to_itself_is_a_fault(repo):
+    suite = repo / "suite" / "task_suite.yaml"
+    judge = "{type: pytest, test_file: fixtures/test_a.py}"
+    suite.write_text(TASKS.replace("{type: contains, expected: [water]}", judge))
+    (repo / "suite" / "fixtures" / "test_a.py").symlink_to("test_a.py")
+    with pytest.raises(SkillcompError, match="expected a file that is there"):
+        read_suite(suite)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("!!bool abc", "bool"), ("!!int ''", "int"), ("!!timestamp abc", "timestamp"),
+     ("!!float x", "float"), ("2026-13-40", "timestamp")],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_its_tag_names_file_and_line(repo, outputs, value, kind):
+    suite, skill = repo / "suite" / "task_suite.yaml", repo / "skills" / "tide" / "SKILL.md"
+    suite.write_text(TASKS.replace("tasks:", f"x: {value}\ntasks:"))
+    with pytest.raises(SkillcompError, match=f"task_suite.yaml, line 3: .* type {kind}"):
+        read_suite(suite)
+    skill.write_text(SKILL.replace("description", f"x: {value}\ndescription"))
+    with pytest.raises(SkillcompError, match=f"SKILL.md, line 3: .* type {kind}"):
+        read_skill(skill)
+    for code, text in outputs(skill_too=True):
+        assert code != 0 and ", line 3: " in text and f"of the type {kind}" in text, text
+        assert "Traceback" not in text
+    with pytest.raises(SkillcompError, match="expected the name of a model"):
+        read_agent(f"x: {value}", key="--agent")
