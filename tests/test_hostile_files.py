@@ -90,7 +90,7 @@ def test_a_hostile_file_in_a_skill_is_one_clear_error(repo, outputs, message):
 
 def test_a_pipe_with_the_name_of_a_suite_does_not_stop_the_reader(repo):
     os.mkfifo(repo / "skills" / "tide" / "cases.json")
-    with pytest.raises(SkillcompError, match="tide/cases.json': not a regular file"):
+    with pytest.raises(SkillcompError, match=r"tide/cases\.json': not a regular file"):
         tree_of(repo / "skills" / "tide")
 
 
