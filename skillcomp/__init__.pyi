@@ -14,6 +14,7 @@ from . import overlap as overlap
 from . import planning as planning
 from . import plots as plots
 from . import pricing as pricing
+from . import readers as readers
 from . import records as records
 from . import reliability as reliability
 from . import report as report
@@ -39,6 +40,7 @@ from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
 from .live.graders.task_graders import SuiteGrader as SuiteGrader
 from .live.run import run as run
+from .readers.read_results import read_results as read_results
 from .table import table as table
 
 __version__: str

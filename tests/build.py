@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -57,3 +59,16 @@ def lenient_judge(n_gold: int = 40, **labeller: str) -> sc.frames.Frames:
     ]
     roles = {name: name for name in labeller}
     return sc.from_frame(pd.DataFrame(rows).assign(skill="tea"), gold="gold", **roles)
+
+
+def results(path: Any, **arguments: Any) -> sc.frames.Frames:
+    """Results of another tool, read without the warning that lists their problems."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sc.frames.FrameWarning)
+        return sc.read_results(path, **arguments)
+
+
+def problems(frames: sc.frames.Frames, place: str) -> str:
+    """The problems of one place, as text."""
+    rows = frames.problems[frames.problems["place"].eq(place)]
+    return " ".join(rows["found"] + ": " + rows["done"])

@@ -1,7 +1,8 @@
-"""An analysis, an agent and a grader of another package, as CONTRIBUTING.md shows them."""
+"""Analysis, agent, grader and reader of another package, as CONTRIBUTING.md shows them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -63,10 +64,10 @@ repeats: 1
 
 @pytest.fixture(scope="module")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an installed package of the three guests, as pip leaves it."""
+    """A folder with an installed package of the four guests, as pip leaves it."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "guests").mkdir()
-    for name, block in zip(("analysis", "agent", "grader"), BLOCKS, strict=True):
+    for name, block in zip(("analysis", "agent", "grader", "reader"), BLOCKS, strict=True):
         assert "._" not in block and "import skillcomp as sc" in block
         (folder / "guests" / f"{name}.py").write_text(block)
     (folder / "guests-1.dist-info").mkdir()
@@ -74,6 +75,7 @@ def guests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "guests-1.dist-info" / "entry_points.txt").write_text(
         "[skillcomp.agents]\necho = guests.agent:EchoAgent\nbroken = guests.nothing:Agent\n"
         "[skillcomp.graders]\nlength = guests.grader:LengthGrader\n"
+        "[skillcomp.readers]\ntally = guests.reader:TallyReader\n"
     )
     return folder
 
@@ -112,6 +114,27 @@ def test_a_study_file_names_agents_and_graders_of_guests(guests: Path, tmp_path:
     passed = sc.frames.verdicts(store).groupby("grader_version")["passed"].agg(["mean", "size"])
     assert passed.loc["at least 3"].tolist() == [1, 16]
     assert passed.loc["at least 1000"].tolist() == [0, 16]
+
+
+READER = """
+import skillcomp as sc
+
+with __import__("warnings").catch_warnings(record=True) as warned:
+    __import__("warnings").simplefilter("always")
+    own = sc.read_results("tally.json", skill="tea", agent="a", agent_model="m", grader_model="g")
+assert "null; a missing verdict: the judge crashed (1 row)" in str(warned[-1].message)
+assert own.outcomes["passed"].isna().sum() == 1 and len(own.outcomes) == 4
+assert list(sc.deltas.paired(own.outcomes)["n_clusters"]) == [1]
+"""
+
+
+@pytest.mark.integration
+def test_a_reader_of_a_guest_is_called_by_read_results(guests: Path, tmp_path: Path) -> None:
+    passed = {("a", "with"): True, ("a", "without"): False, ("b", "with"): None}
+    passed["b", "without"] = True
+    rows = [{"case": c, "condition": arm, "passed": p} for (c, arm), p in passed.items()]
+    (tmp_path / "tally.json").write_text(json.dumps({"tally": 1, "rows": rows}))
+    call(tmp_path, guests, "-c", READER)
 
 
 MODULES = {

@@ -28,6 +28,7 @@ UNANNOUNCED = {
     "overlap.roc",
     "planning.cases_needed",
     "planning.minimum_detectable_delta",
+    "readers.Problems",
     "reliability.flip_counts",
     "reliability.flip_rates",
     "reliability.flipped",

@@ -1,0 +1,15 @@
+"""Results of other tools become frames: ``read_results`` and the base of every reader.
+
+``read_results`` recognises a format by its content. Each format is one module with a ``Reader``;
+another package adds its own by the entry point ``skillcomp.readers``.
+"""
+
+import lazy_loader as lazy
+
+__getattr__, _, _names = lazy.attach_stub(__name__, __file__)
+# listed at the top level only
+__all__ = [name for name in _names if name not in {"read_results"}]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,73 @@
+"""A store and a table file, read as frames."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.frames import from_store
+from skillcomp.frames.from_frame import Frames, FrameWarning, from_frame
+from skillcomp.frames.outcomes import outcomes
+from skillcomp.io.files import decode, read_bytes
+from skillcomp.io.store import RunStore
+from skillcomp.readers.reader import MAX_BYTES
+from skillcomp.readers.result_table import ROLES
+
+# columns of the frames, as arguments of from_frame
+_ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
+
+
+def frames_of_store(path: Path) -> Frames:
+    """Return the frames of a recorded study or of saved frames."""
+    store = RunStore(path)
+    cases, attempts = from_store.cases(store), from_store.attempts(store)
+    verdicts = from_store.verdicts(store)
+    return Frames(
+        cases=cases,
+        attempts=attempts,
+        verdicts=verdicts,
+        outcomes=outcomes(verdicts, cases, attempts=attempts),
+        gold=from_store.gold(store),
+        pairwise=from_store.pairwise(store),
+    )
+
+
+def table_at(path: Path) -> pd.DataFrame | None:
+    """Return the table in a parquet or csv file; None if the file is of another kind."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        head = stream.read(4096)
+    if head.startswith(b"PAR1"):
+        return pd.read_parquet(path)
+    first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    line = first.splitlines()[0] if first else b""
+    separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
+    if first[:1] in (b"{", b"[") or separator.encode() not in line or b"\0" in head:
+        return None
+    what: dict[str, Any] = {"what": "table", "error": FrameError}
+    text = decode(read_bytes(path, root=path.parent, max_bytes=MAX_BYTES, **what), path, FrameError)
+    return pd.read_csv(StringIO(text), sep=separator)
+
+
+def frames_of_table(table: pd.DataFrame, values: Mapping[str, str | None], **how: Any) -> Frames:
+    """Convert a table whose columns have the names of from_frame's arguments."""
+    names = {c: _ARGUMENTS.get(str(c), c) for c in table.columns}
+    names = {c: role for c, role in names.items() if role == c or role not in table.columns}
+    table = table.rename(columns=names)
+    for role, value in values.items():
+        if value is not None:
+            table = table.assign(**{role: table[value] if value in table.columns else value})
+    columns: dict[str, Any] = {role: role for role in ROLES if role in table.columns}
+    columns.setdefault("skill", None)
+    if "score" in columns:
+        columns.setdefault("passed", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameWarning)  # the caller reports the problems
+        return from_frame(table, **columns, **how)

@@ -1,0 +1,204 @@
+"""Results of `claude plugin eval`: aggregate-result.json, schema version 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    as_number,
+    as_text,
+    as_truth,
+    json_object,
+    list_of_objects,
+    read_json,
+)
+
+_UPPER = re.compile(r"_([a-z])")
+# the text of an error is the only sign of its kind
+_RESULTS = {
+    "timeout": re.compile(r"tim(?:ed|e) ?out|timeout|time limit", re.I),
+    "truncated": re.compile(r"max(?:imum)?[ _-]?turns|turn (?:cap|limit)", re.I),
+}
+_INFRASTRUCTURE = re.compile(
+    r"usage limit|rate.?limit|quota|credential|authenti|unauthorized|api key|sandbox|overloaded"
+    r"|\b(?:401|403|429|529)\b",
+    re.I,
+)
+_PAID = ("llm", "baseline")  # types of grader that ask a model
+
+
+class PluginEvalReader(Reader):
+    """Reader of the results of `claude plugin eval`, with or without an arm without the plugin."""
+
+    name = "plugin-eval"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the file has a schema version, a version of Claude and cases with arms."""
+        content = json_object(path)
+        if not (content.keys() & {"claudeVersion", "claude_version"}):
+            return False
+        return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per attempt and grader that both arms are scored on."""
+        content = _in_camel_case(read_json(path))
+        suite = content.get("suite") or {}
+        _report_file(content, suite, problems)
+        rows: list[dict[str, Any]] = []
+        for case in list_of_objects(content["cases"]):
+            facts = {
+                "case": as_text(case.get("name")) or as_text(case.get("dir")),
+                "prompt": as_text(case.get("promptMarkdown")),
+                "skill": _plugin_name(suite),
+                "agent": "claude-code",
+                "agent_model": as_text(case.get("model")) or as_text(suite.get("modelOverride")),
+                "grader_model": as_text(suite.get("judgeModel")),
+            }
+            _report_case(case, facts["case"], problems)
+            for arm, runs in (case.get("arms") or {}).items():
+                for repeat, run in enumerate(list_of_objects(runs), start=1):
+                    about = {**facts, "condition": arm, "repeat": repeat}
+                    about |= _facts_of_run(run, case, problems)
+                    rows += _rows_of_run(run, case, about, problems)
+        return pd.DataFrame(rows)
+
+
+def _in_camel_case(content: Any) -> Any:
+    """Return parsed JSON with camelCase keys, as files of CLI 2.1.210 and later have them."""
+    if isinstance(content, dict):
+        pairs = ((_UPPER.sub(lambda m: m[1].upper(), k), v) for k, v in content.items())
+        return {key: _in_camel_case(value) for key, value in pairs}
+    return [_in_camel_case(entry) for entry in content] if isinstance(content, list) else content
+
+
+def _plugin_name(suite: dict[str, Any]) -> str | None:
+    plugins = list_of_objects(suite.get("plugins"))
+    return as_text(plugins[0].get("name")) if len(plugins) == 1 else None
+
+
+def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Problems) -> None:
+    """Report what holds for the whole file."""
+    if content.get("partial"):
+        reason = as_text(content.get("partialReason")) or "no reason"
+        problems.add("partial", reason, "the evaluation ended early; later runs are missing")
+    if suite.get("ablation") == "none":
+        done = "every grader is scored; absolute scores differ from those of a file with two arms"
+        problems.add("suite.ablation", "none", f"{done}, so never combine them")
+    if plugins := list_of_objects(suite.get("plugins")):
+        names = ", ".join(as_text(plugin.get("name")) or "?" for plugin in plugins)
+        done = "the arm loads every skill, hook and agent of it: the delta is that of the plugin"
+        problems.add("suite.plugins", names, done)
+    starts: dict[str, list[str]] = {}
+    for case in list_of_objects(content["cases"]):
+        for arm, runs in (case.get("arms") or {}).items():
+            times = [as_text(run.get("startedAt")) for run in list_of_objects(runs)]
+            starts.setdefault(arm, []).extend(time for time in times if time)
+    first, second = (*starts.values(), [], [])[:2]
+    if (
+        len(first) > 1
+        and len(second) > 1
+        and (max(first) < min(second) or max(second) < min(first))
+    ):
+        done = "a change of the service over time looks like an effect of the skill"
+        problems.add("startedAt", "one arm was run before the other", done)
+
+
+def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> None:
+    """Report runs that are missing and a history that the baseline replays."""
+    planned = as_number(case.get("runsPerCase")) or 0
+    counts = [len(list_of_objects(runs)) for runs in (case.get("arms") or {}).values()]
+    if counts and min(counts) < planned:
+        done = f"fewer runs are recorded than the {planned:g} planned; intervals rest on these"
+        problems.add("runsPerCase", f"{min(counts)} of {planned:g}", done)
+    context = case.get("context")
+    if isinstance(context, dict) and context.get("historyFile"):
+        done = "both arms replay one transcript; recorded with the plugin, it helps the baseline"
+        problems.add("context.history_file", f"case '{name}'", done)
+
+
+def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """Return the columns of an attempt: how it ended, its cost and whether the skill was used."""
+    status, stop_reason = "ok", None
+    error, aborted = as_text(run.get("error")), run.get("aborted")
+    if aborted:
+        parts = [as_text(aborted.get(key)) for key in ("server", "tool", "reason")]
+        stop_reason = "aborted: " + ", ".join(part for part in parts if part)
+        status = "truncated"
+        problems.add("aborted", "a guard of a mock stopped the run", "a failed attempt")
+    if error:
+        stop_reason = error
+        status = next((s for s, words in _RESULTS.items() if words.search(error)), "error")
+        if status == "error":
+            known = _INFRASTRUCTURE.search(error)
+            found = "a failure of the service" if known else f"an unknown error: {error[:80]}"
+            problems.add("error", found, "missing, not failed, although the file scores it 0")
+        else:
+            problems.add("error", f"a run ended by {status}", "a result of the agent; it counts")
+    return {
+        "status": status,
+        "stop_reason": stop_reason,
+        "seconds": as_number(run.get("durationSeconds")),
+        "cost_usd": as_number(run.get("costUsd")),
+        "started_at": as_text(run.get("startedAt")),
+        "triggered": _used_skill(run, case),
+    }
+
+
+def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
+    """Return whether the Skill tool was used, if a tool_used grader looked at it."""
+    for grader in list_of_objects(case.get("graders")):
+        config = grader.get("config") or {}
+        if grader.get("type") == "tool_used" and "Skill" in map(str, config.values()):
+            for row in list_of_objects(run.get("graders")):
+                passed = as_truth(row.get("passed"))
+                if row.get("name") == grader.get("name") and passed is not None:
+                    return not passed if config.get("max") == 0 else passed
+    return None
+
+
+def _rows_of_run(
+    run: dict[str, Any], case: dict[str, Any], about: dict[str, Any], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per grader that counts; a row without a check if there is none."""
+    types = {g.get("name"): as_text(g.get("type")) for g in list_of_objects(case.get("graders"))}
+    n_rows = 0
+    for row in list_of_objects(run.get("graders")):
+        name, kind = as_text(row.get("name")), types.get(row.get("name"))
+        if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
+            problems.add("graders", f"'{name}' is not scored in both arms", "left out")
+            continue
+        n_rows += 1
+        reason = as_text(row.get("explanation")) or ""
+        skipped = reason.lower().startswith("skipped") and (
+            bool(run.get("skippedPaidGraders")) or kind in _PAID
+        )
+        if skipped:
+            done = "a missing verdict, although the file has a fail"
+            problems.add("skippedPaidGraders", reason[:80], done)
+        yield {
+            **about,
+            "check": name,
+            "passed": None if skipped else as_truth(row.get("passed")),
+            "verdict_status": "error",
+            "check_weight": as_number(row.get("weight")) or 1,
+            "grader": "plugin-eval",
+            "grader_kind": kind,
+            "rationale": reason,
+            **_facts_of_votes(row.get("judgeVotes")),
+        }
+    if not n_rows:
+        yield {**about, "check": None, "passed": None, "verdict_status": "error"}
+
+
+def _facts_of_votes(votes: Any) -> dict[str, Any]:
+    """Return score and borderline of a judge that voted: three votes of one judge, one verdict."""
+    if not isinstance(votes, list) or not votes or not all(isinstance(v, bool) for v in votes):
+        return {"score": None, "borderline": None}
+    return {"score": sum(votes) / len(votes), "borderline": len(set(votes)) > 1}

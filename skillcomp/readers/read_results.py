@@ -1,0 +1,287 @@
+"""One line that reads the results of another tool, a table or a store as frames."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import entry_points
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, literal, problem_list, require_known
+from skillcomp.frames.from_frame import Frames, FrameWarning
+from skillcomp.frames.table_reader import Change, change_lines, changes_frame
+from skillcomp.io.files import as_path, shown
+from skillcomp.io.journal import is_store
+from skillcomp.readers.other_sources import frames_of_store, frames_of_table, table_at
+from skillcomp.readers.plugin_eval import PluginEvalReader
+from skillcomp.readers.reader import MAX_FILES, Problems, Reader, forget_files
+from skillcomp.readers.result_arms import with_conditions
+from skillcomp.readers.result_pairs import pairwise_of
+from skillcomp.readers.result_table import (
+    counts_as_checks,
+    frames_of,
+    on_shared_checks,
+    one_iteration,
+    with_arguments,
+    with_case,
+    with_checks,
+    with_ids,
+    with_whole_graders,
+)
+
+# formats in the order in which they are tried
+_BUILT_IN: tuple[type[Reader], ...] = (PluginEvalReader,)
+_SUFFIXES = (".json", ".jsonl", ".eval")  # files that are tried inside a folder
+_DEPTH = 4  # levels of folders that are searched for a file of results
+
+
+def read_results(
+    path: str | PathLike[str] | Mapping[str, str | PathLike[str]],
+    *,
+    format: str | None = None,
+    conditions: Mapping[Any, str] | None = None,
+    skill: str | None = None,
+    case: str | None = None,
+    agent: str | None = None,
+    agent_model: str | None = None,
+    grader_model: str | None = None,
+    iteration: int | Literal["last"] = "last",
+    checks: Literal["all", "shared"] | None = None,
+    strict: bool = False,
+) -> Frames:
+    """Read the results of another tool as checked frames.
+
+    The format is recognised by its content. A csv or parquet file whose columns are called as the
+    arguments of :func:`skillcomp.from_frame`, and a store of skillcomp, are read too.
+
+    Parameters
+    ----------
+    path : path, or mapping of str to path
+        A file or folder of results. If each file holds one arm, a mapping of condition to path.
+    format : str, optional
+        Name of the format. Default: recognised by the content.
+    conditions : mapping, optional
+        Condition (baseline, skill, placebo, previous or a name of your own) of each word that the
+        tool uses for an arm. Usual words such as with_skill and old_skill need none. If the format
+        has no field for the arm, these words select the field.
+    skill, agent, agent_model, grader_model : str, optional
+        What the files cannot say, with one value for all rows. ``skill`` also selects one of
+        several skills. A file that says otherwise is overruled, and the problems list it.
+    case : str, optional
+        The field that names the case, or the case itself if the file names none.
+    iteration : int or "last", default "last"
+        Which version of the skill to read, if there are several. They are never repeats.
+    checks : {"shared", "all"}, optional
+        What to do with a check that only some arms of a case were graded on. Default: refuse;
+        ``"shared"`` leaves it out, ``"all"`` keeps it.
+    strict : bool, default False
+        Raise one error that lists every problem.
+
+    Returns
+    -------
+    Frames
+        As :func:`skillcomp.from_frame` returns them. ``pairwise`` holds comparisons of two answers.
+        ``problems`` lists what was converted, left out or is unknown, and what is known to distort
+        results of the tool. Repeats are attempts of one case. A judge that failed is a missing
+        verdict with the status ``error``, never a fail.
+
+    Raises
+    ------
+    FrameError
+        If the format is unknown, the file does not name the arms or the case and no argument does,
+        arms were graded on different checks, or (``strict=True``) there is any problem.
+
+    Warns
+    -----
+    FrameWarning
+        One warning that lists the problems.
+
+    See Also
+    --------
+    skillcomp.from_frame : Reads a table of your own.
+    skillcomp.frames.concat : Combines several studies.
+
+    Examples
+    --------
+    >>> import json, warnings
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> def arm(passed):
+    ...     graders = [{"name": "names the rule", "type": "llm", "weight": 1}]
+    ...     rows = [{"name": "names the rule", "passed": passed, "explanation": "", "scored": True}]
+    ...     return [{"score": int(passed), "passed": passed, "error": None, "graders": rows}]
+    >>> cases = [{"name": "tides", "arms": {"with": arm(True), "without": arm(False)}}]
+    >>> content = {"schemaVersion": 1, "claudeVersion": "2", "suite": {}, "cases": cases}
+    >>> with TemporaryDirectory() as folder, warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     file = Path(folder, "aggregate-result.json")
+    ...     _ = file.write_text(json.dumps(content))
+    ...     own = read_results(file, skill="sea", agent="claude", agent_model="m", grader_model="j")
+    >>> own.outcomes[["case_id", "condition", "passed"]]
+      case_id condition  passed
+    0   tides     skill    True
+    1   tides  baseline   False
+    """
+    if checks is not None:
+        require_known("read_results: checks=:", checks, ("all", "shared"))
+    problems = Problems()
+    facts = {"skill": skill, "agent": agent, "agent_model": agent_model}
+    facts["grader_model"] = grader_model
+    paths = _paths_by_condition(path)
+    place = ", ".join(shown(file) for file in paths.values())
+    try:
+        if None in paths and paths[None].is_dir() and is_store(paths[None]):
+            return frames_of_store(paths[None])
+        if None in paths and format is None and (table := table_at(paths[None])) is not None:
+            how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
+            made = frames_of_table(table, {**facts, "case": case}, name=shown(paths[None]), **how)
+            return _reported(made, Problems(), place, strict)
+        tables, pairs = [], []
+        for condition, file in paths.items():
+            reader, file = _reader_and_file(file, format)
+            rows, compared = reader.table(file, problems), reader.pairs(file, problems)
+            tables.append(_one_arm(rows, condition, shown(file)))
+            pairs.append(one_iteration(compared, iteration, Problems(), place))
+        table = pd.concat(tables, ignore_index=True)
+        if table.empty:
+            raise FrameError(f"{place}: {reader.name}: there are no results in it.")
+        table = one_iteration(table, iteration, problems, place)
+        table = with_arguments(with_case(table, case, place), facts, problems)
+        table = with_conditions(table, conditions, place)
+        made = _frames_of_rows(table, checks, problems, place, reader.name)
+        compared = pd.concat(pairs, ignore_index=True)
+        if len(compared):
+            compared = with_case(compared, case, place).assign(skill=_skill_of(compared, table))
+            made = replace(made, pairwise=pairwise_of(compared, made.attempts, conditions, place))
+        return _reported(made, problems, place, strict)
+    finally:
+        forget_files()
+
+
+def _paths_by_condition(path: Any) -> dict[str | None, Path]:
+    """Return the path of each condition; a single path has the key None."""
+    parts = dict(path) if isinstance(path, Mapping) else {None: path}
+    paths = {name: as_path(part, "read_results: path", FrameError) for name, part in parts.items()}
+    for place in paths.values():
+        if not place.exists():
+            raise FrameError(f"{place}: there are no results here.")
+    if not paths:
+        raise FrameError("read_results: path: an empty mapping; expected condition: path.")
+    return paths
+
+
+def _readers() -> list[Reader]:
+    """Return the readers of this package, then those of installed packages."""
+    readers = [kind() for kind in _BUILT_IN]
+    for entry in entry_points(group="skillcomp.readers"):
+        try:
+            guest = entry.load()
+            readers.append(guest() if isinstance(guest, type) else guest)
+        except Exception as cause:  # code of another package may raise any exception
+            raise FrameError(
+                f"reader '{entry.name}' ({entry.value}) of an installed package failed to load: "
+                f"{type(cause).__name__}: {cause}"
+            ) from cause
+    return readers
+
+
+def _reader_and_file(path: Path, format: str | None) -> tuple[Reader, Path]:
+    """Return the reader that recognises a path, and the file or folder that it reads."""
+    readers = _readers()
+    if format is not None:
+        names = [reader.name for reader in readers]
+        require_known("read_results: there is no format", format, names, label="there")
+        readers = [reader for reader in readers if reader.name == format]
+    places = [path]
+    if path.is_dir():
+        places += _files_inside(path)
+    first = next((r for r in readers if r.recognises(path)), None)
+    if first is not None:
+        return first, path
+    matches = [(r, place) for place in places[1:] for r in readers if r.recognises(place)]
+    files = list(dict.fromkeys(place for _, place in matches))
+    if len(files) > 1:
+        listing = ", ".join(place.relative_to(path).as_posix() for place in files[:5])
+        more = f" and {len(files) - 5} more" if len(files) > 5 else ""
+        raise FrameError(
+            f"{path}: {len(files)} files of results: {listing}{more}. Name one of them, or one per "
+            "arm: {'baseline': path, 'skill': path}. sc.frames.concat combines studies."
+        )
+    if matches:
+        return matches[0]
+    raise FrameError(_unknown_format(path, readers, format))
+
+
+def _files_inside(folder: Path) -> list[Path]:
+    """Return the files below a folder that may hold results."""
+    pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
+    files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
+    if len(files) > MAX_FILES:
+        raise FrameError(f"{folder}: {len(files):,} files; name the file of results.")
+    return sorted(file for file in files if file.is_file())
+
+
+def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -> str:
+    """Return the message on a path that no reader recognises."""
+    names = ", ".join(reader.name for reader in readers)
+    if format is not None:
+        return f"{path}: its content does not have the shape of format='{format}'."
+    return (
+        f"{path}: the content has no known format; known: {names}, a store, csv and parquet. "
+        "Read any other file with pandas and convert it: sc.from_frame(table, ...)."
+    )
+
+
+def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataFrame:
+    """Return the rows of one file with the condition that the mapping of paths gives it."""
+    if condition is None:
+        return table
+    words = list(table["condition"].dropna().unique()) if "condition" in table else []
+    if len(words) > 1:
+        raise FrameError(
+            f"{place}: holds several arms ({', '.join(map(str, words))}), but the mapping of paths "
+            f"gives it one, {literal(condition)}. Give the path alone."
+        )
+    return table.assign(condition=str(condition))
+
+
+def _frames_of_rows(
+    table: pd.DataFrame,
+    checks: Literal["all", "shared"] | None,
+    problems: Problems,
+    place: str,
+    grader: str,
+) -> Frames:
+    """Complete the rows of a table and convert them to frames."""
+    table = counts_as_checks(table, problems, place)
+    if "grader" not in table:
+        table = table.assign(grader=grader)
+    if "check" not in table:
+        table = table.assign(check="passed")
+    if "passed" not in table and "score" not in table:
+        table = table.assign(passed=None)
+    table = on_shared_checks(with_ids(table), checks, problems, place)
+    return frames_of(with_whole_graders(with_checks(table)), place)
+
+
+def _skill_of(pairs: pd.DataFrame, table: pd.DataFrame) -> Any:
+    """Return the skill of each comparison; the skill of the table if the file names none."""
+    return pairs["skill"] if "skill" in pairs else table["skill"].iloc[0]
+
+
+def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:
+    """Add the problems of the reader to the frames, and warn or raise if there are any."""
+    own = changes_frame(problems.changes)
+    every = pd.concat([own, made.problems], ignore_index=True) if len(made.problems) else own
+    lines = list(change_lines(Change(*row) for row in every.itertuples(index=False)))
+    if strict and lines:
+        raise FrameError(problem_list(place, lines), lines)
+    if lines:
+        text = "".join(f"\n- {line}" for line in lines)
+        warnings.warn(f"{place} was read so:{text}", FrameWarning, stacklevel=3)
+    return replace(made, problems=every)

@@ -1,0 +1,188 @@
+"""The base of every reader of another tool's results, and the problems that it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.frames.table_reader import Change
+from skillcomp.io.files import is_below, read_bytes, whole_content
+
+MAX_BYTES = 200_000_000  # of one file of results
+MAX_FILES = 100_000  # entries of a folder of results that are visited
+# words that tools use for the arms, and the condition that each means
+ARM_WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("baseline", "without_skill", "without", "no-skill", "no_skill"), "baseline"),
+    **dict.fromkeys(("skill", "with_skill", "with", "with-skill", "new_skill"), "skill"),
+    **dict.fromkeys(("skilled", "isolated", "skilledIsolated", "candidate"), "skill"),
+    **dict.fromkeys(("treatment", "with_skills", "with-skills"), "skill"),
+    **dict.fromkeys(("without_skills", "without-skills"), "baseline"),
+    **dict.fromkeys(("previous", "old_skill"), "previous"),
+    "placebo": "placebo",
+}
+
+
+class Problems:
+    """What a reader converted, left out or could not know; a call per kind and place.
+
+    Attributes
+    ----------
+    changes : list of Change
+        One entry per place, finding and consequence, with the number of rows.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, str], int] = {}
+
+    def add(self, place: str, found: str, done: str, n: int = 1) -> None:
+        """Report a problem; equal ones are counted.
+
+        Parameters
+        ----------
+        place : str
+            The file, the field or the argument.
+        found : str
+            What is there.
+        done : str
+            What became of it, or what follows from it for the result.
+        n : int, default 1
+            Number of rows that it concerns.
+        """
+        key = (place, found, done)
+        self._counts[key] = self._counts.get(key, 0) + n
+
+    @property
+    def changes(self) -> list[Change]:
+        """The problems, those of one place next to each other."""
+        places = list(dict.fromkeys(place for place, _, _ in self._counts))
+        changes = [Change(*key, n) for key, n in self._counts.items()]
+        return sorted(changes, key=lambda change: places.index(change.place))
+
+
+class Reader:
+    """A reader of one format; a subclass sets ``name`` and defines two methods.
+
+    Attributes
+    ----------
+    name : str
+        The word for ``read_results(format=)``.
+    """
+
+    name = ""
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the content at a path, a file or a folder, has this format.
+
+        It is called with files and folders of any kind and must not raise.
+        """
+        raise NotImplementedError
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return the results, one row per attempt, check and grader.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns are arguments of :func:`skillcomp.from_frame`. Needed are ``case`` and
+            ``passed`` or ``score``. ``condition`` holds the words of the format. Without it, the
+            keys of ``conditions=`` select the column that names the arms, and ``case=`` selects the
+            column that names the case. An attempt without a verdict (an error, a crashed judge) is
+            a row without ``check`` and ``passed``; it gets a missing verdict on each check of its
+            case. ``n_passed`` and ``n_checks`` stand for ``passed`` where only counts are known.
+            ``iteration`` numbers versions of the skill, of which one is read.
+            Columns of the attempts frame (such as ``triggered``) and of the verdicts frame (such as
+            ``rationale`` and ``borderline``) are carried over.
+        """
+        raise NotImplementedError
+
+    def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return comparisons of two answers; none unless the format has them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``case``, ``first`` and ``second`` (words for the arms), ``winner`` (``first``,
+            ``second``, ``tie`` or missing); optional are ``skill``, ``repeat`` (of both attempts),
+            ``iteration``, ``grader`` and ``rationale``.
+        """
+        return pd.DataFrame(columns=["case", "first", "second", "winner"])
+
+
+def read_json(path: Path, root: Path | None = None) -> Any:
+    """Return the content of a JSON file of at most 200 MB; raise FrameError if it is none.
+
+    A link that leads out of ``root`` (default: the folder of the file) is refused. The content is
+    shared between calls: do not change it.
+    """
+    root = path.parent if root is None else root
+    try:
+        state = path.stat()
+    except (OSError, ValueError) as cause:
+        raise FrameError(f"{path}: there is no file of results here.") from cause
+    return _parsed_json(path, root, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)  # each reader looks at the same file to recognise it
+def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
+    what = "file of results"
+    data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
+    try:
+        return whole_content(orjson.loads(data.removeprefix(b"\xef\xbb\xbf")))
+    except (orjson.JSONDecodeError, RecursionError) as cause:
+        raise FrameError(f"{path}: not JSON ({cause}).") from cause
+
+
+def forget_files() -> None:
+    """Free the memory of the files that `read_json` read."""
+    _parsed_json.cache_clear()
+
+
+def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty one if there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        content = read_json(path, root)
+    except FrameError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def list_of_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none if it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number; None for truth values, texts and all else."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def as_text(value: Any) -> str | None:
+    """Return a text that is not empty, or a number as text; None for all else."""
+    if isinstance(value, str):
+        return value.strip() or None
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def as_truth(value: Any) -> bool | None:
+    """Return a truth value; None for all else, so that a broken verdict is missing."""
+    return value if isinstance(value, bool) else None
+
+
+def files_below(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the files called ``name`` inside a folder, in order; links that leave it are skipped.
+
+    ``name`` is a pattern of one file name, such as ``comparison*.json``.
+    """
+    for count, place in enumerate(sorted(folder.rglob(name)), start=1):
+        if count > MAX_FILES:
+            raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
+        if is_below(place, folder) and place.is_file():
+            yield place

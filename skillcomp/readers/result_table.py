@@ -1,0 +1,243 @@
+"""Completion of a reader's table: arguments, iterations, checks and ids; then frames of it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, literal, plural
+from skillcomp.frames.check import check as checked_frame
+from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.from_frame import Frames, FrameWarning, from_frame
+from skillcomp.frames.table_reader import made_ids
+from skillcomp.frames.words import distinct_words
+from skillcomp.readers.reader import Problems
+
+CASE = ["skill", "case"]
+_CELL = [*CASE, "condition", "agent"]
+_OF_CHECK = [
+    *("check", "check_kind", "check_weight", "grader", "grader_kind", "grader_model"),
+    *("grader_family", "grader_version"),
+]
+_OF_VERDICTS = ("rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at")
+_NO_COLUMNS = {
+    *("frame", "asked", "gold_drawn", "drawn_by", "conditions", "missing", "keep", "name"),
+    *("shared_cases", "checks"),
+}
+ROLES = [name for name in inspect.signature(from_frame).parameters if name not in _NO_COLUMNS]
+_NEEDED = ("case", "condition", "passed")
+_SHOWN = 3  # checks that an error lists
+
+
+def one_iteration(
+    table: pd.DataFrame, iteration: int | Literal["last"], problems: Problems, place: str
+) -> pd.DataFrame:
+    """Return the rows of one iteration: iterations are versions of the skill, never repeats."""
+    if "iteration" not in table.columns:
+        return table
+    numbers = sorted(table["iteration"].dropna().unique().tolist())
+    chosen = numbers[-1] if iteration == "last" and numbers else iteration
+    if chosen not in numbers:
+        raise FrameError(
+            f"{place}: iteration=: found {literal(iteration)}; there: "
+            f"{', '.join(map(str, numbers)) or 'none'}; allowed: one of them or 'last'."
+        )
+    if len(numbers) > 1:
+        found = f"iterations {', '.join(map(str, numbers))}"
+        done = f"{chosen} was read: they are versions of the skill and its checks, not repeats"
+        problems.add("iteration=", found, done, int(table["iteration"].ne(chosen).sum()))
+    return table[table["iteration"].eq(chosen)].drop(columns="iteration").reset_index(drop=True)
+
+
+def with_arguments(
+    table: pd.DataFrame, values: Mapping[str, str | None], problems: Problems
+) -> pd.DataFrame:
+    """Return the table with the values of arguments; report what neither of them names."""
+    for role, value in values.items():
+        column = table[role] if role in table.columns else pd.Series(None, table.index)
+        words = distinct_words(column)
+        if value is None:
+            if not words:
+                done = f"unknown; {role}= names it" if role != "skill" else "called 'the skill'"
+                problems.add(f"{role}=", "not in the file", done, len(table))
+                table = table.assign(skill="the skill") if role == "skill" else table
+            continue
+        if role == "skill" and len(words) > 1 and value in words:
+            problems.add("skill=", f"skills {', '.join(map(str, words))}", f"{value} was read")
+            table = table[column.eq(value)].reset_index(drop=True)
+            continue
+        for word in words:
+            if word != value:
+                n = int(column.eq(word).sum())
+                problems.add(f"{role}=", f"the file has {literal(word)}", f"read as {value}", n)
+        table = table.assign(**{role: value})
+    return table
+
+
+def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame:
+    """Return the table with a case in each row: the column that `case` names, or `case` itself."""
+    if case is None and "case" in table.columns:
+        return table
+    if case is None:
+        raise FrameError(f"{place}: the file does not name the case; case= names it.")
+    if case in table.columns:
+        return table.assign(case=table[case])
+    if "case" not in table.columns:
+        return table.assign(case=case)
+    words = ", ".join(str(name) for name in table.columns if name not in _OF_CHECK)
+    raise FrameError(f"{place}: case=: there is no field {literal(case)}; there: {words}.")
+
+
+def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
+    """Return one row per check where the file only counts them; refuse arms with other counts.
+
+    Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
+    """
+    if "n_checks" not in table.columns:
+        return table
+    counted = table["n_checks"].notna()
+    rows = table[counted]
+    totals = rows.groupby(CASE)["n_checks"].nunique()
+    if totals.gt(1).any():
+        first = totals.index[totals.gt(1)][0]
+        here = rows[rows["skill"].eq(first[0]) & rows["case"].eq(first[1])]
+        sizes = here.groupby("condition", sort=False)["n_checks"].unique()
+        each = "; ".join(f"{c}: {', '.join(map(str, n))}" for c, n in sizes.items())
+        raise FrameError(
+            f"{place}: case '{first[1]}' was graded on different numbers of checks ({each}), and "
+            "the file does not name them. Arms graded on different checks cannot be compared."
+        )
+    problems.add(
+        "checks",
+        "only counts of passed checks",
+        "checks are numbered: shares and passes are right, single checks mean nothing",
+        len(rows),
+    )
+    rows = rows.loc[rows.index.repeat(rows["n_checks"].astype(int))]
+    number = rows.groupby(level=0).cumcount() + 1
+    rows = rows.assign(check="check " + number.astype(str), passed=number.le(rows["n_passed"]))
+    parts = [rows, table[~counted]]
+    parts = [part for part in parts if len(part)]
+    return pd.concat(parts, ignore_index=True).drop(columns=["n_checks", "n_passed"])
+
+
+def on_shared_checks(
+    table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
+) -> pd.DataFrame:
+    """Refuse or leave out checks that some conditions of a case lack, unless all are asked for."""
+    rows = table[table["check"].notna()]
+    if checks == "all" or rows.empty:
+        return table
+    key = [*CASE, "grader"]
+    arms = rows.groupby(key, dropna=False)["condition"].nunique().rename("n_arms")
+    of_check = rows.groupby([*key, "check"], dropna=False)["condition"].agg(["nunique", "unique"])
+    of_check = of_check.reset_index().merge(arms.reset_index(), on=key)
+    lone = of_check[of_check["nunique"] < of_check["n_arms"]]
+    if lone.empty:
+        return table
+    lines = [
+        f"case '{row['case']}', check '{row['check']}': only under {', '.join(row['unique'])}"
+        for row in lone.head(_SHOWN).to_dict("records")
+    ]
+    if checks is None:
+        more = f" and {len(lone) - _SHOWN} more" if len(lone) > _SHOWN else ""
+        raise FrameError(
+            f"{place}: {plural(len(lone), 'check')} that not every arm has: {'; '.join(lines)}"
+            f"{more}. checks='shared' compares on the others; checks='all' keeps them, for rates."
+        )
+    marked = table.merge(lone[[*key, "check"]].assign(lone=True), on=[*key, "check"], how="left")
+    drop = marked["lone"].notna().to_numpy()
+    for line in lines:
+        problems.add("checks=", line, "left out")
+    if len(lone) > _SHOWN:
+        problems.add("checks=", "further checks of one arm", "left out", len(lone) - _SHOWN)
+    left = set(map(tuple, table.loc[~drop, CASE].to_numpy()))
+    lost = set(map(tuple, rows[CASE].to_numpy())) - left
+    for _, case in sorted(lost):
+        problems.add("checks=", f"case '{case}'", "left out: its arms share no check")
+    return table[~drop].reset_index(drop=True)
+
+
+def with_checks(table: pd.DataFrame) -> pd.DataFrame:
+    """Give each attempt without a verdict a missing verdict on every check of its case."""
+    without = table["check"].isna()
+    if not without.any():
+        return table
+    facts = [name for name in _OF_CHECK if name in table.columns]
+    asked = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
+    rows = table[without].drop(columns=facts).merge(asked, on=CASE, how="left")
+    rows["check"] = rows["check"].fillna("passed")
+    made = pd.concat([table[~without], rows], ignore_index=True)
+    return made.assign(grader=made["grader"].fillna("unnamed grader"))
+
+
+def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with one kind and model per grader: an outcome belongs to one grader."""
+    for name in {"grader_kind", "grader_model"} & set(table.columns):
+        words = {grader: distinct_words(values) for grader, values in table.groupby("grader")[name]}
+        several = {
+            grader: "mixed" if name == "grader_kind" else ", ".join(map(str, kinds))
+            for grader, kinds in words.items()
+            if len(kinds) > 1
+        }
+        single = {grader: kinds[0] for grader, kinds in words.items() if len(kinds) == 1}
+        table = table.assign(**{name: table["grader"].map(single | several)})
+    return table
+
+
+def with_ids(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with repeats and attempt ids; rows with equal keys are repeats."""
+    if "agent" not in table.columns:
+        table = table.assign(agent=None)
+    if "repeat" not in table.columns:
+        keys = [*_CELL, "check", "grader"]
+        table = table.assign(repeat=table.groupby(keys, dropna=False).cumcount() + 1)
+    if "attempt" in table.columns:
+        return table
+    names = {"case": "case_id"}
+    return table.assign(attempt=made_ids(table.rename(columns=names)))
+
+
+def frames_of(table: pd.DataFrame, place: str) -> Frames:
+    """Convert a completed table to frames, with the columns that `from_frame` does not take."""
+    empty = [name for name in table if name not in _NEEDED and table[name].isna().all()]
+    table = table.drop(columns=empty)
+    names: dict[str, Any] = {role: role if role in table.columns else None for role in ROLES}
+    names["conditions"] = {name: name for name in table["condition"].unique()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameWarning)
+        made = from_frame(table, name=place, **names)
+    return replace(
+        made,
+        attempts=_with_columns_of_attempts(made.attempts, table),
+        verdicts=_with_columns_of_verdicts(made.verdicts, table),
+    )
+
+
+def _with_columns_of_attempts(attempts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    columns = [c for c in CONTRACTS["attempts"].columns if c in table and c not in ROLES]
+    if not columns:
+        return attempts
+    values = table.groupby("attempt", sort=False)[columns].first()
+    return checked_frame(attempts.drop(columns=columns).join(values, on="attempt_id"), "attempts")
+
+
+def _with_columns_of_verdicts(verdicts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    columns = [name for name in _OF_VERDICTS if name in table]
+    key = ["attempt_id", "check_id", "grader"]
+    names = {"attempt": "attempt_id", "check": "check_id"}
+    values = table.rename(columns=names)
+    columns += ["verdict_status"] if "verdict_status" in table else []
+    if not columns:
+        return verdicts
+    values = values[[*key, *columns]].drop_duplicates(key)
+    values = values.assign(**{name: values[name].astype("str") for name in key})
+    rows = verdicts.drop(columns=columns, errors="ignore").merge(values, on=key, how="left")
+    if "verdict_status" in rows:
+        rows["status"] = rows["status"].where(rows["passed"].notna(), rows.pop("verdict_status"))
+    return checked_frame(rows, "verdicts")
