@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import pytest
 from browser import Browser, Page, chromium
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image, ImageChops, ImageStat
 from written_study import written
 
-from skillcomp import RunStore, report, simulate
+from skillcomp import RunStore, from_frame, report, simulate
 from skillcomp.errors import StudyError
 from skillcomp.report import answer
 from skillcomp.report import notebooks as notebooks_module
@@ -22,9 +23,6 @@ from skillcomp.report import page as page_module
 ROOT = Path(__file__).resolve().parent.parent
 PILOT = ROOT / "data" / "pilot"
 NOTEBOOKS = report.find_notebooks(ROOT / "notebooks")
-# what the pilot has no data for stands on pages of its own
-APART = [path for path in NOTEBOOKS if path.stem[:2] in ("09", "10")]
-HERE = [path for path in NOTEBOOKS if path not in APART]
 # what a hostile answer may bring: markup that would run, load or disguise something
 HOSTILE = [
     "<script>window.pwned = 1</script>",
@@ -147,34 +145,18 @@ def test_the_page_lists_every_notebook_in_order_with_its_question(page: Path) ->
     sections = re.findall(r'<section class="chapter" id="([^"]+)" data-number="(\d+)">', text)
     titles = [nbformat.read(path, 4).cells[0].source.splitlines()[0][2:] for path in NOTEBOOKS]
     assert [int(number) for number, _, _ in entries] == [int(path.stem[:2]) for path in NOTEBOOKS]
-    places = [f"#{path.stem}" for path in HERE] + [f"{path.stem}.html" for path in APART]
-    assert [place for _, place, _ in entries] == places
-    assert [stem for stem, _ in sections] == [path.stem for path in HERE]
+    assert [place for _, place, _ in entries] == [f"#{path.stem}" for path in NOTEBOOKS]
+    assert [stem for stem, _ in sections] == [path.stem for path in NOTEBOOKS]
     assert [title.replace("&#39;", "'") for _, _, title in entries] == titles
     assert "Study <strong>pilot</strong>" in text and 'class="notice"' not in text
     anchors = re.findall(r'\bid="([^"]+)"', text)
     assert len(anchors) == len(set(anchors))
     assert any(anchor.startswith(f"{NOTEBOOKS[1].stem}--") for anchor in anchors)
     for path in NOTEBOOKS:
-        place = page if path in HERE else page.parent / f"{path.stem}.html"
         for ending in ("pdf", "png", "csv", "json"):
             name = f"{path.stem[:3]}figure.{ending}"
-            assert f'<a href="{name}"' in place.read_text("utf-8")
+            assert f'<a href="{name}"' in text
             assert (page.parent / name).is_file()
-
-
-def test_a_chapter_that_the_study_has_no_data_for_is_a_separate_page(
-    page: Path, browser: Browser
-) -> None:
-    for path, study in zip(APART, ("execution", "triggers"), strict=True):
-        opened = browser.page(page.parent / f"{path.stem}.html", width=1280)
-        assert measured(opened, "all('section.chapter').map(s => s.id)") == [path.stem]
-        assert measured(opened, "all('a[href=\"index.html\"]').length") == 1
-        counted = "getComputedStyle(document.querySelector('section.chapter')).counterReset"
-        assert measured(opened, counted) == f"chapter {int(path.stem[:2])}"
-        text = opened.evaluate("document.body.innerText")
-        assert f"no data for this chapter: it shows the recorded study {study}." in text
-        assert "Figure 1." in text and opened.complaints == []
 
 
 def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path) -> None:
@@ -190,9 +172,7 @@ def test_the_page_asks_for_nothing_from_elsewhere_and_forbids_scripts(page: Path
 
 def test_headings_of_the_same_words_have_anchors_of_their_own(tmp_path: Path) -> None:
     cells = [new_markdown_cell(text) for text in ("# Q?\n## Results\n## Results", "## Results")]
-    made = report.chapters.chapter_of(
-        new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path, (), "", ""
-    )
+    made = report.chapters.chapter_of(new_notebook(cells=cells), Path("03-x.ipynb"), tmp_path)
     parts = [part for sheet in made.sheets for one in sheet for part in (one.heading, *one.parts)]
     assert re.findall(r'id="03-x--([^"]+)"', "".join(parts)) == [
         "q", "results", "results-2", "results-3",
@@ -221,12 +201,9 @@ def test_the_page_fits_its_window_and_shows_every_figure(
     assert measured(opened, f"all({boxes!r}).filter({over})") == []
     shown = "i => [i.complete, i.naturalWidth > 0, i.clientWidth > 0]"
     images = measured(opened, f"all('img:not([aria-hidden])').map({shown})")
-    assert len(images) >= len(HERE) and all(all(image) for image in images)
+    assert len(images) >= len(NOTEBOOKS) and all(all(image) for image in images)
     links = "all('nav a').filter(a => a.hash && !document.getElementById(a.hash.slice(1))).length"
     assert measured(opened, links) == 0
-    others = measured(opened, "all('nav a').filter(a => !a.hash).map(a => a.getAttribute('href'))")
-    assert others == [f"{path.stem}.html" for path in APART]
-    assert all((page.parent / name).is_file() for name in others)
     assert max(measured(opened, "all('tbody tr').map(r => r.clientHeight)")) < 100
     assert opened.complaints == []
     assert [url for url in opened.requests if not url.startswith(("file:", "data:image/"))] == []
@@ -293,13 +270,8 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
     text = seen(browser, studies["harms"])
     assert "Both skills harm." in text and "points fewer" in text
     assert "worse than its placebo" in text or "Against its placebo" in text
-    # the text of the chapter was typed about the pilot
-    for typed in ("teach", "On the recorded pilot", "invented"):
-        assert typed not in re.sub("teach the agent|teaches carry over", "", text)
-    assert "This chapter's text was written about the recorded pilot study and is left out." in text
-    # no heading stands over nothing, and no axes without a mark
-    assert "Near against far" in text and "Limits" not in text
-    assert "Not drawn, for want of data: Share of pairs (%)" in text and "No rows." in text
+    # no axes without a mark
+    assert "Near against far" in text and "Limits" in text
 
 
 def test_pages_of_other_shapes_say_what_was_found_and_what_is_lacking(
@@ -462,38 +434,25 @@ def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path, tiny: Path)
     works = write(
         tmp_path / "02-works.ipynb",
         new_markdown_cell("# Does it work?"),
-        new_code_cell("GRADER = 'g2'\nPILOT = 'another'", metadata={"tags": ["parameters"]}),
-        new_code_cell("print('grader', GRADER)"),
+        new_code_cell("GRADER = None\nROUND = 1", metadata={"tags": ["parameters"]}),
+        new_code_cell("print('grader', GRADER, ROUND)"),
     )
-    bare = write(
-        tmp_path / "03-bare.ipynb",
-        new_markdown_cell("# Is it another?"),
-        new_code_cell("PILOT = 'another'", metadata={"tags": ["parameters"]}),
-        new_code_cell("raise ValueError('<b>no transfer</b>')"),
-    )
-    out, books = tmp_path / "out", [fails, works, bare]
+    out, books = tmp_path / "out", [fails, works]
     with pytest.raises(StudyError) as raised:
-        report.build(tiny, out, notebooks=books, parameters={"GRADER": "g1"}, progress=False)
-    assert str(raised.value).startswith(f"{out / 'index.html'} was built, but 1 of 3 chapters")
+        given = {"GRADER": "g1", "ROUND": None}
+        report.build(tiny, out, notebooks=books, parameters=given, progress=False)
+    assert str(raised.value).startswith(f"{out / 'index.html'} was built, but 1 of 2 chapters")
     assert "01-fails.ipynb, cell 4: ValueError: <b>no such grader</b>" in str(raised.value)
     text = (out / "index.html").read_text(encoding="utf-8")
-    assert "<pre>before" in text and "<pre>after" not in text and "grader g1" in text
+    assert "<pre>before" in text and "<pre>after" not in text and "grader g1 1" in text
     assert "ends here: report: 01-fails.ipynb, cell 4: ValueError: &lt;b&gt;no" in text
     assert "Traceback" not in text
-    # the second was written about another study, the first does not say about which
-    assert text.count("was written about the recorded pilot study") == 1
-    assert "Its tables and figures are of <strong>study</strong>" in text
-    assert text.index("was written about") > text.index("ends here")
-    # a chapter without a figure of this study is a line with its reason
-    reason = "03-bare.ipynb, cell 3: ValueError: &lt;b&gt;no transfer&lt;/b&gt;"
-    assert f'<li value="3">Is it another? <small>Not of this study: {reason}</small></li>' in text
-    assert 'class="chapter" id="03-bare"' not in text
 
 
-def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_are_of(
+def test_a_live_chapter_may_take_its_time(
     tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = "LIVE = False\nSTORE = '../my-study'\nPILOT = 'x'"
+    cell = "LIVE = False\nSTORE = '../my-study'"
     path = write(
         tmp_path / "08-live.ipynb",
         new_markdown_cell("# Is it live?"),
@@ -506,34 +465,33 @@ def test_a_live_chapter_may_take_its_time_and_names_the_store_that_its_numbers_a
     out = report.build(tiny, Path("out"), notebooks=[path], parameters=given, progress=False)
     text = out.read_text(encoding="utf-8")
     assert f"store {tmp_path}/studies/&lt;mine&gt;" in text
-    assert "Its tables and figures are of <strong>&lt;mine&gt;</strong>" in text
 
 
-# A chapter that needs what not every study has
+# A study that the chapters were not recorded on
 
 
-@pytest.mark.parametrize(("data", "own"), [("pilot", True), ("execution", False)])
-def test_a_chapter_about_a_design_keeps_its_own_study_where_there_is_none(
-    data: str, own: bool, tmp_path: Path
-) -> None:
-    other = f"PILOT = {'0' * 64!r}\nGRADER = 'theirs'"
-    cell = f"DATA = '../data/elsewhere'\nOUT = '../report'\nNEEDS = 'design'\n{other}"
+def test_a_table_reaches_the_chapters_through_a_store(tmp_path: Path) -> None:
     path = write(
-        tmp_path / "01-design.ipynb",
-        new_markdown_cell("# Is it the form?\n\nNo, said of the study of its own."),
-        new_code_cell(cell, metadata={"tags": ["parameters"]}),
-        new_code_cell("print('reads', DATA, 'by', GRADER)"),
+        tmp_path / "01-reads.ipynb",
+        new_markdown_cell("# Does it read?"),
+        PARAMETERS,
+        new_code_cell(
+            "import skillcomp as sc\nprint('cases', len(sc.frames.cases(sc.RunStore(DATA))))\n"
+            "sc.table(sc.frames.cases(sc.RunStore(DATA)), csv=f'{OUT}/01-cases.csv')"
+        ),
     )
-    page = report.build(
-        *(ROOT / "data" / data, tmp_path / "out"),
-        notebooks=[path], parameters={"GRADER": "mine"}, progress=False,
-    )  # fmt: skip
-    index, alone = page.read_text("utf-8"), page.with_name("01-design.html")
-    assert alone.exists() is own and ("on the recorded study elsewhere" in index) is own
-    text = alone.read_text("utf-8") if own else index
-    # what was asked of this study is not asked of another
-    assert ("reads ../data/elsewhere by theirs" in text) is own
-    assert ("said of the study of its own" in text) is own
-    # the first page says what the design shows
+    cases = [f"c{at}" for at in range(40)] * 2
+    table = pd.DataFrame({"case": cases, "condition": ["baseline"] * 40 + ["skill"] * 40})
+    own = from_frame(table.assign(passed=[at % 3 > 0 for at in range(80)]), skill=None)
+    for _ in range(2):  # a second page replaces the first
+        page = report.build(own, tmp_path / "out", notebooks=[path], progress=False)
+    text = page.read_text("utf-8")
+    assert "<pre>cases 40" in text and "Study <strong>your table</strong>" in text
+    assert 'href="01-cases.csv"' in text and str(tmp_path) not in text
+    assert len(RunStore(page.parent / "study").table("attempts")) == 80
+
+
+def test_a_study_with_a_design_says_what_the_design_shows(tmp_path: Path) -> None:
+    page = report.build(ROOT / "data" / "execution", tmp_path, notebooks=[], progress=False)
     for words in ("its content by +", "<h3>Content and form</h3>", "24 documents of 6 skills"):
-        assert (words in index) is not own
+        assert words in page.read_text("utf-8")

@@ -266,10 +266,12 @@ def _parse_parameters(settings: list[str]) -> dict[str, object]:
         if name in parameters:
             raise StudyError(f"report: --set '{setting}': {name} is given twice.")
         try:
-            value = yaml.safe_load(text)
+            value = yaml.safe_load(text) if text != "None" else None
         except YAML_FAILURES:
             value = text
-        parameters[name] = value if isinstance(value, str | bool | int | float | list) else text
+        parameters[name] = (
+            value if isinstance(value, str | bool | int | float | list | None) else text
+        )
     return parameters
 
 

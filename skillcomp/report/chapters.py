@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -22,7 +22,6 @@ from PIL import Image
 from skillcomp.report.notebooks import is_injected, title
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
-_FOLDED = {"Check the data": "Check of the data", "Claims": "Check of what the text claims"}
 _LINE_PX, _LETTERS_A_LINE, _HALF_PAGE_PX, _SHEET_PX = 22, 75, 584, 1500
 _HEAD = re.compile(r"\s*(<h[12][ >].*?</h[12]>)(.*)", re.DOTALL)
 # The HTML elements that Markdown and tables need. All other elements are dropped for safety.
@@ -85,32 +84,20 @@ class Chapter:
     sheets : list of list of _Section
         Headings with their content, in order, as sanitised HTML. Each sheet is laid out in two
         columns and is about as high as a screen.
-    sentences : tuple of str
-        Sentences computed from the reported study. They are shown at the start if the prose of the
-        notebook describes a different study.
     files : tuple of str
         Files that the notebook saved and that belong to no figure on the page.
     number : str
         The number at the start of the stem; the names of the saved files start with it too.
     stopped : str
         The error that ended the notebook early; empty if it ran to its end.
-    elsewhere : str
-        Name of the study that the numbers come from, if the prose of the notebook describes a
-        different study; otherwise empty.
-    other_study : str
-        Name of the recorded study that the chapter shows in place of the reported study, if the
-        reported study does not have the data for this chapter; otherwise empty.
     """
 
     stem: str
     title: str
     sheets: list[list[_Section]]
-    sentences: tuple[str, ...]
     files: tuple[str, ...]
     number: str
     stopped: str = ""
-    elsewhere: str = ""
-    other_study: str = ""
 
     @property
     def figures(self) -> list[Figure]:
@@ -118,67 +105,20 @@ class Chapter:
         parts = (part for sheet in self.sheets for section in sheet for part in section.parts)
         return [part for part in parts if isinstance(part, Figure)]
 
-    @property
-    def bare(self) -> bool:
-        """Whether the chapter stopped before its first figure and its text is on another study."""
-        return bool(self.stopped and self.elsewhere) and not self.figures
-
 
 def chapter_of(
-    notebook: nbformat.NotebookNode,
-    path: Path,
-    out: Path,
-    sentences: tuple[str, ...],
-    stopped: str,
-    elsewhere: str,
-    other_study: str = "",
+    notebook: nbformat.NotebookNode, path: Path, out: Path, stopped: str = ""
 ) -> Chapter:
-    """Make a chapter from an executed notebook.
-
-    The text is left out if `elsewhere` names a study: the text is then about another study. Cells
-    that only check data or claims are folded.
-    """
+    """Make a chapter from an executed notebook."""
     cells = [cell for cell in notebook.cells if not is_injected(cell)]
-    parts = list(_parts_of_cells(cells, path.stem, out, set(), prose=not elsewhere))
+    taken: set[str] = set()
+    parts = [part for cell in cells for part in _parts_of_cell(cell, path.stem, out, taken)]
     on_page = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
     number = path.stem.split("-")[0]
     kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
     files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
-    sections = _sections_of(parts)
-    if elsewhere:  # drop sections that have only text, because that text is about another study
-        sections = [section for at, section in enumerate(sections) if not at or section.parts]
-    name, sheets, apart = title(notebook, path), _fill_sheets(sections), sorted(files - on_page)
-    return Chapter(
-        path.stem, name, sheets, sentences, tuple(apart), number, stopped, elsewhere, other_study
-    )
-
-
-def _parts_of_cells(
-    cells: Sequence[nbformat.NotebookNode], stem: str, out: Path, taken: set[str], *, prose: bool
-) -> Iterator[Markup | Figure]:
-    """Yield the contents of the cells; fold the cells that only check data or claims."""
-    fold, content = "", Markup("")
-    for cell in cells:
-        heading = re.match(r"#{1,6} +(.+)", cell.source) if cell.cell_type == "markdown" else None
-        ends = heading or (fold == "Claims" and cell.cell_type == "markdown")
-        if ends and fold:
-            # the claims are in the text, so without the text there is nothing to check
-            if prose or fold != "Claims":
-                yield _fold_content(fold, content)
-            fold, content = "", Markup("")
-        if heading and heading.group(1).strip() in _FOLDED:
-            fold = heading.group(1).strip()
-            rest = cell.source.partition("\n")[2]
-            if prose and rest.strip():
-                content = _harmless_html(_markdown_as_html(rest))
-            continue
-        for part in _parts_of_cell(cell, stem, out, taken, prose=prose):
-            if fold and not isinstance(part, Figure):
-                content += _fold_code([part]) if isinstance(part, Code) else part
-            else:
-                yield part
-    if fold and (prose or fold != "Claims"):
-        yield _fold_content(fold, content)
+    sheets, apart = _fill_sheets(_sections_of(parts)), sorted(files - on_page)
+    return Chapter(path.stem, title(notebook, path), sheets, tuple(apart), number, stopped)
 
 
 def _sections_of(parts: Iterable[Markup | Figure]) -> list[_Section]:
@@ -229,20 +169,14 @@ def _fold_code(cells: Sequence[Code]) -> Markup:
     return fold.format(Markup("").join(cells)) if cells else Markup("")
 
 
-def _fold_content(name: str, content: Markup) -> Markup:
-    fold = Markup("<details class='fold'><summary>{}</summary>{}</details>")
-    return fold.format(_FOLDED.get(name, name), content)
-
-
 def _parts_of_cell(
-    cell: nbformat.NotebookNode, stem: str, out: Path, taken: set[str], *, prose: bool
+    cell: nbformat.NotebookNode, stem: str, out: Path, taken: set[str]
 ) -> Iterable[Markup | Figure]:
     """Yield the contents of a cell: its text, or its code and outputs."""
     if cell.cell_type == "markdown":
-        lines = [line for line in cell.source.splitlines() if re.match(r"#{1,6} ", line)]
-        source = cell.source if prose else "\n\n".join(lines)
-        if source.strip():
-            yield Markup(_with_anchors(_harmless_html(_markdown_as_html(source)), stem, taken))
+        if cell.source.strip():
+            html = _harmless_html(_markdown_as_html(cell.source))
+            yield Markup(_with_anchors(html, stem, taken))
         return
     if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
         return  # the end of the page lists the versions
@@ -273,7 +207,8 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
         # fold the recorded view of an explorer, because it is long and the text does not refer to
         # it
         explorer = widget or "scx-still" in data["text/html"]
-        return _fold_content("The explorer as it opens", table) if explorer else table
+        fold = "<details class='fold'><summary>The explorer as it opens</summary>{}</details>"
+        return Markup(fold).format(table) if explorer else table
     if "text/markdown" in data:
         return _harmless_html(_markdown_as_html(str(data["text/markdown"])))
     text = data.get("text/latex") or data.get("text/plain")

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from tqdm.auto import tqdm
 
 import skillcomp
-from skillcomp import frames, style
+from skillcomp import style
 from skillcomp.errors import SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
@@ -37,17 +37,11 @@ from skillcomp.stats.bounded import IntervalRule
 
 ARCHIVE = "figures.zip"
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
-# Users cannot set these parameters of a notebook. NEEDS names a frame. If the study has no rows of
-# this frame, the chapter shows the recorded study instead, on a separate page.
-_OWN_PARAMETERS = {"DATA", "OUT", "PILOT", "NEEDS"}
+_OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
+_SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 # Without gold the signs of verdicts are hollow.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
-# For each chapter number: the topics of sentences that are shown at the start of the chapter if its
-# text is about another study.
-_TOPICS = {"02": ("summary", "skill", "condition"), "03": ("transfer",), "04": ("limits",)}
-_TOPICS |= {"09": ("structure",)}
-_TOPICS |= {"05": ("grader", "drift"), "07": ("correction",)}
 
 
 def build(
@@ -70,24 +64,24 @@ def build(
     drawn_by: str | None = None,
     progress: bool = True,
 ) -> Path:
-    """Write ``index.html``: the answer of a study and, if it is recorded, the executed notebooks.
+    """Write ``index.html``: the answer of a study, and the notebooks executed on its data.
 
     Parameters
     ----------
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
-        A recorded study, or the frames of your own table. With frames, the page has only the
-        answer.
+        A recorded study, or the frames of your own table.
     out : str or path
         Folder for the page and its files; it is created if missing.
     notebooks : sequence of pathlib.Path, optional
-        Notebooks to execute; by default all chapters, in order. If the sequence is empty, the page
-        has only the answer.
+        Notebooks to execute, in order. If the sequence is empty, the page has only the answer.
+        Default: all chapters (:func:`find_notebooks`) for a recorded study, none for frames. For
+        the chapters, frames are saved as a store in the folder ``study`` of `out`.
     parameters : mapping of str to object, optional
         Values that replace those in the parameter cells of the notebooks, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
         ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer, before the arguments of these
-        names. A ``STORE`` is relative to
-        the working directory, like `study` and `out`.
+        names, which apply to the notebooks, too. None means the notebook's own choice. A ``STORE``
+        is relative to the working directory, like `study` and `out`.
     grader, groups, margin, interval, order, round, assume_missing, asked, checks : optional
         As for :func:`answer`.
     reference, gold_drawn, drawn_by : optional
@@ -110,33 +104,35 @@ def build(
 
     Notes
     -----
-    If the text of a chapter is about another study than `study`, the chapter shows headings,
-    tables, figures and computed sentences, but not the text. If `study` lacks data that a chapter
-    needs, the chapter ends early with a message. But if the chapter's parameter ``NEEDS`` names the
-    missing data (a frame of the store, or ``design``), the chapter shows the recorded study that it
-    was written about instead.
+    A chapter shows what the study has. In place of an analysis that the study has no data for, it
+    has one sentence with the remedy.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study, out = opened(study), Path(out)
-    paths = _notebooks_to_run(study, notebooks)
+    name = study.path.name if isinstance(study, RunStore) else _OWN_TABLE
+    recorded = isinstance(study, RunStore)
+    paths = find_notebooks() if notebooks is None and recorded else list(notebooks or [])
     defaults = {path: named_parameters(path) for path in paths}
-    values = dict(parameters or {})
-    _require_named(values, defaults.values())
+    _require_named(parameters or {}, defaults.values())
     out.mkdir(parents=True, exist_ok=True)
-    grader = str(values["GRADER"]) if "GRADER" in values else grader
+    if isinstance(study, Frames) and paths:
+        study = RunStore(study.save(out / _SAVED, overwrite=True))
+    values = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
+    values |= {n: value for n, value in (parameters or {}).items() if value is not None}
+    grader = None if values["GRADER"] is None else str(values["GRADER"])
     how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
     how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by, "interval": interval}
-    how |= {"margin": _margin_of(values.get("MARGIN", margin))}
-    how |= {"round": _round_of(values.get("ROUND", round), study)}
+    how |= {"margin": _margin_of(values["MARGIN"])}
+    how |= {"round": _round_of(values["ROUND"], study)}
     result, problem = _answer_or_reason(study, grader, how)
     figures = _headline_figures(result, out, study.fingerprint) if result else []
-    run = _Run(study, out, _with_paths(values, study, out), result, progress)
+    run = _Run(study, name, out, _with_paths(values, study, out), result, progress)
     bar = tqdm(paths, desc="report", unit=" notebooks", disable=not (progress and paths))
     chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
-    page = _write_pages(run, problem, figures, chapters)
-    failed = [chapter.stopped for chapter in chapters if chapter.stopped and not chapter.elsewhere]
+    page = _write_page(run, problem, figures, chapters)
+    failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
             f"{page} was built, but {len(failed)} of {len(chapters)} chapters ended early. "
@@ -150,22 +146,11 @@ class _Run:
     """The study, folder, parameters and answer that all chapters share."""
 
     study: RunStore | Frames
+    name: str
     out: Path
     values: Mapping[str, object]  # values that replace those of notebook parameters
     result: Answer | None
     progress: bool
-
-    @property
-    def folder(self) -> Path:
-        return self.study.path if isinstance(self.study, RunStore) else Path(_OWN_TABLE)
-
-
-def _notebooks_to_run(study: RunStore | Frames, notebooks: Sequence[Path] | None) -> list[Path]:
-    if isinstance(study, RunStore):
-        return list(notebooks) if notebooks is not None else find_notebooks()
-    if notebooks:
-        raise StudyError("report: the notebooks read a recorded study; frames give the answer.")
-    return []
 
 
 def _with_paths(
@@ -180,32 +165,17 @@ def _with_paths(
     return {**values, **paths}
 
 
-def _write_pages(run: _Run, problem: str, figures: list[Figure], chapters: list[Chapter]) -> Path:
-    """Write the main page, and one per chapter about another study; return the main page."""
+def _write_page(run: _Run, problem: str, figures: list[Figure], chapters: list[Chapter]) -> Path:
     drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
-    template = _page_template()
-    common = {"study": run.folder.name, "archive": archive, "version": skillcomp.__version__}
-    apart = {made.stem: made.other_study for made in chapters if made.other_study}
-    on_page = [made for made in chapters if made.stem not in apart and not made.bare]
-    first = _first_page(run.result, problem, run.study.fingerprint)
-    first |= {"figures": figures, "chapters": on_page, "every": chapters, "apart": apart}
+    content = _first_page(run.result, problem, run.study.fingerprint)
+    content |= {"study": run.name, "archive": archive, "version": skillcomp.__version__}
+    html = _page_template().render(**content, figures=figures, chapters=chapters)
     page = run.out / "index.html"
-    replace_file(page, template.render(**common, **first).encode())
-    for made in (made for made in chapters if made.stem in apart):
-        html = template.render(**common, chapters=[made], alone=made, shows=apart[made.stem])
-        replace_file(run.out / f"{made.stem}.html", html.encode())
+    # links to files of the chapters are relative to the page
+    replace_file(page, html.replace(f"{run.out.resolve().as_posix()}/", "").encode())
     return page
-
-
-def _has_rows(study: RunStore | Frames, kind: str) -> bool:
-    """Return whether a study has rows of the frame `kind` or, for "design", has a design."""
-    if not isinstance(study, RunStore):
-        return False
-    if kind == "design":
-        return bool(study.manifest.get(kind))
-    return not getattr(frames, kind)(study).empty
 
 
 def _margin_of(value: object) -> float:
@@ -230,18 +200,9 @@ def _round_of(value: object, study: RunStore | Frames) -> int:
 def _answer_or_reason(
     study: RunStore | Frames, grader: str | None, how: Mapping[str, Any]
 ) -> tuple[Answer | None, str]:
-    """Return the answer and an empty text, or None and the reason why there is no answer.
-
-    If the study has no grader with the name `grader`, the answer uses the default grader. The name
-    may be meant for a notebook that shows another study.
-    """
+    """Return the answer and an empty text, or None and the reason why there is no answer."""
     try:
-        try:
-            return answer(study, grader=grader, **how), ""
-        except StudyError:
-            if grader is None:
-                raise
-            return answer(study, **how), ""
+        return answer(study, grader=grader, **how), ""
     except SkillcompError as error:
         return None, str(error)
 
@@ -255,31 +216,12 @@ def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str,
 
 def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> Chapter:
     """Execute a notebook and make a chapter from its outputs, even if a cell fails."""
-    own = {name: value for name, value in run.values.items() if name in defaults}
-    about, other_study = run.study.fingerprint, ""
-    if "NEEDS" in defaults and not _has_rows(run.study, str(defaults["NEEDS"])):
-        own = {"OUT": run.values["OUT"]}  # the other values are meant for the study of the page
-        about, other_study = str(defaults["PILOT"]), Path(str(defaults["DATA"])).name
-    elif run.result and run.result.grader and defaults.get("PILOT", about) != about:
-        # This study may lack the grader in the notebook's parameters, so use the grader of the
-        # answer.
-        grader = {"GRADER": run.result.grader.partition(" (")[0]}
-        own = (grader if "GRADER" in defaults else {}) | own
-    stopped = ""
+    own = {n: value for n, value in run.values.items() if n in defaults and value is not None}
     try:
         notebook = execute(path, parameters=own, progress=run.progress, for_page=True)
     except NotebookError as error:
-        notebook, stopped = error.notebook, str(error)
-    values = {**defaults, **own}
-    elsewhere = run.folder.name if values.get("PILOT", about) != about else ""
-    if values.get("LIVE"):
-        elsewhere = Path(str(values.get("STORE", "a live study"))).name
-    sentences: list[str] = []
-    if elsewhere and run.result is not None:
-        findings = run.result.findings
-        topics = _TOPICS.get(path.stem[:2], ())
-        sentences = list(findings.loc[findings["topic"].isin(topics), "sentence"])
-    return chapter_of(notebook, path, run.out, tuple(sentences), stopped, elsewhere, other_study)
+        return chapter_of(error.notebook, path, run.out, str(error))
+    return chapter_of(notebook, path, run.out)
 
 
 def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
