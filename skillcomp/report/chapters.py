@@ -175,8 +175,8 @@ def _parts_of_cell(
     """Yield the contents of a cell: its text, or its code and outputs."""
     if cell.cell_type == "markdown":
         if cell.source.strip():
-            html = _harmless_html(_markdown_as_html(cell.source))
-            yield Markup(_with_anchors(html, stem, taken))
+            text = _harmless_html(_markdown_as_html(cell.source))
+            yield Markup(_with_anchors(text, stem, taken))
         return
     if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
         return  # the end of the page lists the versions

@@ -118,7 +118,7 @@ def build(
     out.mkdir(parents=True, exist_ok=True)
     if isinstance(study, Frames) and paths:
         study = RunStore(study.save(out / _SAVED, overwrite=True))
-    values = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
+    values: dict[str, object] = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
     values |= {n: value for n, value in (parameters or {}).items() if value is not None}
     grader = None if values["GRADER"] is None else str(values["GRADER"])
     how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
