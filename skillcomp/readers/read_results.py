@@ -19,7 +19,8 @@ from skillcomp.io.files import as_path, shown
 from skillcomp.io.journal import is_store
 from skillcomp.readers.other_sources import frames_of_store, frames_of_table, table_at
 from skillcomp.readers.plugin_eval import PluginEvalReader
-from skillcomp.readers.reader import MAX_FILES, Problems, Reader, forget_files
+from skillcomp.readers.promptfoo import PromptfooReader
+from skillcomp.readers.reader import MAX_FILES, Problems, Reader, forget_files, json_object
 from skillcomp.readers.result_arms import with_conditions
 from skillcomp.readers.result_pairs import pairwise_of
 from skillcomp.readers.result_table import (
@@ -33,9 +34,19 @@ from skillcomp.readers.result_table import (
     with_ids,
     with_whole_graders,
 )
+from skillcomp.readers.skill_creator import ComparisonReader, WorkspaceReader
+from skillcomp.readers.skill_creator_benchmark import BenchmarkReader
+from skillcomp.readers.skill_creator_triggers import TriggerReader
 
 # formats in the order in which they are tried
-_BUILT_IN: tuple[type[Reader], ...] = (PluginEvalReader,)
+_BUILT_IN: tuple[type[Reader], ...] = (
+    PluginEvalReader,
+    PromptfooReader,
+    ComparisonReader,
+    TriggerReader,
+    BenchmarkReader,
+    WorkspaceReader,
+)
 _SUFFIXES = (".json", ".jsonl", ".eval")  # files that are tried inside a folder
 _DEPTH = 4  # levels of folders that are searched for a file of results
 
@@ -152,12 +163,14 @@ def read_results(
             raise FrameError(f"{place}: {reader.name}: there are no results in it.")
         table = one_iteration(table, iteration, problems, place)
         table = with_arguments(with_case(table, case, place), facts, problems)
-        table = with_conditions(table, conditions, place)
-        made = _frames_of_rows(table, checks, problems, place, reader.name)
         compared = pd.concat(pairs, ignore_index=True)
+        sides = {*compared["first"], *compared["second"]}
+        table = with_conditions(table, conditions, place, sides)
+        made = _frames_of_rows(table, checks, problems, place, reader.name)
         if len(compared):
             compared = with_case(compared, case, place).assign(skill=_skill_of(compared, table))
-            made = replace(made, pairwise=pairwise_of(compared, made.attempts, conditions, place))
+            pairwise = pairwise_of(compared, made.attempts, conditions, problems)
+            made = replace(made, pairwise=pairwise)
         return _reported(made, problems, place, strict)
     finally:
         forget_files()
@@ -231,6 +244,12 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
     names = ", ".join(reader.name for reader in readers)
     if format is not None:
         return f"{path}: its content does not have the shape of format='{format}'."
+    content = json_object(path)
+    if "run_summary" in content:
+        return (
+            f"{path}: run_summary holds averages only, which have no cases. Read the folder with "
+            "the grading of each run."
+        )
     return (
         f"{path}: the content has no known format; known: {names}, a store, csv and parquet. "
         "Read any other file with pandas and convert it: sc.from_frame(table, ...)."

@@ -159,6 +159,11 @@ def list_of_objects(value: Any) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def as_object(value: Any) -> dict[str, Any]:
+    """Return an object; an empty one for all else."""
+    return value if isinstance(value, dict) else {}
+
+
 def as_number(value: Any) -> float | None:
     """Return a number; None for truth values, texts and all else."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,19 +16,27 @@ _FEW = 12  # a column with more words is not listed as one that may name the arm
 
 
 def with_conditions(
-    table: pd.DataFrame, conditions: Mapping[Any, str] | None, place: str
+    table: pd.DataFrame,
+    conditions: Mapping[Any, str] | None,
+    place: str,
+    sides: Collection[str] = (),
 ) -> pd.DataFrame:
     """Return the table with a condition in each row instead of the tool's word for the arm.
 
     Without a column ``condition``, the column that holds all keys of `conditions` names the arms.
+    `sides` are words of comparisons, which `conditions` may name too.
     """
     meanings = {str(word): str(name) for word, name in (conditions or {}).items()}
     if "condition" not in table.columns:
         table = table.assign(condition=table[_column_of_arms(table, meanings, place)])
+        if "agent" in table.columns and table["agent"].nunique() > 1:
+            pairs = table[["condition", "agent"]].drop_duplicates()
+            if pairs["agent"].is_unique and pairs["condition"].is_unique:
+                table = table.assign(agent=None)  # the arm, and not another agent
     words = list(map(str, distinct_words(table["condition"])))
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")
-    strange = [word for word in meanings if word not in words]
+    strange = [word for word in meanings if word not in {*words, *sides}]
     if strange:
         raise FrameError(
             f"{place}: conditions=: there is no arm {literal(strange[0])}; there: "

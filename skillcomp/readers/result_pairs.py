@@ -7,17 +7,22 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError
-from skillcomp.frames.check import check
-from skillcomp.readers.reader import ARM_WORDS
+from skillcomp.frames.check import check, empty
+from skillcomp.readers.reader import ARM_WORDS, Problems
 
 _FACTS = ("rationale", "grader_family", "grader_version", "order")
 
 
 def pairwise_of(
-    pairs: pd.DataFrame, attempts: pd.DataFrame, conditions: Mapping[Any, str] | None, place: str
+    pairs: pd.DataFrame,
+    attempts: pd.DataFrame,
+    conditions: Mapping[Any, str] | None,
+    problems: Problems,
 ) -> pd.DataFrame:
-    """Return comparisons as a pairwise frame, with the ids of the attempts compared."""
+    """Return comparisons as a pairwise frame, with the ids of the attempts compared.
+
+    A comparison of answers that have no results is left out and reported.
+    """
     names = {**ARM_WORDS, **{str(word): name for word, name in (conditions or {}).items()}}
     pairs = pairs.assign(repeat=pairs.get("repeat", 1))
     key = ["skill", "case_id", "condition", "repeat"]
@@ -28,11 +33,10 @@ def pairwise_of(
         cells = [(row["skill"], str(row["case"]), arm, row["repeat"]) for arm in arms]
         missing = next((cell for cell in cells if cell not in ids), None)
         if missing is not None:
-            raise FrameError(
-                f"{place}: a comparison of case '{missing[1]}' is about an answer under "
-                f"'{missing[2]}', repeat {missing[3]}, which has no results. conditions= names "
-                "the arm of each answer, such as {'A': 'skill', 'B': 'baseline'}."
-            )
+            found = f"case '{missing[1]}': no answer under '{missing[2]}'"
+            done = "left out; conditions={'A': 'skill', 'B': 'baseline'} names the arm of each side"
+            problems.add("comparison", found, done)
+            continue
         first, second = (ids[cell] for cell in cells)
         winner = {"first": first, "second": second, "tie": "tie"}.get(row["winner"])
         position = {"first": 1, "second": 2}.get(row["winner"])
@@ -42,6 +46,8 @@ def pairwise_of(
             | {"grader": row.get("grader") or "comparator"}
             | {name: row[name] for name in _FACTS if name in row}
         )
+    if not made:
+        return empty("pairwise")
     rows = pd.DataFrame(made)
     if "order" not in rows:
         rows["order"] = (

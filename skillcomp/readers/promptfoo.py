@@ -1,0 +1,191 @@
+"""Results of promptfoo, version 3 of its JSON file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    as_number,
+    as_object,
+    as_text,
+    as_truth,
+    json_object,
+    list_of_objects,
+    read_json,
+)
+
+_ERROR = 2  # failureReason of a provider that failed
+_JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
+_SKILL_USED = "skill-used"  # an assertion that only the arm with the skill has
+_LONG = 60  # characters of the text of an assertion in the id of a check
+
+
+class PromptfooReader(Reader):
+    """Reader of promptfoo results; a case is the variables and the description of its test."""
+
+    name = "promptfoo"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the file has results of version 3 with a prompt or a test in each."""
+        results = json_object(path).get("results")
+        if not isinstance(results, dict) or not isinstance(results.get("results"), list):
+            return False
+        rows = list_of_objects(results["results"])
+        return not rows or all(r.keys() & {"promptIdx", "testIdx", "testCase"} for r in rows)
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per attempt and assertion.
+
+        `prompt_label`, `provider` and `provider_label` are columns that may name the arms; the one
+        that varies is `condition`. Each variable of a test is a column, too.
+        """
+        results = list_of_objects(read_json(path)["results"]["results"])
+        # results are in the order of completion
+        results = sorted(results, key=lambda row: as_number(row.get("testIdx")) or 0)
+        labels = Counter(_fields_of_arms(row) for row in results)
+        counts = Counter[tuple[str, ...]]()
+        rows: list[dict[str, Any]] = []
+        for result in results:
+            case, variables = _case_of(result)
+            prompt, label, provider = _fields_of_arms(result)
+            place = (case, prompt, label, provider)
+            counts[place] += 1
+            about = {**variables, "case": case, "repeat": counts[place], "prompt_label": prompt}
+            about |= {"provider": provider, "provider_label": label, "agent": provider}
+            rows += _rows_of_result(result, about | _facts_of_result(result), problems)
+        _report_repeats(counts, problems)
+        table = pd.DataFrame(rows)
+        return table if table.empty else _with_arms(table, labels)
+
+
+def _fields_of_arms(result: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the label of the prompt, and label and id of the provider."""
+    provider, prompt = result.get("provider"), result.get("prompt")
+    provider = provider if isinstance(provider, dict) else {"id": provider}
+    prompt = prompt if isinstance(prompt, dict) else {"raw": prompt}
+    name = as_text(provider.get("id")) or "unknown provider"
+    label = as_text(prompt.get("label")) or as_text(prompt.get("raw")) or ""
+    return label, as_text(provider.get("label")) or name, name
+
+
+def _case_of(result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the case of a result, and its variables as columns.
+
+    testIdx is no case: `--repeat` gives each repeat its own.
+    """
+    test = as_object(result.get("testCase"))
+    variables = as_object(result.get("vars"))
+    description = as_text(test.get("description"))
+    texts = {name: _as_case_text(value) for name, value in sorted(variables.items())}
+    parts = [description] if description else []
+    parts += [f"{name}={text}" for name, text in texts.items()]
+    return " | ".join(parts) or f"test {result.get('testIdx')}", {
+        f"vars.{name}": text for name, text in texts.items()
+    }
+
+
+def _as_case_text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _facts_of_result(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of an attempt: its end, answer, cost, time and tokens."""
+    response = as_object(result.get("response"))
+    tokens = as_object(response.get("tokenUsage"))
+    output, latency = response.get("output"), as_number(result.get("latencyMs"))
+    cached = response.get("cached") is True
+    cost = as_number(result.get("cost")) if result.get("cost") else as_number(response.get("cost"))
+    return {
+        "status": "error" if result.get("failureReason") == _ERROR else "ok",
+        "answer": None if output is None else _as_case_text(output),
+        "cost_usd": None if cached else cost,
+        "seconds": None if latency is None or cached else latency / 1000,
+        "input_tokens": as_number(tokens.get("prompt")) if not cached else None,
+        "output_tokens": as_number(tokens.get("completion")) if not cached else None,
+    }
+
+
+def _rows_of_result(
+    result: dict[str, Any], about: dict[str, Any], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per assertion; a row without a check if none has a verdict."""
+    grading = result.get("gradingResult")
+    if about["status"] == "error":
+        error = (as_text(result.get("error")) or "no text")[:80]
+        problems.add("failureReason", f"2: {error}", "the attempt is missing, not failed")
+        yield about
+        return
+    rows = list_of_objects(grading.get("componentResults")) if isinstance(grading, dict) else []
+    if not rows:
+        done = "missing verdicts, not fails"
+        problems.add("gradingResult", "no result of an assertion", done)
+        yield {**about, "verdict_status": "error"}
+        return
+    checks = _check_ids(rows)
+    used = [r for r, kind in zip(rows, map(_type_of, rows), strict=True) if kind == _SKILL_USED]
+    about = {**about, "triggered": as_truth(used[0].get("pass")) if used else None}
+    if used:
+        problems.add(_SKILL_USED, "an assertion about the skill", "no check; read as 'triggered'")
+    rest = [(row, name) for row, name in zip(rows, checks, strict=True) if row not in used]
+    for row, name in rest:
+        assertion = as_object(row.get("assertion"))
+        yield {
+            **about,
+            "check": name,
+            "passed": as_truth(row.get("pass")),
+            "score": as_number(row.get("score")),
+            "check_weight": as_number(assertion.get("weight")) or 1,
+            "rationale": as_text(row.get("reason")),
+            "grader": "promptfoo",
+            "grader_kind": "llm" if _type_of(row).startswith(_JUDGES) else "rules",
+        }
+    if not rest:
+        yield about
+
+
+def _type_of(row: dict[str, Any]) -> str:
+    assertion = row.get("assertion")
+    return as_text(assertion.get("type") if isinstance(assertion, dict) else None) or "assertion"
+
+
+def _check_ids(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the id of each check: its metric, or its type and value; equal ids get numbers."""
+    names: list[str] = []
+    counts = Counter[str]()
+    for row in rows:
+        assertion = as_object(row.get("assertion"))
+        value = assertion.get("value")
+        text = "" if value is None else _as_case_text(value)
+        text = text if len(text) <= _LONG else text[: _LONG - 3] + "..."
+        name = as_text(assertion.get("metric")) or ": ".join(filter(None, [_type_of(row), text]))
+        counts[name] += 1
+        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return names
+
+
+def _report_repeats(counts: Counter[tuple[str, ...]], problems: Problems) -> None:
+    if max(counts.values(), default=0) > 1:
+        found = f"up to {max(counts.values())} tests with equal variables and description"
+        problems.add("testIdx", found, "repeats of one case; promptfoo numbers them as tests")
+
+
+def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd.DataFrame:
+    """Return the table with a condition, if only one field varies.
+
+    If the provider is the arm, it does not name the agent.
+    """
+    prompts = {prompt for prompt, _, _ in labels}
+    providers = {label for _, label, _ in labels}
+    if len(providers) == 1:
+        return table.assign(condition=table["prompt_label"])
+    if len(prompts) == 1:
+        return table.assign(condition=table["provider_label"], agent=None)
+    return table

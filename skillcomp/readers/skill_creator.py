@@ -1,0 +1,234 @@
+"""Workspaces and benchmark.json of skill-creator and of tools that write the same files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    as_number,
+    as_object,
+    as_text,
+    as_truth,
+    files_below,
+    json_object,
+    list_of_objects,
+)
+from skillcomp.readers.skill_creator_checks import with_check_ids
+
+_RUN = re.compile(r"run-(\d+)")
+_ITERATION = re.compile(r"iteration-(\d+)")
+_EVAL = re.compile(r"eval-(.+)")
+_GRADER = "skill-creator"
+_SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
+
+
+def expectations_of(grading: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the graded expectations of a grading, under either of their keys."""
+    return list_of_objects(grading.get("expectations", grading.get("assertion_results")))
+
+
+def is_grading(content: dict[str, Any]) -> bool:
+    """Return whether a file is a grading of skill-creator, and not one of another tool."""
+    rows = expectations_of(content)
+    foreign = any(row.keys() & {"confidence", "method", "skipped"} for row in rows)
+    return bool(rows) and not foreign and all("passed" in row and "text" in row for row in rows)
+
+
+class WorkspaceReader(Reader):
+    """Reader of workspaces `iteration-N/eval-NAME/CONFIG/[run-K/]grading.json`."""
+
+    name = "skill-creator"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a folder holds gradings in the folders of an eval and an arm."""
+        if not path.is_dir():
+            return False
+        return any(is_grading(json_object(file, path)) for file in _gradings(path))
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per attempt and expectation; the check is its position."""
+        rows: list[dict[str, Any]] = []
+        for file in _gradings(path):
+            about = _place_of(file, path)
+            about |= _facts_of_eval(_eval_folder(file, path), path)
+            about["skill"] = _skill_name(path)
+            about |= _facts_of_timing(json_object(file.parent / "timing.json", path))
+            rows += rows_of_grading(json_object(file, path), about, problems)
+        rows += _ungraded(path, {(r["case"], r["condition"], r["repeat"]) for r in rows}, problems)
+        return with_check_ids(pd.DataFrame(rows), problems)
+
+    def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return the comparisons whose folder names their eval; A and B are named by arguments."""
+        rows = []
+        for file in files_below(path, "comparison*.json"):
+            content = json_object(file, path)
+            folder = next((p for p in file.parents if (p / "eval_metadata.json").exists()), None)
+            folder = folder or next((p for p in file.parents if _EVAL.fullmatch(p.name)), None)
+            if is_comparison(content):
+                about = _facts_of_eval(folder, path) if folder else {}
+                arms = _arms_of_analysis(json_object(file.parent / "analysis.json", path))
+                about["iteration"] = _iteration_of(file, path)
+                rows.append({**about, **pair_of(content, problems), **arms})
+        return pd.DataFrame(rows) if rows else super().pairs(path, problems)
+
+
+class ComparisonReader(Reader):
+    """Reader of one comparison.json: two answers, with the checks of each where it has them."""
+
+    name = "skill-creator-comparison"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the file has a winner A, B or TIE and a rubric of both."""
+        return is_comparison(json_object(path))
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return the expectations of A and B; neither names the case or its arm."""
+        results = json_object(path).get("expectation_results")
+        rows: list[dict[str, Any]] = []
+        for side in "AB":
+            part = results.get(side) if isinstance(results, dict) else None
+            details = list_of_objects(part.get("details")) if isinstance(part, dict) else []
+            about = {"condition": side, "repeat": 1, "case": None}
+            rows += rows_of_grading({"expectations": details}, about, problems)
+        return with_check_ids(pd.DataFrame(rows), problems).drop(columns="case")
+
+    def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return the one comparison."""
+        return pd.DataFrame([pair_of(json_object(path), problems)])
+
+
+def is_comparison(content: dict[str, Any]) -> bool:
+    """Return whether a file is a blind comparison of two answers."""
+    sides = content.get("rubric") or content.get("output_quality")
+    return content.get("winner") in ("A", "B", "TIE") and isinstance(sides, dict) and "A" in sides
+
+
+def pair_of(content: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """Return the columns of a comparison; the first answer is A."""
+    done = "each pair is judged in one order only: a preference for a position cannot be seen"
+    problems.add("comparison", "A is always first", done)
+    winner = {"A": "first", "B": "second", "TIE": "tie"}[content["winner"]]
+    about = {"first": "A", "second": "B", "winner": winner, "grader": "comparator"}
+    return about | {"rationale": as_text(content.get("reasoning"))}
+
+
+def _arms_of_analysis(content: dict[str, Any]) -> dict[str, str]:
+    """Return nothing unless an analysis names the skill folders of winner and loser."""
+    summary = content.get("comparison_summary")
+    if not isinstance(summary, dict) or summary.get("winner") not in ("A", "B"):
+        return {}
+    arms = []
+    for key in ("winner_skill", "loser_skill"):
+        parts = Path(as_text(summary.get(key)) or "").parts
+        arms.append(next((part for part in reversed(parts) if part in _ARMS), None))
+    if None in arms:
+        return {}
+    first, second = arms if summary["winner"] == "A" else arms[::-1]
+    return {"first": str(first), "second": str(second)}
+
+
+_ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
+
+
+def _gradings(path: Path) -> list[Path]:
+    """Return the gradings of a workspace or of a part of it that have a folder for their arm."""
+    files = [file for file in files_below(path, "grading.json") if file.parent != path]
+    return [file for file in files if len(_arm_folder(file).relative_to(path).parts) > 1]
+
+
+def _arm_folder(file: Path) -> Path:
+    """Return the folder of an arm: that of the grading, or the one above run-K."""
+    return file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
+
+
+def _eval_folder(file: Path, path: Path) -> Path:
+    return _arm_folder(file).parent
+
+
+def _place_of(file: Path, path: Path) -> dict[str, Any]:
+    """Return arm, repeat and iteration of a grading, as its folders name them."""
+    run = _RUN.fullmatch(file.parent.name)
+    return {
+        "condition": _arm_folder(file).name,
+        "repeat": int(run[1]) if run else 1,
+        "iteration": _iteration_of(file, path),
+    }
+
+
+def _iteration_of(file: Path, path: Path) -> int:
+    names = [path.name, *file.relative_to(path).parts[:-1]]
+    numbers = [int(match[1]) for name in names if (match := _ITERATION.fullmatch(name))]
+    return numbers[-1] if numbers else 1
+
+
+def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
+    """Return name and prompt of a case: those of its metadata, else the name of the folder."""
+    about = json_object(folder / "eval_metadata.json", root)
+    match = _EVAL.fullmatch(folder.name)
+    name = as_text(about.get("eval_name")) or (match[1] if match else folder.name)
+    return {"case": name, "prompt": as_text(about.get("prompt"))}
+
+
+def _skill_name(path: Path) -> str | None:
+    """Return the skill: that of a benchmark.json, or of a folder `<skill>-workspace`."""
+    for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
+        content = json_object(folder / "benchmark.json", path)
+        metadata = as_object(content.get("metadata"))
+        name = as_text(metadata.get("skill_name")) or as_text(content.get("skill_name"))
+        if name and not name.startswith("<"):
+            return name
+    names = [p.name for p in (path, *path.parents[:1]) if p.name.endswith("-workspace")]
+    return names[0].removesuffix("-workspace") if names else None
+
+
+def _facts_of_timing(timing: dict[str, Any]) -> dict[str, Any]:
+    """Return the seconds of an attempt; total_tokens is one number and names no kind of token."""
+    duration = as_number(timing.get("duration_ms"))
+    seconds = as_number(timing.get("total_duration_seconds"))
+    return {"seconds": duration / 1000 if seconds is None and duration else seconds or None}
+
+
+def rows_of_grading(
+    grading: dict[str, Any], about: dict[str, Any], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per expectation; a row without a check if there is none."""
+    rows = expectations_of(grading)
+    if not rows:
+        problems.add("grading", "no expectations", "missing verdicts, not fails")
+        yield {**about, "verdict_status": "error"}
+    for position, row in enumerate(rows, start=1):
+        evidence, passed = as_text(row.get("evidence")) or "", as_truth(row.get("passed"))
+        if passed is None:
+            problems.add("passed", f"{row.get('passed')!r}", "a missing verdict, not a fail")
+        yield {
+            **about,
+            "position": position,
+            "text": as_text(row.get("text")) or as_text(row.get("name")) or f"check {position}",
+            "passed": passed,
+            "verdict_status": "error",
+            "rationale": evidence,
+            "grader": _GRADER,
+            "grader_kind": "rules" if _SCRIPT.search(evidence) else "llm",
+        }
+
+
+def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict[str, Any]]:
+    """Yield a row for each attempt with outputs or times and without a grading."""
+    folders = {file.parent for file in files_below(path, "timing.json")}
+    for folder in sorted(folders):
+        file = folder / "grading.json"
+        about = {**_place_of(file, path)}
+        if file.exists() or len(_arm_folder(file).relative_to(path).parts) < 2:
+            continue
+        about |= _facts_of_eval(_eval_folder(file, path), path)
+        if (about["case"], about["condition"], about["repeat"]) not in graded:
+            problems.add("grading.json", "missing for an attempt", "a missing verdict, not a fail")
+            times = _facts_of_timing(json_object(folder / "timing.json", path))
+            yield {**about, **times, "skill": _skill_name(path), "verdict_status": "error"}

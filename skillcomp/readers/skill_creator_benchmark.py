@@ -1,0 +1,158 @@
+"""The file benchmark.json of skill-creator, in its official form and in those of its variants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.readers.reader import (
+    ARM_WORDS,
+    Problems,
+    Reader,
+    as_number,
+    as_object,
+    as_text,
+    json_object,
+    list_of_objects,
+    read_json,
+)
+from skillcomp.readers.skill_creator import rows_of_grading
+from skillcomp.readers.skill_creator_checks import with_check_ids
+
+_ARM_KEYS = ("configuration", "condition", "config")
+_PASSED, _TOTAL = ("passed", "assertions_passed"), ("total", "assertions_total")
+_CHECKS = ("expectations", "assertion_results", "assertion_details")
+
+
+class BenchmarkReader(Reader):
+    """Reader of benchmark.json files that have a row per run; averages alone are not enough."""
+
+    name = "skill-creator-benchmark"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the file has runs with an arm and a result."""
+        content = json_object(path)
+        foreign = content.keys() & {"conditions_compared", "engine_name", "schemaVersion"}
+        return not foreign and any(_is_run(run) for run in _runs_of(content))
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per run and expectation, or per run with the number of passes."""
+        content = read_json(path)
+        runs = [run for run in _runs_of(content) if _is_run(run)]
+        _require_one_scale(runs, path)
+        _report_delta(content, runs, problems)
+        metadata = as_object(content.get("metadata"))
+        models = {_name(run, "model") for run in runs} - {None}
+        counts = Counter[tuple[Any, ...]]()
+        rows: list[dict[str, Any]] = []
+        for run in runs:
+            model = _name(run, "model") or _name(metadata, "executor_model")
+            skill = _name(run, "skill") or _name(metadata, "skill_name")
+            facts = {"skill": skill or _name(content, "skill_name"), "agent_model": model}
+            facts |= {"case": _case_name(run), "condition": _value(run, *_ARM_KEYS)}
+            if len(models) > 1:
+                facts["agent"] = model or "unnamed model"
+            counts[tuple(facts.values())] += 1
+            number = as_number(run.get("run_number"))
+            repeat = counts[tuple(facts.values())] if number is None else number
+            rows += _rows_of_run(run, facts | {"repeat": repeat}, problems)
+        return with_check_ids(pd.DataFrame(rows), problems)
+
+
+def _runs_of(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the runs of a file as the official form has them, each with its arm."""
+    yield from list_of_objects(content.get("runs"))
+    for key, inner in (("configs", "results"), ("configurations", "evals")):
+        for config in list_of_objects(content.get(key)):
+            for run in list_of_objects(config.get(inner)):
+                yield {**run, "configuration": config.get("name")}
+    for case in list_of_objects(content.get("evals")):
+        about = {key: value for key, value in case.items() if not isinstance(value, dict)}
+        for arm, result in case.items():
+            if arm in ARM_WORDS and isinstance(result, dict):
+                yield {**about, **result, "configuration": arm}
+
+
+def _is_run(run: dict[str, Any]) -> bool:
+    """Return whether a run names its arm and case, and has a result."""
+    result = {**run, **as_object(run.get("result"))}
+    graded = any(key in result for key in (*_CHECKS, *_TOTAL, "pass_rate"))
+    return graded and _value(run, *_ARM_KEYS) is not None and _case_name(run) is not None
+
+
+def _value(run: dict[str, Any], *keys: str) -> Any:
+    return next((run[key] for key in keys if run.get(key) is not None), None)
+
+
+def _name(about: dict[str, Any], key: str) -> str | None:
+    """Return a name; None for the placeholders that the script leaves, such as <model-name>."""
+    name = as_text(about.get(key))
+    return None if name is None or name.startswith("<") else name
+
+
+def _case_name(run: dict[str, Any]) -> str | None:
+    return as_text(_value(run, "eval_name", "case_id", "eval_id", "name", "id"))
+
+
+def _rows_of_run(
+    run: dict[str, Any], facts: dict[str, Any], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield the expectations of a run, else its counts, else its share as a score."""
+    result = {**run, **as_object(run.get("result"))}
+    seconds, duration = as_number(result.get("time_seconds")), as_number(result.get("duration_ms"))
+    failed = bool(as_number(result.get("exit_code")))
+    about = {
+        **facts,
+        "seconds": seconds or (duration / 1000 if duration else None),
+        "cost_usd": as_number(result.get("cost_usd")),
+        "input_tokens": as_number(result.get("input_tokens")),
+        "output_tokens": as_number(result.get("output_tokens")),
+        "status": "error" if failed else "ok",
+        "grader": "skill-creator",
+    }
+    checks = next((run[key] for key in _CHECKS if list_of_objects(run.get(key))), None)
+    passed, total = (as_number(_value(result, *keys)) for keys in (_PASSED, _TOTAL))
+    share = as_number(result.get("pass_rate"))
+    if failed:
+        problems.add("exit_code", f"{result['exit_code']}", "the attempt is missing, not failed")
+        yield {**about, "passed": None}
+    elif checks is not None:
+        yield from rows_of_grading({"expectations": checks}, about, problems)
+    elif total is not None and total > 0 and passed is not None:
+        yield {**about, "n_passed": passed, "n_checks": total}
+    elif total is None and share is not None:
+        if share > 1:
+            problems.add("pass_rate", "percentages", "divided by 100")
+        share = share / 100 if share > 1 else share
+        problems.add("pass_rate", "no counts of checks", "read as a score: value='score'")
+        yield {**about, "check": "pass rate", "passed": share == 1, "score": share}
+    else:
+        problems.add("total", "0 checks: the grading is missing", "a missing verdict, not 0")
+        yield {**about, "passed": None, "verdict_status": "error"}
+
+
+def _require_one_scale(runs: list[dict[str, Any]], path: Path) -> None:
+    """Raise if shares are read from the file and some are shares and others percentages."""
+    results = [{**run, **as_object(run.get("result"))} for run in runs]
+    results = [r for r in results if _value(r, *_TOTAL) is None and not _value(r, *_CHECKS)]
+    shares = [share for r in results if (share := as_number(r.get("pass_rate"))) is not None]
+    if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
+        raise FrameError(
+            f"{path}: pass_rate has percentages (such as {max(shares):g}) next to shares (such as "
+            f"{min(s for s in shares if s > 0):g}), and no counts decide what 1 means. Give the "
+            "file one scale."
+        )
+
+
+def _report_delta(content: dict[str, Any], runs: list[dict[str, Any]], problems: Problems) -> None:
+    """Report a delta in the file that is the first minus the second arm in alphabetical order."""
+    arms = sorted({str(_value(run, *_ARM_KEYS)) for run in runs})
+    summary = as_object(content.get("run_summary"))
+    if "delta" in summary and len(arms) == 2 and ARM_WORDS.get(arms[0]) in ("baseline", "previous"):
+        done = f"it is {arms[0]} minus {arms[1]}, so its sign is reversed; it is not read"
+        problems.add("run_summary.delta", "the file's own delta", done)

@@ -1,0 +1,114 @@
+"""Results of promptfoo, written by the tests in the shape of version 3."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build import problems, results
+
+import skillcomp as sc
+
+ARMS = {"plain": "baseline", "skilled": "skill"}
+KNOWN = {"conditions": ARMS, "skill": "sea", "agent_model": "m", "grader_model": "j"}
+
+
+def row(index: int, prompt: str, tide: str, *passed: bool, **facts: Any) -> dict[str, Any]:
+    """One result with an assertion for each verdict."""
+    parts = [
+        {"pass": p, "score": int(p), "reason": "", "assertion": {"type": "contains", "value": v}}
+        for p, v in zip(passed, "abc", strict=False)
+    ]
+    return {
+        "testIdx": index,
+        "promptIdx": 0,
+        "provider": {"id": "openai:x", "label": ""},
+        "prompt": {"raw": "?", "label": prompt},
+        "vars": {"tide": tide},
+        "testCase": {"assert": []},
+        "failureReason": 0,
+        "response": {"output": "high", "tokenUsage": {"prompt": 3, "completion": 4}},
+        "latencyMs": 500,
+        "gradingResult": {"pass": all(passed), "componentResults": parts},
+        **facts,
+    }
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
+    file = folder / "out.json"
+    file.write_text(json.dumps({"evalId": "e", "results": {"version": 3, "results": rows}}))
+    return file
+
+
+def test_a_repeat_is_no_case(tmp_path: Path) -> None:
+    rows = []
+    for at, tide in enumerate(["neap", "spring", "ebb", "neap", "spring", "ebb"]):
+        rows += [row(at, "plain", tide, at % 2 == 0), row(at, "skilled", tide, at != 5)]
+    made = results(written(tmp_path, rows[::-1]), **KNOWN)
+    delta = sc.deltas.paired(made.outcomes, interval="t").iloc[0]
+    assert delta["n_clusters"] == 3  # 6 by testIdx, with the interval [.17, 1]
+    assert made.attempts.groupby(["case_id", "condition"])["repeat"].max().eq(2).all()
+    assert "repeats of one case" in problems(made, "testIdx")
+
+
+def test_the_case_is_a_variable_if_one_is_named(tmp_path: Path) -> None:
+    rows = [row(0, "plain", "neap", True), row(0, "skilled", "neap", True)]
+    for at, result in enumerate(rows):
+        result["vars"]["run"] = str(at)
+    made = results(written(tmp_path, rows), case="vars.tide", **KNOWN)
+    assert made.cases["case_id"].tolist() == ["neap"]
+    with pytest.raises(sc.errors.FrameError, match=r"no field 'tide'; there: .*vars.tide"):
+        results(written(tmp_path, rows), case="tide", **KNOWN)
+
+
+def test_an_error_is_a_missing_attempt_and_a_lost_grading_a_missing_verdict(tmp_path: Path) -> None:
+    error = row(0, "plain", "neap", failureReason=2, gradingResult=None, error="429")
+    lost = row(1, "plain", "ebb", gradingResult=None)
+    graded = [row(0, "skilled", "neap", True, True), row(1, "skilled", "ebb", True)]
+    made = results(written(tmp_path, [error, lost, *graded]), **KNOWN)
+    status = made.attempts.set_index(["case_id", "condition"])["status"]
+    assert (status["tide=neap", "baseline"], status["tide=ebb", "baseline"]) == ("error", "ok")
+    baseline = made.outcomes[made.outcomes["condition"].eq("baseline")]
+    assert len(baseline) == 2 and baseline["passed"].isna().all()
+    assert "missing, not failed" in problems(made, "failureReason")
+
+
+def test_an_assertion_about_the_skill_is_no_check(tmp_path: Path) -> None:
+    used = row(0, "skilled", "neap", True)
+    part = {"pass": True, "score": 1, "assertion": {"type": "skill-used", "value": "sea"}}
+    used["gradingResult"]["componentResults"].append(part)
+    made = results(written(tmp_path, [used, row(0, "plain", "neap", True)]), **KNOWN)
+    assert made.outcomes["passed"].all() and made.outcomes["n_checks"].eq(1).all()
+    assert made.attempts.set_index("condition")["triggered"].to_dict()["skill"]
+
+
+def test_the_arms_need_words(tmp_path: Path) -> None:
+    rows = [row(0, "plain", "neap", True), row(0, "skilled", "neap", True)]
+    with pytest.raises(sc.errors.FrameError, match=r"called .*plain.*conditions=\{'plain': 'bas"):
+        results(written(tmp_path, rows[:1]), skill="sea")
+    for result, name in zip(rows, ("one", "two"), strict=True):
+        result["provider"] = {"id": name}
+        result["prompt"]["label"] = "p"
+    made = results(
+        written(tmp_path, rows), skill="sea", conditions={"one": "baseline", "two": "skill"}
+    )
+    assert made.attempts["condition"].tolist() == ["baseline", "skill"]
+
+
+def test_conditions_select_the_field_that_is_the_arm(tmp_path: Path) -> None:
+    rows = []
+    for provider in ("p1", "p2"):
+        for prompt in ARMS:
+            rows.append(row(0, prompt, "neap", True, provider={"id": provider}))
+    with pytest.raises(sc.errors.FrameError, match=r"does not say which.*provider: p1, p2"):
+        results(written(tmp_path, rows), skill="sea")
+    made = results(written(tmp_path, rows), **KNOWN)
+    assert made.attempts["agent"].nunique() == 2
+    assert made.attempts["condition"].nunique() == 2
+
+
+def test_an_empty_file_has_no_results(tmp_path: Path) -> None:
+    with pytest.raises(sc.errors.FrameError, match="promptfoo: there are no results in it"):
+        results(written(tmp_path, []), **KNOWN)

@@ -1,0 +1,276 @@
+"""Workspaces, benchmarks, comparisons and trigger results of skill-creator, written by tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build import problems, results
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+KNOWN = {"agent": "claude", "agent_model": "m", "grader_model": "j"}
+
+
+def put(place: Path, content: Any) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps(content))
+    return place
+
+
+def grading(*passed: bool | None, texts: str = "abc", key: str = "expectations") -> dict[str, Any]:
+    pairs = zip(texts, passed, strict=False)
+    return {key: [{"text": text, "passed": p, "evidence": "seen"} for text, p in pairs]}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """Three evals with two runs per arm; the skill passes all, the baseline one run in two."""
+    root = tmp_path / "sea-workspace"
+    for case in ("one", "two", "three"):
+        folder = root / "iteration-1" / f"eval-{case}"
+        put(folder / "eval_metadata.json", {"eval_id": 1, "eval_name": case, "prompt": "?"})
+        for arm in ("with_skill", "without_skill"):
+            for run in (1, 2):
+                passed = arm == "with_skill" or run == 1
+                put(folder / arm / f"run-{run}" / "grading.json", grading(True, passed))
+                put(folder / arm / f"run-{run}" / "timing.json", {"total_duration_seconds": 9.0})
+    return root
+
+
+def test_runs_are_attempts_of_one_case(workspace: Path) -> None:
+    made = results(workspace, **KNOWN)
+    delta = sc.deltas.paired(made.outcomes).iloc[0]
+    assert (delta["estimate"], delta["n_clusters"], len(made.attempts)) == (0.5, 3, 12)
+    assert made.cases["skill"].unique().tolist() == ["sea"]
+    assert made.attempts["seconds"].eq(9).all() and made.verdicts["check_id"].nunique() == 2
+    assert made.attempts["input_tokens"].isna().all()
+
+
+def test_iterations_are_versions_and_never_repeats(workspace: Path) -> None:
+    for arm in ("with_skill", "without_skill"):
+        place = workspace / "iteration-2" / "eval-one" / arm / "grading.json"
+        put(place, grading(True, True, True))
+    last = results(workspace, **KNOWN)
+    assert last.attempts["repeat"].max() == 1 and len(last.attempts) == 2
+    assert "2 was read: they are versions" in problems(last, "iteration=")
+    first = results(workspace, iteration=1, **KNOWN)
+    assert len(first.attempts) == 12
+    with pytest.raises(FrameError, match=r"iteration=: found 3; there: 1, 2"):
+        results(workspace, iteration=3, **KNOWN)
+
+
+def test_a_check_worded_differently_in_the_arms_is_one_check(workspace: Path) -> None:
+    for run in (1, 2):
+        file = workspace / "iteration-1" / "eval-two" / "with_skill" / f"run-{run}" / "grading.json"
+        put(file, grading(True, True, texts="aB"))
+    made = results(workspace, **KNOWN)
+    assert sc.deltas.paired(made.outcomes)["n_clusters"].tolist() == [3]  # 2 by the text
+    assert "'two': a check is worded differently" in problems(made, "text")
+
+
+def test_arms_graded_on_other_checks_are_refused_or_share_some(workspace: Path) -> None:
+    for run in (1, 2):
+        file = workspace / "iteration-1" / "eval-two" / "with_skill" / f"run-{run}" / "grading.json"
+        put(file, grading(True, True, True, texts="abc"))
+    with pytest.raises(FrameError, match=r"1 check that not every arm has: case 'two', check 'c'"):
+        results(workspace, **KNOWN)
+    shared = results(workspace, checks="shared", **KNOWN)
+    assert shared.verdicts.groupby("case_id")["check_id"].nunique().eq(2).all()
+    assert "left out" in problems(shared, "checks=")
+
+
+def test_an_attempt_without_a_grading_is_a_missing_verdict(workspace: Path) -> None:
+    (workspace / "iteration-1/eval-one/with_skill/run-1/grading.json").unlink()
+    put(workspace / "iteration-1/eval-two/with_skill/run-1/grading.json", grading(True, None))
+    made = results(workspace, **KNOWN)
+    skilled = made.outcomes[made.outcomes["condition"].eq("skill")]
+    assert len(skilled) == 6 and skilled["passed"].isna().sum() == 2
+    assert set(made.verdicts.loc[made.verdicts["passed"].isna(), "status"]) == {"error"}
+
+
+def test_flat_folders_with_other_keys_and_old_versions(tmp_path: Path) -> None:
+    for arm, passed in {"old_skill": False, "with_skill": True}.items():
+        place = tmp_path / "iteration-1" / "eval-tea" / arm / "grading.json"
+        put(place, grading(passed, key="assertion_results"))
+    made = results(tmp_path, skill="tea", **KNOWN)
+    assert sorted(made.attempts["condition"]) == ["previous", "skill"]
+    assert "none is 'baseline'" in problems(made, "conditions=")
+    delta = sc.deltas.paired(made.outcomes, reference="previous")
+    assert delta["estimate"].tolist() == [1]
+
+
+def test_an_unknown_arm_needs_a_word(workspace: Path) -> None:
+    place = workspace / "iteration-1" / "eval-one" / "with_mcp" / "grading.json"
+    put(place, grading(True, True))
+    with pytest.raises(FrameError, match=r"with_mcp.*conditions=\{'with_mcp'"):
+        results(workspace, **KNOWN)
+    made = results(workspace, conditions={"with_mcp": "mcp"}, **KNOWN)
+    assert set(made.attempts["condition"]) == {"baseline", "skill", "mcp"}
+
+
+def test_a_link_out_of_the_workspace_is_not_read(workspace: Path, tmp_path: Path) -> None:
+    secret = put(tmp_path / "secret.json", grading(False, False))
+    file = workspace / "iteration-1/eval-one/with_skill/run-1/grading.json"
+    file.unlink()
+    file.symlink_to(secret)
+    made = results(workspace, **KNOWN)
+    assert made.verdicts.loc[made.verdicts["condition"].eq("skill"), "passed"].all()
+
+
+def comparison(winner: str = "A", **facts: Any) -> dict[str, Any]:
+    rubric = {side: {"overall_score": 8} for side in "AB"}
+    return {"winner": winner, "reasoning": "clearer", "rubric": rubric, **facts}
+
+
+def test_comparisons_are_pairs_of_attempts(workspace: Path) -> None:
+    folder = workspace / "iteration-1" / "eval-one"
+    put(folder / "comparison-1.json", comparison())
+    put(folder / "comparison-2.json", comparison("TIE"))
+    unnamed = results(workspace, **KNOWN)
+    assert unnamed.pairwise.empty and "'A': 'skill'" in problems(unnamed, "comparison")
+    made = results(workspace, conditions={"A": "skill", "B": "baseline"}, **KNOWN)
+    assert made.pairwise["winner"].tolist() == ["sea/one/skill/claude/1", "tie"]
+    assert made.pairwise["first"].isin(made.attempts["attempt_id"]).all()
+    assert "one order only" in problems(made, "comparison")
+
+
+def test_a_comparison_alone_needs_its_case_and_arms(tmp_path: Path) -> None:
+    sides = {side: {"details": [{"text": "a", "passed": side == "A"}]} for side in "AB"}
+    file = put(tmp_path / "c.json", comparison(expectation_results=sides))
+    with pytest.raises(FrameError, match="does not name the case; case= names it"):
+        results(file, skill="sea")
+    with pytest.raises(FrameError, match=r"called A, B.*conditions=\{'A': 'baseline'"):
+        results(file, skill="sea", case="one")
+    arms = {"A": "skill", "B": "baseline"}
+    made = results(file, skill="sea", case="one", conditions=arms, **KNOWN)
+    assert made.outcomes["passed"].tolist() == [True, False]
+    assert made.pairwise["winner"].tolist() == ["sea/one/skill/claude/1"]
+    plain = put(tmp_path / "plain.json", comparison("B"))
+    bare = results(plain, skill="sea", case="one", conditions=arms, **KNOWN)
+    assert bare.outcomes["passed"].isna().all() and len(bare.pairwise) == 1
+
+
+def official(arm: str, run: int, *passed: bool, **facts: Any) -> dict[str, Any]:
+    run_facts = {"eval_id": 1, "configuration": arm, "run_number": run}
+    return {**run_facts, "result": {"pass_rate": 0.5, "tokens": 3000}, **grading(*passed), **facts}
+
+
+def test_the_official_benchmark(tmp_path: Path) -> None:
+    metadata = {"skill_name": "<skill-name>", "executor_model": "<model-name>"}
+    arms = {"old_skill": False, "with_skill": True}
+    runs = [official(arm, run, True, passed) for arm, passed in arms.items() for run in (1, 2)]
+    summary = {"delta": {"pass_rate": "-0.5"}}
+    content = {"metadata": metadata, "runs": runs, "run_summary": summary}
+    made = results(put(tmp_path / "benchmark.json", content))
+    delta = sc.deltas.paired(made.outcomes, reference="previous").iloc[0]
+    assert delta["estimate"] == 1  # -1 in the file
+    assert "sign is reversed" in problems(made, "run_summary.delta")
+    assert made.attempts["agent_model"].isna().all() and made.attempts["repeat"].max() == 2
+    assert made.attempts["output_tokens"].isna().all()  # `tokens` may count characters
+    with pytest.raises(FrameError, match=r"skill=: not in the file(.|\n)*grader_model= names it"):
+        results(put(tmp_path / "benchmark.json", content), strict=True)
+
+
+def test_counts_give_shares_and_other_counts_are_refused(tmp_path: Path) -> None:
+    runs = [
+        {"case_id": case, "skill": skill, "condition": arm, "passed": n, "total": 4}
+        | {"pass_rate": 25 * n, "model": "m", "cost_usd": 0.5, "exit_code": 0}
+        for skill in ("sea", "tea")
+        for case in ("a", "b")
+        for arm, n in {"with_skill": 3 if case == "a" else 4, "baseline": 1}.items()
+        if skill == "sea" or case == "a"
+    ]
+    file = put(tmp_path / "b.json", {"metadata": {}, "runs": runs})
+    made = results(file, grader_model="j", agent="c")
+    delta = sc.deltas.paired(made.outcomes, by=["skill"], value="share_passed")
+    assert delta["estimate"].tolist() == [0.625, 0.5] and made.outcomes["n_checks"].eq(4).all()
+    assert "single checks mean nothing" in problems(made, "checks")
+    assert results(file, skill="tea").cases["skill"].unique().tolist() == ["tea"]
+    evals = [{"name": "a", "with_skill": {"passed": 6, "total": 6}, "baseline": {"passed": 2}}]
+    evals[0]["baseline"]["total"] = 2  # type: ignore[index]
+    other = put(tmp_path / "evals.json", {"evals": evals})
+    with pytest.raises(FrameError, match=r"different numbers of checks \(skill: 6; baseline: 2\)"):
+        results(other, skill="sea")
+
+
+def test_variants_with_a_list_of_arms(tmp_path: Path) -> None:
+    configs = [
+        {"name": arm, "results": [{"eval_id": 1, "assertions_passed": n, "assertions_total": 5}]}
+        for arm, n in {"with_skill": 5, "without_skill": 4}.items()
+    ]
+    made = results(put(tmp_path / "a.json", {"skill_name": "sea", "configs": configs}))
+    assert made.outcomes["share_passed"].tolist() == [1, 0.8]
+    evals = [
+        {"name": arm, "evals": [{"name": "page", "assertion_details": grading(p)["expectations"]}]}
+        for arm, p in {"with_skill": True, "without_skill": False}.items()
+    ]
+    made = results(put(tmp_path / "b.json", {"configurations": evals}), skill="sea")
+    assert made.outcomes["passed"].tolist() == [True, False]
+
+
+def test_percentages_next_to_shares_are_refused(tmp_path: Path) -> None:
+    def file(*rates: float) -> Path:
+        arms = zip(("with_skill", "without_skill"), rates, strict=True)
+        runs = [{"eval_id": 1, "configuration": a, "result": {"pass_rate": r}} for a, r in arms]
+        return put(tmp_path / "b.json", {"runs": runs})
+
+    with pytest.raises(FrameError, match=r"percentages \(such as 85\) next to shares"):
+        results(file(85, 0.5), skill="sea")
+    made = results(file(85, 50), skill="sea")
+    assert made.outcomes["score"].tolist() == [0.85, 0.5]
+    assert "divided by 100" in problems(made, "pass_rate")
+
+
+def test_a_missing_grading_is_no_zero_and_a_crash_no_fail(tmp_path: Path) -> None:
+    runs = [
+        {"case_id": case, "condition": arm, "passed": n, "total": 4, "exit_code": code}
+        for case, arm, n, code in [
+            *[("a", "with_skill", 4, 0), ("a", "baseline", 0, 1)],
+            *[("b", "with_skill", 4, 0), ("b", "baseline", 2, 0)],
+        ]
+    ]
+    runs.append({"case_id": "b", "condition": "with_skill", "passed": 0, "total": 0})
+    made = results(put(tmp_path / "b.json", {"runs": runs}), skill="sea")
+    outcomes = made.outcomes.set_index(["case_id", "condition", "repeat"])["passed"]
+    assert outcomes.isna().sum() == 2
+    assert outcomes.dropna().to_dict() == {
+        ("a", "skill", 1): True,
+        ("b", "skill", 1): True,
+        ("b", "baseline", 1): False,
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"cases": 9, "graded": 9, "avg_score": 0.9, "verdict": "good", "detail": []},
+        {"mode": "new-skill", "conditions_compared": [1, 2], "run_summary": {}},
+        {"run_summary": {"with_skill": {"pass_rate": 1}, "without_skill": {}, "delta": {}}},
+        [1, 2],
+    ],
+)
+def test_other_files_of_the_same_name_are_refused(tmp_path: Path, content: Any) -> None:
+    file = put(tmp_path / "benchmark.json", content)
+    with pytest.raises(FrameError, match=r"no known format|holds averages only"):
+        sc.read_results(file)
+
+
+def test_trigger_results_count_attempts_and_errors_are_missing(tmp_path: Path) -> None:
+    rows = [
+        {"query": "tide?", "should_trigger": True, "triggers": 2, "runs": 3},
+        {"query": "tea?", "should_trigger": False, "triggers": 0, "runs": 3},
+    ]
+    rows[1]["attempts"] = [{"triggered": False}, {"triggered": None, "error": "429"}]
+    made = results(put(tmp_path / "t.json", {"skill_name": "sea", "results": rows}))
+    assert made.attempts["triggered"].sum() == 2 and len(made.attempts) == 5
+    assert made.attempts["status"].eq("error").sum() == 1
+    passed = made.outcomes.groupby("case_id")["passed"].agg(["sum", "count"])
+    assert passed.loc["tea?"].tolist() == [1, 1] and passed.loc["tide?"].tolist() == [2, 3]
+    assert "negatives pass" in problems(made, "triggers")
+    broken = [{**row, "triggers": 0, "attempts": []} for row in rows]
+    made = results(put(tmp_path / "t.json", {"results": broken}), skill="sea")
+    assert "a broken probe looks the same" in problems(made, "triggers")
