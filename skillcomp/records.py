@@ -28,6 +28,7 @@ __all__ = [
     "Passage",
     "PromptKind",
     "Record",
+    "Rule",
     "Section",
     "Skill",
     "Suite",
@@ -144,6 +145,7 @@ JUDGES = ("contains", "pytest", "llm-rubric")
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
 PromptKind = Literal["explicit", "implicit", "negative"]
+SuiteKind = Literal["comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"]
 LabellerKind = Literal["person", "model", "program"]
 AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
 VerdictStatus = Literal["ok", "malformed", "error", "refused"]
@@ -239,11 +241,26 @@ class TaskJudge(Record):
     pass_threshold: float | None = None
 
 
+class Rule(Record):
+    """A check that a program decides on the answer, the trace or the files of an attempt.
+
+    Attributes
+    ----------
+    type : {"regex", "tool_used", "tool_order", "file_exists"}
+        What decides.
+    settings : dict
+        The fields of the check as its file has them, such as ``pattern`` and ``target``.
+    """
+
+    type: Literal["regex", "tool_used", "tool_order", "file_exists"]
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
 class Check(Record):
     """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    ``judge`` states how a check of a task is judged. It is None if a grader judges by the
-    description.
+    ``judge`` states how a check of a task is judged, ``rule`` how a program decides a check of
+    another tool's suite. Both are None if a grader judges by the description.
     """
 
     check_id: str
@@ -251,6 +268,7 @@ class Check(Record):
     goal: Goal = "outcome"
     description: str = ""
     judge: TaskJudge | None = None
+    rule: Rule | None = None
 
 
 class Case(Record):
@@ -295,8 +313,9 @@ class Suite(Record):
         Stem of the file name; the first half of every ``case_id``.
     skill : str
         Slug of the skill under test (``skill_name`` in the file; ``skill_id`` for tasks).
-    kind : {"comprehension", "tasks"}
-        Format of the file: comprehension JSON, or task_suite.yaml.
+    kind : {"comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"}
+        Format of the file: comprehension JSON (or prompts.csv), task_suite.yaml, skill-creator's
+        evals.json or trigger set, or the cases of ``claude plugin eval``.
     cases : tuple of Case
         In file order.
     sha256 : str
@@ -307,7 +326,7 @@ class Suite(Record):
 
     slug: str
     skill: str
-    kind: Literal["comprehension", "tasks"] = "comprehension"
+    kind: SuiteKind = "comprehension"
     cases: tuple[Case, ...] = ()
     subject: str | None = None
     adjacent_concepts: tuple[str, ...] = ()

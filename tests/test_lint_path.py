@@ -95,7 +95,8 @@ def test_cases_for_a_router_are_read_and_not_linted(tmp_path):
 
 def test_a_study_file_is_checked_by_what_it_names(tmp_path):
     put(tmp_path, "skills/tea/SKILL.md", SKILL)
-    put(tmp_path, "suite.json", '{"skill_name": "tea", "evals": [{"id": 1}]}')
+    case = '{"id": 1, "comprehension_dimension": "C1"}'
+    put(tmp_path, "suite.json", f'{{"skill_name": "tea", "evals": [{case}]}}')
     study = put(tmp_path, "study.yaml", "store: s\nskills: [skills/tea]\nsuites: [suite.json]\n")
     skill, suite = lint_places(study)
     assert skill.description.startswith("skill 'tea'") and suite.description.startswith("suite")

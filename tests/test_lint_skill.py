@@ -67,7 +67,13 @@ def test_a_concept_field_that_is_no_text_is_named(tmp_path):
 
 
 def test_a_skill_without_any_concept_block_only_gets_warnings():
-    findings = lint_skill(skill_of(concept={}, sections=()))
+    skill = skill_of(concept={}, sections=())
+    assert lint_skill(skill).empty  # no suite asks about them
+    cases = [
+        Case(case_id=f"s/{name}", prompt="Q?", comprehension_dimension=name)
+        for name in ("C1", "C8", "C9")
+    ]
+    findings = lint_skill(skill, [Suite(slug="s", skill=skill.slug, cases=tuple(cases))])
     assert findings["rule"].tolist() == ["concept_none"] + ["section_missing_no_concept"] * 2
     assert findings["severity"].eq("warning").all()
 

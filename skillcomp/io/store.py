@@ -26,9 +26,9 @@ from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.study_overview import overview_facts, overview_html
-from skillcomp.io.suites import file_place, read_suite, suite_files, suite_place
+from skillcomp.io.suite_files import file_place, suite_files, suite_place
+from skillcomp.io.suites import read_suite, suite_source
 from skillcomp.io.task_suites import FILE_NAME as TASKS
-from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
@@ -408,7 +408,7 @@ class RunStore:
         Parameters
         ----------
         path : str or path
-            The JSON or YAML file, or the ``prompts.csv`` or its folder.
+            The JSON or YAML file, the ``prompts.csv``, or a folder, as in `read_suite`.
         slug : str, optional
             Name inside the store and first half of every case_id; the default is that of
             `read_suite`.
@@ -425,18 +425,16 @@ class RunStore:
         SuiteError
             If the file cannot be read.
         """
-        source = as_path(path, "add_suite", SuiteError)
-        if isdir(source):
-            source = source / (TASKS if (source / TASKS).is_file() else PROMPTS)
+        source, data = suite_source(as_path(path, "add_suite", SuiteError))
         suite = read_suite(source)
         slug = checked_slug(slug or suite.slug, StoreError)
         files = suite_files(suite, source) if self._may_grow("suites", slug) else {}
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}
         more: dict[str, Any] = {"files": hashes} if files else {}
-        if source.suffix == ".csv":
-            more["skill"] = suite.skill  # a CSV file does not contain the name of its skill
-        place = suite_place(suite, slug, source.suffix)
-        self._add_file("suites", slug, place, source.read_bytes(), **more)
+        if source.suffix == ".csv" or suite.kind not in ("comprehension", "tasks"):
+            more["skill"] = suite.skill  # these files need not contain the name of their skill
+        place = suite_place(suite, slug, source.suffix or ".json")
+        self._add_file("suites", slug, place, data, **more)
         for name, file in files.items():
             target = self.path / file_place(place, slug, name)
             self._make_way(target)

@@ -21,21 +21,17 @@ import orjson
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
-    INPUTS,
-    MAX_FILES,
-    MAX_TREE,
     as_path,
-    bases_of,
     checked_slug,
     decode,
     digest,
-    inside,
-    leaves,
     read_bytes,
     replace_file,
     shown,
 )
-from skillcomp.io.task_suites import FILE_NAME, read_tasks, task_files
+from skillcomp.io.plugin_eval_suites import BUNDLE, CASE_FILES, bundle_of, case_folders, read_bundle
+from skillcomp.io.skill_creator_suites import is_evals, is_trigger_set, read_evals, read_trigger_set
+from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
     CONCEPT_FIELDS,
@@ -95,6 +91,8 @@ _OURS = ("perturbation",)
 _CASE_OURS = ("gold_answers", "files")  # read by live.graders.gold_answers and `suite_files`
 _ROUTING = "routing_cases"
 _OF_THE_FILE = {"path", "sha256", "problems"}  # fields that describe the file, not the suite
+# the files of a suite in its folder, in the order in which they are looked for
+_IN_FOLDER = (FILE_NAME, FILE, "evals.json", "evals/evals.json")
 _NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
@@ -110,8 +108,9 @@ def read_suite(
     Parameters
     ----------
     path : str or path
-        The file of a suite, or the folder of a ``prompts.csv`` or ``task_suite.yaml``. A
-        comprehension suite is a JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``).
+        The file of a suite, or the folder of a ``prompts.csv``, of a ``task_suite.yaml``, of a
+        skill with ``evals/evals.json`` or of cases of ``claude plugin eval``. A comprehension
+        suite is a JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``).
         A trigger suite is a CSV file ``evals/skills/<slug>/prompts.csv`` with the columns ``id``,
         ``should_trigger``, ``prompt`` and those in the notes. A task suite is a YAML file with
         ``skill_id``, ``version`` and ``tasks``.
@@ -119,10 +118,11 @@ def read_suite(
         Raise one error that lists every problem instead of keeping them in ``problems``.
     slug : str, optional
         The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``,
-        the ``skill_id`` for ``task_suite.yaml`` and the file's stem for all others. Set it if
+        the ``skill_id`` for ``task_suite.yaml``, the skill for an evals.json (with ``-triggers``
+        for a trigger set), the plugin for its cases, and the file's stem for all others. Set it if
         several files are called ``comprehension.json``.
     skill : str, optional
-        The skill of a trigger suite, which its file does not name; the slug when not given.
+        The skill of a suite with a file that does not name it; the slug when not given.
 
     Returns
     -------
@@ -164,30 +164,75 @@ def read_suite(
     ids that are not empty, prompts, judges of a known type with their required keys, and an
     existing test file below ``fixtures/``. Unknown keys are listed in ``problems``.
     ``reference/<id>.*`` next to the file may contain an ideal answer to each task.
+
+    Suites of other tools are recognised by their content. In skill-creator's ``evals.json``, each
+    expectation is a check that a grader judges, and ``files`` (relative to the skill's folder) are
+    installed for the agent. A trigger set is a list of ``query`` and ``should_trigger``. Of the
+    cases of ``claude plugin eval``, the graders ``regex``, ``tool_used``, ``tool_order`` and
+    ``file_exists`` are checks with a `Rule`, ``llm`` is a check that a grader judges, and a grader
+    on the tool ``Skill`` gives ``should_trigger``. What has no counterpart (such as ``baseline``,
+    graders of one arm, scaffolds, assertions with a ``type``) is kept in the case's ``extra`` under
+    ``unmapped`` or under its key; ``problems`` lists it.
     """
-    file = as_path(path, "read_suite", SuiteError)
-    if isdir(file):
-        file = file / (FILE_NAME if (file / FILE_NAME).is_file() else FILE)
-    form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(file.suffix, "JSON")
-    what = f"suite ({form})"
-    data = read_bytes(file, root=file.parent, max_bytes=MAX_BYTES, what=what, error=SuiteError)
-    if form == "YAML":
+    file, data = suite_source(as_path(path, "read_suite", SuiteError))
+    if file.suffix in (".yaml", ".yml"):
         suite = read_tasks(data, file, slug)
     else:
         text = decode(data, file, SuiteError)
-        slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
-        problems: list[str] = []
-        if form == "CSV":
+        if file.suffix == ".csv":
+            slug = slug or (file.resolve().parent.name if file.name == FILE else file.stem)
             suite = read_prompts(text, file, slug, skill or slug)
         else:
-            suite = _Reader(slug, problems).suite(_load_json(text, file, problems), file)
+            suite = _json_suite(text, file, slug, skill)
     suite = suite.model_copy(update={"sha256": digest(data), "path": shown(file)})
     if strict and suite.problems:
         raise SuiteError(problem_list(shown(file), suite.problems))
     return suite
 
 
-def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
+def suite_source(path: Path) -> tuple[Path, bytes]:
+    """Return the file of the suite at a path and its bytes.
+
+    A folder holds, in this order, a task suite, a prompts.csv, an ``evals/evals.json`` or cases of
+    ``claude plugin eval``; for the latter, the folder itself and the bundle of its files are
+    returned. A case.yaml or prompt.md stands for the case in its folder.
+    """
+    if path.name in CASE_FILES and (bundle := bundle_of(path.parent)):
+        return path.parent, bundle
+    if isdir(path):
+        file = next((path / name for name in _IN_FOLDER if (path / name).is_file()), None)
+        if file is None and (bundle := bundle_of(path)):
+            return path, bundle
+        path = file or path / FILE
+    form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(path.suffix, "JSON")
+    options: dict[str, Any] = {"max_bytes": MAX_BYTES, "error": SuiteError}
+    return path, read_bytes(path, root=path.parent, what=f"suite ({form})", **options)
+
+
+def holds_suite(folder: Path) -> bool:
+    """Return whether `read_suite` finds a suite in a folder."""
+    return any((folder / name).is_file() for name in _IN_FOLDER) or bool(case_folders(folder))
+
+
+def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> Suite:
+    """Read a suite in JSON; its format is recognised by its content."""
+    problems: list[str] = []
+    content = _load_json(text, file, problems)
+    if isinstance(content, dict) and BUNDLE in content:
+        suite = read_bundle(content, file, slug, skill)
+    elif is_trigger_set(content):
+        suite = read_trigger_set(content, file, slug, skill)
+    elif is_evals(content):
+        suite = read_evals(content, file, slug, skill)
+    elif isinstance(content, dict):
+        return _Reader(slug or file.stem, problems).suite(content, file)
+    else:
+        kind = _json_kind(content)
+        raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
+    return suite.model_copy(update={"problems": (*problems, *suite.problems)})
+
+
+def _load_json(text: str, file: Path, problems: list[str]) -> Any:
     try:
         # orjson refuses NaN, lone surrogates and deep nesting, which json accepts
         orjson.loads(text)
@@ -201,11 +246,7 @@ def _load_json(text: str, file: Path, problems: list[str]) -> dict[str, Any]:
                 problems.append(f"the key '{key}' stands {n} times in one object; the last counts.")
         return dict(items)
 
-    content = json.loads(text, object_pairs_hook=pairs)
-    if not isinstance(content, dict):
-        kind = _json_kind(content)
-        raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
-    return content
+    return json.loads(text, object_pairs_hook=pairs)
 
 
 class _Reader:
@@ -523,65 +564,3 @@ def _ident_of(case_id: str, slug: str) -> str | int:
     """Return the id that a case has inside its suite, as an integer if it is written like one."""
     ident = case_id.removeprefix(f"{slug}/")
     return int(ident) if _NUMBER.fullmatch(ident) else ident
-
-
-def suite_place(suite: Suite, slug: str, suffix: str) -> str:
-    """Return the path of a suite's file inside a store."""
-    return f"suites/{slug}/{FILE_NAME}" if suite.kind == "tasks" else f"suites/{slug}{suffix}"
-
-
-def file_place(place: str, slug: str, name: str) -> str:
-    """Return the path inside a store of a file that belongs to the suite at `place`."""
-    if place.endswith(FILE_NAME):
-        return f"{place.removesuffix(FILE_NAME)}{name}"
-    return f"{INPUTS}/{slug}/{name}"
-
-
-def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the files that belong to a suite, by their relative names.
-
-    For comprehension and trigger cases these are their input files, for tasks the files that their
-    judges need.
-
-    Raises
-    ------
-    SuiteError
-        If a name leads outside the folder, a file is missing, or there are too many files or bytes.
-    """
-    if suite.kind == "tasks":
-        files = {name: file.parent / name for name in task_files(file.parent)}
-    else:
-        files = _case_files(suite, file)
-    n_bytes = sum(place.stat().st_size for place in files.values())
-    if n_bytes > MAX_TREE or len(files) > MAX_FILES:
-        raise SuiteError(
-            f"{file}: {len(files):,} files with {n_bytes:,} bytes belong to it; allowed are "
-            f"{MAX_FILES:,} with {MAX_TREE:,}."
-        )
-    return files
-
-
-def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
-    """Return the input files of a suite's cases, by name."""
-    files: dict[str, Path] = {}
-    for case in suite.cases:
-        schema = case.extra.get("output_schema") if "schema" in case.extra else None
-        for name in (*names_of_files(case.extra), *([schema] if schema else [])):
-            if name in files:
-                continue
-            if leaves(name):
-                raise SuiteError(
-                    f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are names "
-                    "relative to the suite's folder."
-                )
-            place = inside(name, bases_of(file))
-            if place is None or not place.is_file() or place.resolve() == file.resolve():
-                raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
-            files[name] = place
-    return files
-
-
-def names_of_files(extra: Mapping[str, Any]) -> list[str]:
-    """Return the names that a case lists under ``files``; none if its value is not a list."""
-    listed = extra.get("files")
-    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

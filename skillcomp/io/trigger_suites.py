@@ -75,7 +75,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     problems = [f"row 1, column {n}: is not a known column.{suggest(n, COLUMNS)}" for n in others]
     counts = Counter(header).items()
     problems += [f"row 1, column {name}: stands {n} times." for name, n in counts if n > 1]
-    bases = _base_folders(file, slug)
+    bases = base_folders(file, slug)
     cases = []
     for number, ((_, end), (cells, _)) in enumerate(pairwise(rows), start=2):
         if not any(cell.strip() for cell in cells):
@@ -95,7 +95,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))
 
 
-def _base_folders(file: Path, slug: str) -> list[Path]:
+def base_folders(file: Path, slug: str) -> list[Path]:
     """Return the folders in which to look for files: the folder of the table, then the repository.
 
     For a suite in a store, the only folder is the one with the recorded files.

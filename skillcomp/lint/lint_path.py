@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from os.path import exists, isdir, realpath
@@ -21,9 +22,11 @@ from skillcomp import frames
 from skillcomp.errors import SkillcompError, SkillError, StudyError, literal, plural
 from skillcomp.io.files import as_path, read_yaml
 from skillcomp.io.journal import is_store
+from skillcomp.io.plugin_eval_suites import CASE_FILES
+from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, skill_files
 from skillcomp.io.store import RunStore
-from skillcomp.io.suites import read_suite
+from skillcomp.io.suites import holds_suite, read_suite
 from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.io.trigger_suites import KINDS
@@ -53,7 +56,9 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     Parameters
     ----------
     path : path
-        A SKILL.md or its folder, a suite file, a study's folder, or a study.yaml. If a study.yaml
+        A SKILL.md or its folder, a suite (a file or folder, see `skillcomp.read_suite`), a study's
+        folder, a study.yaml, or a folder of skills. A skill is checked together with its
+        ``evals/evals.json`` and its set of trigger queries, if it has them. If a study.yaml
         names skills or suites, these are checked. If it names none, its store is checked.
         A suite is checked together with its skill: the skill with its name in the study, else
         ``../skills/<skill>/SKILL.md`` relative to the suite's folder.
@@ -126,8 +131,15 @@ class LintedPlace:
 def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
     """Yield the findings of each place to lint at a path; a study.yaml can name several places."""
     places, skills = ([path], []) if evals else _places_and_skills(path)
+    suites = [] if evals else _readable_suites(places)
     for place in places:
-        description, findings = _lint_folder(place) if evals else _lint_place(place, skills)
+        try:
+            linted = _lint_folder(place) if evals else _lint_place(place, skills, suites)
+        except SkillcompError as error:
+            if len(places) == 1 or is_study_file(path):
+                raise
+            linted = (f"'{place}'", [_file_finding(place, "reading", str(error))])
+        description, findings = linted
         frame = findings_frame(findings)
         yield LintedPlace(description, frame.fillna({"file": str(place)}))
 
@@ -139,6 +151,15 @@ def is_study_file(path: Path) -> bool:
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
     """Return the skills and suites to lint, and the skills to which the suites may belong."""
+    if path.is_dir() and not (path / "manifest.json").is_file():
+        skills = [path] if (path / FILE_NAME).is_file() else []
+        if not (skills or holds_suite(path)):
+            files = _files_below(path, FILE_NAME)
+            # a suite may have mock skills
+            skills = [f.parent for f in files if "evals" not in f.relative_to(path).parts]
+        if skills:
+            places = [place for skill in skills for place in (skill, *suites_of_skill(skill))]
+            return places, skills
     if not is_study_file(path):
         return [path], []
     content, _ = read_yaml(path, what="study", error=StudyError)
@@ -156,11 +177,24 @@ def _names_in_study(path: Path, content: dict[Any, Any], key: str) -> list[str]:
     return names
 
 
-def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]:
+def _readable_suites(places: Iterable[Path]) -> list[Suite]:
+    """Return the suites among some places; those that cannot be read are left out."""
+    suites = []
+    for place in places:
+        if place.suffix in (".json", ".csv") or (place.is_dir() and holds_suite(place)):
+            with suppress(SkillcompError):
+                suites.append(read_suite(place))
+    return suites
+
+
+def _lint_place(
+    path: Path, skills: Sequence[Path], suites: Sequence[Suite]
+) -> tuple[str, list[Finding]]:
     """Return a one-line description of the skill, suite or study at a path, and the findings.
 
     A suite is linted together with its skill, which is one of `skills` or
     ``../skills/<skill>/SKILL.md``. If the skill is not found, a finding lists what was not checked.
+    A skill is linted for what `suites` ask about it.
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")
@@ -169,11 +203,12 @@ def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]
     if (path.is_dir() and (path / "SKILL.md").is_file()) or path.name == "SKILL.md":
         skill = read_skill(path)
         folder = path if path.is_dir() else path.parent
-        description = f"skill '{skill.slug}': {len(skill.concept)} of 7 concept fields, "
-        findings = [*_folder_findings(folder, path), *_findings_of_skill(skill, path)]
-        return description + f"{len(skill.sections)} sections", findings
-    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path)
-    if is_suite or (path / PROMPTS).is_file():
+        concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
+        description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
+        findings = [*_folder_findings(folder, path), *_findings_of_skill(skill, path, suites)]
+        return description, findings
+    is_suite = path.suffix in (".json", ".csv") or is_task_suite(path) or path.name in CASE_FILES
+    if is_suite or (path.is_dir() and holds_suite(path)):
         suite = read_suite(path)
         n, n_checks = len(suite.cases), sum(len(case.checks) for case in suite.cases)
         description = f"suite '{suite.slug}': {plural(n, 'case')}, {plural(n_checks, 'check')}"
@@ -183,7 +218,8 @@ def _lint_place(path: Path, skills: Sequence[Path]) -> tuple[str, list[Finding]]
         return description, _findings_of_suite(suite, skill_of_suite, path, None)
     raise StudyError(
         f"check: {path} is none of: a SKILL.md, a folder with one, a suite (.json, .csv, or .yaml "
-        "with tasks), a study (a folder with manifest.json)."
+        "with tasks, a folder with evals.json or cases of claude plugin eval), a folder of skills, "
+        "a study (a folder with manifest.json)."
         + (" --evals lints all skills below a folder." if path.is_dir() else "")
     )
 
@@ -200,7 +236,8 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [finding("reading", str(path), problem) for problem in own_problems]
     for slug, skill in store.skills.items():
-        findings += _findings_of_skill(skill, path / "skills" / slug / "SKILL.md")
+        file = path / "skills" / slug / "SKILL.md"
+        findings += _findings_of_skill(skill, file, store.suites.values())
     for suite in store.suites.values():
         skill_of_suite = store.skills.get(suite.skill)
         findings += _findings_of_suite(suite, skill_of_suite, path / suite.path, path)
@@ -208,8 +245,9 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     return description, findings
 
 
-def _findings_of_skill(skill: Skill, file: Path) -> list[Finding]:
-    return [*_reader_findings(skill.problems, file), *_in_file(skill_findings(skill), file)]
+def _findings_of_skill(skill: Skill, file: Path, suites: Iterable[Suite]) -> list[Finding]:
+    findings = skill_findings(skill, suites)
+    return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
 
 
 def _folder_findings(folder: Path, file: Path) -> Iterator[Finding]:
@@ -232,7 +270,8 @@ def _findings_of_suite(
 
 
 def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
-    for place in (*skills, path.resolve().parent.parent / "skills" / suite.skill):
+    above = path.resolve().parent.parent
+    for place in (*skills, above / "skills" / suite.skill, above):
         try:
             skill = read_skill(place)
         except SkillError:
@@ -254,6 +293,8 @@ def _reader_findings(problems: Sequence[str], file: Path) -> list[Finding]:
 def _rule_of_problem(problem: str) -> str:
     if _OTHER_WORD in problem:
         return "other_word"
+    if NOT_MAPPED in problem or KEPT in problem:
+        return "not_mapped" if NOT_MAPPED in problem else "kept"
     return "fields_missing" if _FIELDS.match(problem) else "reading"
 
 

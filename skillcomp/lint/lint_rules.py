@@ -61,6 +61,7 @@ _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (r
 _ERRORS: Mapping[str, str] = {
     # rules about a suite
     "reading": "what deviates from the report's shape is read differently elsewhere",
+    "not_mapped": "the outcome rests on fewer checks than the file has",
     "store": "every analysis refuses it, or would count it wrongly",
     "negative_none": f"{_NO_NEGATIVE} everything",
     "anti_quote_none": (
@@ -91,6 +92,7 @@ _ERRORS: Mapping[str, str] = {
 }
 _WARNINGS: Mapping[str, str] = {
     # rules about a suite
+    "kept": "nothing here is computed of it",
     "other_word": "other published files use the word, the report does not",
     "fields_missing": "the report's shape has it; nothing here is computed of it",
     "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",

@@ -7,7 +7,7 @@ document's guidance for skill authors. Rules about words are heuristics for a pe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice, takewhile
 from typing import Any
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from skillcomp.errors import SkillError, plural, require_type, suggest
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
-from skillcomp.records import CONCEPT_FIELDS, Section, Skill
+from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
 
 MOST = 20  # the largest number of links, and of downloads, that are checked in a file
 SECTIONS = {"Verification": "C8", "Do NOT Use When": "C9"}
@@ -52,13 +52,16 @@ _REFERENCES = ".references/"  # the folder in which the trigger document expects
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # the lines around a code block
 
 
-def lint_skill(skill: Skill) -> pd.DataFrame:
+def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
     """List the parts that a skill lacks and that grading its comprehension requires.
 
     Parameters
     ----------
     skill : Skill
         The skill, as read from its SKILL.md.
+    suites : iterable of Suite
+        Suites of the skill. Advice on a missing concept block and missing sections appears only for
+        the dimensions C1 to C9 of their cases.
 
     Returns
     -------
@@ -80,21 +83,25 @@ def lint_skill(skill: Skill) -> pd.DataFrame:
     An empty name or description is an error. If the skill has a concept block or its
     ``comprehension_state`` is ``present``, two more things are errors: a concept field that is
     missing, empty or not text, and a section ``Verification`` or ``Do NOT Use When`` that is
-    missing or empty. For all other skills, the missing block and such sections are warnings. A
-    section ``Verification`` with fewer than three items is a warning.
+    missing or empty. For all other skills, the missing block is a warning if a case of `suites` has
+    one of the dimensions C1 to C7 or a concept field, and such a section is one if a case has the
+    dimension that is graded against it (C8, C9). A section ``Verification`` with fewer than three
+    items is a warning.
 
     Examples
     --------
-    >>> from skillcomp.records import Skill
-    >>> findings = lint_skill(Skill(slug="tea", name="tea", description="Brewing."))
-    >>> findings["rule"].tolist()
-    ['concept_none', 'section_missing_no_concept', 'section_missing_no_concept']
+    >>> from skillcomp.records import Case, Skill, Suite
+    >>> skill = Skill(slug="tea", name="tea", description="Brewing.")
+    >>> case = Case(case_id="tea/1", prompt="What is it?", comprehension_dimension="C1")
+    >>> findings = lint_skill(skill, [Suite(slug="tea", skill="tea", cases=(case,))])
+    >>> findings["rule"].tolist(), len(lint_skill(skill))
+    (['concept_none'], 0)
     """
     require_type("lint_skill: skill", skill, Skill, "sc.read_skill(path)", SkillError)
-    return findings_frame(skill_findings(skill))
+    return findings_frame(skill_findings(skill, suites))
 
 
-def skill_findings(skill: Skill) -> list[Finding]:
+def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
     """Return the findings of `lint_skill` as records."""
     block = skill.metadata.get("concept")
     entries = block if isinstance(block, dict) else {}
@@ -105,12 +112,15 @@ def skill_findings(skill: Skill) -> list[Finding]:
         for key in ("name", "description")
         if not getattr(skill, key).strip()
     ]
+    cases = [case for suite in suites if suite.skill == skill.slug for case in suite.cases]
+    tested = {case.comprehension_dimension for case in cases} & {*DIMENSIONS}
     if expected:
         messages += _concept_messages(skill.concept, entries)
-    else:
+    elif tested - {*SECTIONS.values()} or any(case.concept_field for case in cases):
         message = f"concept: there is none; expected {', '.join(CONCEPT_FIELDS)}."
         messages.append(("concept_none", message))
-    messages += _section_messages(skill, "section_missing" + "_no_concept" * (not expected))
+    rule = "section_missing" + "_no_concept" * (not expected)
+    messages += _section_messages(skill, rule, set(SECTIONS.values()) if expected else tested)
     return [finding(rule, f"skill {skill.slug}", message) for rule, message in messages]
 
 
@@ -129,9 +139,11 @@ def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) ->
         yield "reading", f"concept.{name}: not one of the seven concept fields.{hint}"
 
 
-def _section_messages(skill: Skill, rule: str) -> RuleMessages:
+def _section_messages(skill: Skill, rule: str, dimensions: Collection[str | None]) -> RuleMessages:
     sections = {" ".join(s.title.lower().split()): s for s in skill.sections}
     for title, dimension in SECTIONS.items():
+        if dimension not in dimensions:
+            continue
         section = sections.get(title.lower())
         if section is None:
             hint = suggest(title, [s.title for s in skill.sections])

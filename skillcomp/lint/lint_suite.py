@@ -106,7 +106,8 @@ def lint_suite(
     Notes
     -----
     A task suite is checked for its number of tasks (five to ten) and for the share of tasks that
-    a model scores (at most half); all other rules concern comprehension.
+    a model scores (at most half); all other rules concern comprehension, so that suites of other
+    tools have only the findings of `lint_path` about their reading.
 
     A suite may name its own dimensions instead of C1 to C9; then C1 to C9 are not expected.
 
@@ -157,6 +158,8 @@ def suite_findings(
     place = f"suite {suite.slug}"
     if suite.kind == "tasks":
         return [finding(rule, place, message) for rule, message in _task_messages(suite)]
+    if suite.kind != "comprehension":
+        return []  # all other rules concern comprehension
     folder = _sources_root(suite) if root is None else Path(root)
     by_id = {case.case_id: case for case in suite.cases}
     case_lint = CaseLint(by_id, skill, Sources(folder, skill))

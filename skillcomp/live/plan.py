@@ -16,7 +16,7 @@ from skillcomp.errors import StudyError, require_known, suggest
 from skillcomp.io.files import INPUTS, digest
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
-from skillcomp.io.suites import file_place, names_of_files
+from skillcomp.io.suite_files import file_place, names_of_files
 from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 

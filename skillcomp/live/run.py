@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
-from os.path import isfile
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -348,7 +348,7 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
         inside = store.suites.get(suite.slug)
         if inside is not None and inside.sha256 == suite.sha256:
             return inside
-        if suite.path and Path(suite.path).is_file():
+        if suite.path and Path(suite.path).exists():
             return store.add_suite(suite.path, slug=suite.slug)
         raise StudyError(
             f"suite '{suite.slug}' is not in the store and its file is not known; add it with "
@@ -356,7 +356,7 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
         )
     if isinstance(suite, str) and suite in store.suites:
         return store.suites[suite]
-    if not isfile(suite):
+    if not exists(suite):
         raise StudyError(
             f"suite '{suite}': no file and no suite of the store "
             f"({', '.join(store.suites) or 'which has none'}).{suggest(str(suite), store.suites)}"

@@ -25,6 +25,7 @@ import orjson
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import checked_slug, json_or_none, write_json
+from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
@@ -149,7 +150,7 @@ def prepare_run(
         The new folder of the run; its name is the run_id.
     skills, evals : path
         Two folders with one subfolder for each skill: in `skills` it holds the SKILL.md, in `evals`
-        the prompts.csv.
+        the prompts.csv or, alone or in a folder ``evals``, a JSON set of trigger queries.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -179,7 +180,7 @@ def prepare_run(
             "another --run-id."
         )
     skill_files = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
-    suite_files = {file.parent.name: file for file in sorted(evals.glob(f"*/{FILE}"))}
+    suite_files = _suite_files(evals)
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
     suites = {
@@ -189,8 +190,8 @@ def prepare_run(
     if not cases:
         hint = " --case chooses among those of --suite; --suite all holds every case."
         raise StudyError(
-            f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} prompts.csv "
-            f"in {evals})." + hint * bool(only_cases)
+            f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} sets of "
+            f"prompts in {evals})." + hint * bool(only_cases)
         )
     for slug in dict.fromkeys(slug for slug, _ in cases):
         what = f"trigger: {suite_files[slug]}: {skills} has no skill"
@@ -209,6 +210,18 @@ def prepare_run(
         ignore.write_text("*\n", encoding="utf-8")
     write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
+
+
+def _suite_files(evals: Path) -> dict[str, Path]:
+    """Return the prompts of each skill: its prompts.csv, else its JSON set of trigger queries."""
+    files: dict[str, Path] = {}
+    for folder in sorted(evals.glob("*/")):
+        sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
+        table = folder / FILE
+        file = table if table.is_file() else next(filter(None, sets), None)
+        if file is not None:
+            files[folder.name] = file
+    return files
 
 
 def _selected_cases(
@@ -251,7 +264,8 @@ def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> N
 
 
 def _require_sound(suite: Suite, cases: Sequence[Case], file: Path) -> None:
-    wrong = [problem for problem in suite.problems if "is not a known column" not in problem]
+    harmless = ("is not a known column", KEPT)
+    wrong = [p for p in suite.problems if not any(words in p for words in harmless)]
     if wrong:
         listed = "\n".join(f"- {problem}" for problem in wrong)
         raise SuiteError(f"{file}: what cannot be read cannot be checked:\n{listed}")
@@ -394,7 +408,7 @@ def write_case(
     """Grade a reply by rules; write ``final.txt``, ``meta.json`` and ``grade.json`` of its case."""
     name = skill.name or skill.slug
     commands = commands_of(trace_of(reply))
-    results = grade_trace(reply, case, name, files_left(folder))
+    results = grade_trace(reply, case, name, files_left(folder), folder)
     meta = {
         "skill": {"name": name, "slug": skill.slug},
         "case": {

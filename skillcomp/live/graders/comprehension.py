@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from skillcomp.live.graders.grader import (
     answer_of,
     ask_until_read,
     blind,
+    on_check,
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import (
@@ -33,8 +35,9 @@ from skillcomp.live.graders.prompts import (
     switched_off,
 )
 from skillcomp.live.graders.reply import gives_condition_away, judge, read_item
+from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
-from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill
+from skillcomp.records import Attempt, Case, PairwiseJudgement, Skill, Verdict
 
 
 class ComprehensionGrader(BaseGrader):
@@ -182,6 +185,7 @@ class ComprehensionGrader(BaseGrader):
         -------
         Grading
             The verdicts and replies. Each verdict has an equal share of the cost of all replies.
+            Checks with a `Rule` are decided without the model, which does not see them.
 
         Raises
         ------
@@ -190,8 +194,12 @@ class ComprehensionGrader(BaseGrader):
         """
         answer = answer_of(attempt, case, skill)
         item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        about_rules = {**self.about(attempt, place), "item": item}
+        # a slow pattern must not stop the other gradings
+        ruled = await asyncio.to_thread(_rule_verdicts, attempt, case, about_rules)
+        case = case.model_copy(update={"checks": tuple(c for c in case.checks if c.rule is None)})
         if not case.checks:
-            return Grading(())
+            return Grading(ruled)
         shared = self.overlap(answer, case, skill)
         same = {**self._form, "item": item, "answer": answer, "overlap": shared}
         form: dict[str, Any] = {"ngram": self._ngram, "template": self._template}
@@ -204,7 +212,24 @@ class ComprehensionGrader(BaseGrader):
             label = self._tokenizer_name
             about["overlap"] = overlap_record(shared, n=self._ngram, tokenizer=label)
         verdicts = verdicts_of(case, replies, judged or {}, about)
-        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+        telltale = gives_condition_away(answer)
+        return Grading((*verdicts, *ruled), tuple(replies), tuple(problems), telltale)
+
+
+def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """Return the verdicts on the checks of a case that a rule decides, after all others.
+
+    A rule on something that is not recorded gives a verdict with status ``error``.
+    """
+    rules = [(check, check.rule) for check in case.checks if check.rule is not None]
+    first = len(case.checks) - len(rules)
+    verdicts = []
+    for position, (check, rule) in enumerate(rules, start=first):
+        passed, note = RuleChecker(attempt).result_of(rule)
+        status = "error" if passed is None else "ok"
+        outcome: dict[str, Any] = {"passed": passed, "status": status, "rationale": f"rule: {note}"}
+        verdicts.append(on_check(check, position, about, **outcome))
+    return tuple(verdicts)
 
 
 @dataclass(frozen=True)

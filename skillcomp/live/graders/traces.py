@@ -31,6 +31,7 @@ from skillcomp.live.graders.grader import (
     verdicts_of,
 )
 from skillcomp.live.graders.prompts import GraderPrompt
+from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # the version of TraceGrader depends on this version of the rules in this module
@@ -65,7 +66,11 @@ def is_gradable(done: Done) -> bool:
 
 
 def grade_trace(
-    done: Done, case: Case, skill: str, files: Sequence[str] | None
+    done: Done,
+    case: Case,
+    skill: str,
+    files: Sequence[str] | None,
+    folder: Path | None = None,
 ) -> tuple[Checked, ...]:
     """Check an answer and its trace by the rules of a case.
 
@@ -79,6 +84,8 @@ def grade_trace(
         Name of the skill under test.
     files : sequence of str or None
         Paths of the files that the program left in its working folder; None if unknown.
+    folder : path, optional
+        The folder in which these files are kept, for rules on the content of a file.
 
     Returns
     -------
@@ -90,21 +97,31 @@ def grade_trace(
     if not is_gradable(done):
         why = f"no answer to grade ({done.status}): {done.error}"
         return tuple(Checked(check, None, why) for check in case.checks)
-    about = _TraceChecks(done, case, skill, files)
+    about = _TraceChecks(done, case, skill, files, folder)
     return tuple(Checked(check, *about.result_of(check)) for check in case.checks)
 
 
 class _TraceChecks:
     """One attempt with its answer and trace; each kind of check has a method that decides it."""
 
-    def __init__(self, done: Done, case: Case, skill: str, files: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        done: Done,
+        case: Case,
+        skill: str,
+        files: Sequence[str] | None,
+        folder: Path | None = None,
+    ) -> None:
         self.done, self.case, self.skill, self.files = done, case, skill, files
+        self.checker = RuleChecker(done, files, folder)
         self.trace = trace_of(done)
         self.commands = commands_of(self.trace) or []
         self.patterns = PatternSearch(SECONDS)
         self.ended = done.status == "ok"
 
     def result_of(self, check: Check) -> _Result:
+        if check.rule is not None:
+            return self.checker.result_of(check.rule)
         name, _, number = check.check_id.rpartition("-")
         name = name if number.isdigit() else check.check_id
         if name in _OF_ANSWER and not self.ended:
@@ -285,7 +302,8 @@ class TraceGrader(BaseGrader):
         folder = self._folder(attempt.skill, attempt.case_id)
 
         def results_of_case() -> tuple[Checked, ...]:
-            return grade_trace(attempt, case, skill.name or skill.slug, files_left(folder))
+            files = files_left(folder)
+            return grade_trace(attempt, case, skill.name or skill.slug, files, folder)
 
         # a slow pattern must not stop the other cases
         results = await asyncio.to_thread(results_of_case)

@@ -1,0 +1,264 @@
+"""Read the test cases of skill-creator: ``evals/evals.json`` and sets of trigger queries.
+
+Several tools use the same file names, so both are recognised by their content. The fields come from
+``references/schemas.md`` and ``scripts/run_eval.py`` of the skill ``skill-creator`` in the
+repository anthropics/skills, read in November 2026. A field or an assertion that has no counterpart
+stays in the ``extra`` of its case and is listed in ``Suite.problems``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from skillcomp.errors import SuiteError, literal
+from skillcomp.io.files import MAX_FILES, inside, is_below, json_or_none, leaves
+from skillcomp.io.trigger_suites import base_folders, kind_of_prompt
+from skillcomp.records import Case, Check, Suite
+
+_MARKS = ("expectations", "assertions", "expected_output")
+_COMPREHENSION = ("expected_behaviors", "comprehension_dimension", "concept_field", "truth_sources")
+_KEYS = ("id", "prompt", "files", "expectations", "assertions", "should_trigger")
+_PROSE = ("expected_output", "name", "slug", "eval_name", "description", "category", "tags")
+# keys of other tools that use this shape; each changes what is asked or checked
+_OTHERS = (
+    *("turns", "responder", "codebase", "files_root", "isolation", "tools", "tool_choice"),
+    *("tool_assertions", "params", "setup_files", "force_skill_invocation", "stage_files"),
+    *("side_effect_level", "side_effect_contract", "forbidden_behaviors"),
+)
+_TEXTS = ("rubric", "text", "description", "assertion", "expectation", "name")
+_JUDGED = (None, "llm_judge", "llm-judge", "llm")
+_OF_QUERY = ("id", "category", "reason", "expected_skill", "name", "notes")
+# problems contain these words, by which `skillcomp check` knows how grave they are
+NOT_MAPPED = "has no counterpart and is not checked"
+KEPT = "is kept in extra"
+
+
+def is_evals(content: Any) -> bool:
+    """Return whether parsed JSON has the shape of skill-creator's evals.json."""
+    rows = _rows_of(content, "evals")
+    keys = {key for row in rows for key in row}
+    return bool(rows) and bool(keys & {*_MARKS}) and not keys & {*_COMPREHENSION}
+
+
+def is_trigger_set(content: Any) -> bool:
+    """Return whether parsed JSON is a set of queries that say whether a skill should trigger."""
+    rows = _rows_of(content, "queries")
+    return bool(rows) and all("query" in row for row in rows) and "should_trigger" in rows[0]
+
+
+def trigger_set_in(folder: Path) -> Path | None:
+    """Return the first JSON file of a folder that is a set of trigger queries."""
+    for file in sorted(folder.glob("*.json")):
+        if is_below(file, folder) and is_trigger_set(json_or_none(file)):
+            return file
+    return None
+
+
+def suites_of_skill(folder: Path) -> list[Path]:
+    """Return the suites that a skill's folder holds in its folder ``evals``."""
+    evals = folder / "evals"
+    files = [evals / "evals.json", trigger_set_in(evals)]
+    return [file for file in files if file is not None and file.is_file()]
+
+
+def _rows_of(content: Any, key: str) -> list[dict[str, Any]]:
+    rows = content.get(key) if isinstance(content, dict) else content
+    is_listed = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    return rows if is_listed and rows is not None else []
+
+
+def read_evals(content: Any, file: Path, slug: str | None, skill: str | None) -> Suite:
+    """Turn a parsed evals.json into a suite; see `skillcomp.read_suite`."""
+    top = content if isinstance(content, dict) else {}
+    skill = skill or _named_skill(top, file)
+    slug = slug or skill
+    reader = _Reader(slug, base_folders(file, slug), [])
+    others = [key for key in top if key not in ("skill_name", "evals")]
+    reader.problems += [f"'{key}' {KEPT}." for key in others]
+    rows = _rows_of(content, "evals")
+    cases = tuple(reader.case(row, number) for number, row in enumerate(rows))
+    reader.note_repeats("evals", [case.case_id.partition("/")[2] for case in cases])
+    return Suite(
+        slug=slug,
+        skill=skill,
+        kind="skill-creator",
+        cases=cases,
+        extra={key: top[key] for key in others},
+        problems=tuple(reader.problems),
+    )
+
+
+def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | None) -> Suite:
+    """Turn a parsed set of trigger queries into a suite; see `skillcomp.read_suite`."""
+    skill = skill or _named_skill(content if isinstance(content, dict) else {}, file)
+    slug = slug or f"{skill}-triggers"
+    reader = _Reader(slug, [], [])
+    rows = _rows_of(content, "queries")
+    cases = tuple(reader.query(row, number, skill) for number, row in enumerate(rows))
+    reader.note_repeats("queries", [case.prompt for case in cases], "query")
+    reader.note_repeats("queries", [case.case_id.partition("/")[2] for case in cases])
+    problems = tuple(reader.problems)
+    return Suite(slug=slug, skill=skill, kind="trigger-set", cases=cases, problems=problems)
+
+
+def _named_skill(top: Mapping[str, Any], file: Path) -> str:
+    """Return the skill that a file names, else the folder of the skill, else the file's stem."""
+    name = top.get("skill_name")
+    if isinstance(name, str) and name.strip():
+        return name.strip()
+    folder = file.resolve().parent
+    return folder.parent.name if folder.name == "evals" else file.stem
+
+
+class _Reader:
+    """Turn the rows of a file into cases, and collect what has no counterpart."""
+
+    def __init__(self, slug: str, bases: list[Path], problems: list[str]) -> None:
+        self.slug, self.bases, self.problems = slug, bases, problems
+
+    def note(self, place: str, sentence: str) -> None:
+        self.problems.append(f"{place}: {sentence}")
+
+    def note_repeats(self, place: str, names: Sequence[str], what: str = "id") -> None:
+        for name, n in Counter(names).items():
+            if n > 1:
+                self.note(place, f"the {what} '{name:.60}' stands {n} times.")
+
+    def ident(self, row: Mapping[str, Any], fields: Sequence[str], otherwise: str) -> str:
+        for field in fields:
+            value = row.get(field)
+            if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+                return str(value).strip()
+        return otherwise
+
+    def case(self, row: Mapping[str, Any], number: int) -> Case:
+        ident = self.ident(row, ("id", "eval_name", "name", "slug"), f"case-{number + 1}")
+        place = f"evals[{number}] (id {ident})"
+        prompt = row.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            self.note(place, f"prompt: found {literal(prompt)}; there is nothing to ask.")
+            prompt = ""
+        trigger_key = "skill_should_trigger" if "skill_should_trigger" in row else "should_trigger"
+        checks, unmapped = self.checks(row, place)
+        extra = {key: value for key, value in row.items() if key not in (*_KEYS, trigger_key)}
+        for key in extra:
+            if key in _OTHERS:
+                self.note(place, f"'{key}' {NOT_MAPPED}; it {KEPT}.")
+            elif key not in _PROSE:
+                self.note(place, f"'{key}' {KEPT}.")
+        names = self.files(row.get("files"), place)
+        extra |= {"files": names} if names else {}
+        extra |= {"unmapped": unmapped} if unmapped else {}
+        trigger = self.trigger(row.get(trigger_key), place, trigger_key)
+        case_id = f"{self.slug}/{ident}"
+        return Case(
+            case_id=case_id, prompt=prompt, checks=checks, should_trigger=trigger, extra=extra
+        )
+
+    def trigger(self, value: Any, place: str, key: str) -> bool | None:
+        if not isinstance(value, bool | None):
+            self.note(place, f"{key}: found {literal(value)}; allowed: true, false.")
+            return None
+        return value
+
+    def checks(
+        self, row: Mapping[str, Any], place: str
+    ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
+        """Return a check for each expectation in words, and the others as they are."""
+        key = "expectations" if row.get("expectations") else "assertions"
+        if key == "expectations" and row.get("assertions"):
+            both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
+            self.note(place, both)
+        listed = row.get(key)
+        if not isinstance(listed, list | None):
+            self.note(place, f"{key}: found {literal(listed)}; expected a list.")
+            listed = []
+        if not listed:
+            expected = "expected_output is prose for people" if row.get("expected_output") else ""
+            sentence = "no expectations; a grader has nothing to decide."
+            self.note(place, f"{sentence} {expected}".strip())
+        checks: list[Check] = []
+        unmapped: list[dict[str, Any]] = []
+        if key == "expectations" and row.get("assertions"):
+            unmapped.append({"assertions": row["assertions"]})
+        for number, item in enumerate(listed or (), start=1):
+            check = self.check(item, number)
+            if check is not None:
+                checks.append(check)
+                continue
+            unmapped.append(item if isinstance(item, dict) else {key: item})
+            kind = item.get("type") if isinstance(item, dict) else None
+            what = f"the type '{kind}'" if kind else literal(item)
+            self.note(f"{place}: {key}[{number - 1}]", f"{what} {NOT_MAPPED}; it {KEPT}.")
+        self.note_repeats(f"{place}: {key}", [check.check_id for check in checks])
+        return tuple(checks), unmapped
+
+    def check(self, item: Any, number: int) -> Check | None:
+        """Return the check of an expectation; None if it is not one that a reader can judge."""
+        row = {"text": item} if isinstance(item, str) else item
+        if not isinstance(row, dict) or row.get("type") not in _JUDGED:
+            return None
+        texts = (row.get(key) for key in _TEXTS)
+        text = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+        if text is None:
+            return None
+        fields = ("id",) if text == row.get("name") else ("id", "name")
+        return Check(check_id=self.ident(row, fields, f"expectation-{number}"), description=text)
+
+    def files(self, listed: Any, place: str) -> list[str]:
+        """Return the names of a case's files, those of a folder one by one."""
+        names: list[str] = []
+        if not isinstance(listed, list | None):
+            self.note(place, f"files: found {literal(listed)}; expected a list of names.")
+            return names
+        for name in listed or ():
+            at = inside(name, self.bases) if isinstance(name, str) and not leaves(name) else None
+            if at is None:
+                self.note(place, f"files: there is no file {literal(name)} in the skill's folder.")
+                continue
+            folder = name.rstrip("/")
+            inner = sorted(at.rglob("*")) if at.is_dir() else ()
+            names += [
+                f"{folder}/{file.relative_to(at).as_posix()}"
+                for file in inner
+                if file.is_file() and is_below(file, self.bases[-1])
+            ]
+            names += [] if at.is_dir() else [name]
+        if len(names) > MAX_FILES:
+            raise SuiteError(f"{place}: {len(names):,} files; allowed are {MAX_FILES:,}.")
+        return names
+
+    def query(self, row: Mapping[str, Any], number: int, skill: str) -> Case:
+        ident = self.ident(row, ("id",), f"query-{number + 1}")
+        place = f"queries[{number}] (id {ident})"
+        prompt = row["query"] if isinstance(row["query"], str) else ""
+        if not prompt.strip():
+            self.note(place, f"query: found {literal(row['query'])}; there is nothing to ask.")
+        trigger = self.trigger(row.get("should_trigger"), place, "should_trigger")
+        if row.get("should_trigger") is None:
+            self.note(place, "should_trigger: missing; allowed: true, false.")
+        others = {k: v for k, v in row.items() if k not in ("query", "should_trigger")}
+        for key in others:
+            if key not in _OF_QUERY:
+                self.note(place, f"'{key}' {KEPT}.")
+        right = row.get("expected_skill")
+        return Case(
+            case_id=f"{self.slug}/{ident}",
+            prompt=prompt,
+            checks=() if trigger is None else (trigger_check(trigger),),
+            should_trigger=trigger,
+            prompt_kind=kind_of_prompt(prompt, skill, trigger),
+            right_skills=(right,) if isinstance(right, str) and right else None,
+            extra=others,
+        )
+
+
+def trigger_check(should_trigger: bool) -> Check:
+    """Return the check whether a skill is invoked, or is left alone."""
+    if should_trigger:
+        return Check(check_id="trigger", goal="process", description="the skill is invoked")
+    sentence = "the skill is not invoked"
+    return Check(check_id="trigger", goal="outcome", check_kind="negative", description=sentence)

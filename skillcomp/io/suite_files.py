@@ -1,0 +1,74 @@
+"""Find the files that belong to a suite, and their places in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skillcomp.errors import SuiteError
+from skillcomp.io.files import INPUTS, MAX_FILES, MAX_TREE, bases_of, inside, leaves
+from skillcomp.io.task_suites import FILE_NAME, task_files
+from skillcomp.records import Suite
+
+
+def suite_place(suite: Suite, slug: str, suffix: str) -> str:
+    """Return the path of a suite's file inside a store."""
+    return f"suites/{slug}/{FILE_NAME}" if suite.kind == "tasks" else f"suites/{slug}{suffix}"
+
+
+def file_place(place: str, slug: str, name: str) -> str:
+    """Return the path inside a store of a file that belongs to the suite at `place`."""
+    if place.endswith(FILE_NAME):
+        return f"{place.removesuffix(FILE_NAME)}{name}"
+    return f"{INPUTS}/{slug}/{name}"
+
+
+def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the files that belong to a suite, by their relative names.
+
+    For comprehension and trigger cases these are their input files, for tasks the files that their
+    judges need.
+
+    Raises
+    ------
+    SuiteError
+        If a name leads outside the folder, a file is missing, or there are too many files or bytes.
+    """
+    if suite.kind == "tasks":
+        files = {name: file.parent / name for name in task_files(file.parent)}
+    else:
+        files = _case_files(suite, file)
+    n_bytes = sum(place.stat().st_size for place in files.values())
+    if n_bytes > MAX_TREE or len(files) > MAX_FILES:
+        raise SuiteError(
+            f"{file}: {len(files):,} files with {n_bytes:,} bytes belong to it; allowed are "
+            f"{MAX_FILES:,} with {MAX_TREE:,}."
+        )
+    return files
+
+
+def _case_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the input files of a suite's cases, by name."""
+    files: dict[str, Path] = {}
+    for case in suite.cases:
+        schema = case.extra.get("output_schema") if "schema" in case.extra else None
+        for name in (*names_of_files(case.extra), *([schema] if schema else [])):
+            if name in files:
+                continue
+            if leaves(name):
+                raise SuiteError(
+                    f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are names "
+                    "relative to the suite's folder."
+                )
+            place = inside(name, bases_of(file))
+            if place is None or not place.is_file() or place.resolve() == file.resolve():
+                raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
+            files[name] = place
+    return files
+
+
+def names_of_files(extra: Mapping[str, Any]) -> list[str]:
+    """Return the names that a case lists under ``files``; none if its value is not a list."""
+    listed = extra.get("files")
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

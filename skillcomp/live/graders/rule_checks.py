@@ -1,0 +1,145 @@
+"""Decide checks with a `Rule` on the answer, trace and files of an attempt, without a model.
+
+The rules are those of the graders of ``claude plugin eval`` (code.claude.com/docs/en/plugin-evals).
+What is not recorded is unknown: a rule on it is neither passed nor failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import regex
+
+from skillcomp.errors import SkillcompError, StudyError
+from skillcomp.io.bounded_patterns import PatternError, PatternSearch
+from skillcomp.io.event_streams import tool_calls
+from skillcomp.io.files import leaves, read_bytes
+from skillcomp.io.plugin_eval_suites import compiled_pattern
+from skillcomp.live.agents.agent import Reply
+from skillcomp.records import Attempt, Rule
+
+SECONDS = 2.0  # time limit for all patterns of an attempt together
+_MAX_FILE = 16_000_000  # bytes of a file that a pattern is searched in
+_Result = tuple[bool | None, str]
+_NO_FILES = "the files that the agent left are not recorded"
+_NO_CALLS = "no trace of Claude Code, whose tools the check names"
+
+
+class RuleChecker:
+    """The evidence of one attempt, by which rules are decided.
+
+    Parameters
+    ----------
+    done : Attempt or Reply
+        The attempt, with its answer and trace.
+    files : sequence of str or None
+        Names of the files that the agent created; None if unknown.
+    folder : path or None
+        The folder with these files; None if they are not kept.
+    """
+
+    def __init__(
+        self,
+        done: Attempt | Reply,
+        files: Sequence[str] | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self.done, self.files, self.folder = done, files, folder
+        self.patterns = PatternSearch(SECONDS)
+
+    def result_of(self, rule: Rule) -> _Result:
+        """Return whether a rule passes (None if unknown), and a note."""
+        decide: Callable[[Mapping[str, Any]], _Result] = getattr(self, f"_{rule.type}")
+        try:
+            return decide(rule.settings)
+        except (TimeoutError, MemoryError, RecursionError, OverflowError, PatternError) as error:
+            return None, f"the patterns cannot be searched for in time ({error!r:.200})"
+
+    def _regex(self, settings: Mapping[str, Any]) -> _Result:
+        match = settings.get("match", "contains")
+        text, note = self._target_text(settings.get("target", "last_message"))
+        if text is None:
+            is_missing_file = note.startswith("there is no file")
+            return (False if is_missing_file and match == "contains" else None), note
+        pattern = compiled_pattern(settings["pattern"], settings.get("flags", ""))
+        n = sum(1 for _ in pattern.finditer(text, timeout=self.patterns.require_time()))
+        expected = match.removeprefix("count:")
+        passed = n == int(expected) if expected.isdigit() else (n > 0) == (match == "contains")
+        return passed, f"{n} matches"
+
+    def _target_text(self, target: Any) -> tuple[str | None, str]:
+        """Return the text in which a pattern is searched; None with a note if it is unknown."""
+        if target == "last_message":
+            return self.done.answer, "no answer"
+        if target == "trace":
+            return self.done.trace, "no trace"
+        if self.files is None:
+            return None, _NO_FILES
+        if target == "files":
+            return "\n".join(self.files), ""
+        name = PurePosixPath(target["path"]).as_posix()
+        if leaves(name) or name not in self.files:
+            return None, f"there is no file {name}"
+        if self.folder is None:
+            return None, _NO_FILES
+        options: dict[str, Any] = {"max_bytes": _MAX_FILE, "what": "file", "error": StudyError}
+        try:
+            data = read_bytes(self.folder / name, root=self.folder, **options)
+        except SkillcompError as error:
+            return None, str(error)
+        return data.decode("utf-8", "replace"), ""
+
+    def _tool_used(self, settings: Mapping[str, Any]) -> _Result:
+        calls = tool_calls(self.done.trace or "")
+        if calls is None:
+            return None, _NO_CALLS
+        n = len(self._matching_positions(calls, settings))
+        most = settings.get("max")
+        return settings.get("min", 1) <= n and (most is None or n <= most), f"{n} calls"
+
+    def _tool_order(self, settings: Mapping[str, Any]) -> _Result:
+        calls = tool_calls(self.done.trace or "")
+        if calls is None:
+            return None, _NO_CALLS
+        sides = [settings["before"], settings["after"]]
+        sides = [{"tool": side} if isinstance(side, str) else side for side in sides]
+        before, after = (self._matching_positions(calls, side) for side in sides)
+        if not before or not after:
+            return False, "one of the tools was not called"
+        return before[0] < after[0], f"calls {before[0] + 1} and {after[0] + 1}"
+
+    def _matching_positions(
+        self, calls: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+    ) -> list[int]:
+        """Return the positions of the calls of a tool, with an input that fits ``input_match``."""
+        pattern = compiled_pattern(settings.get("input_match") or "")
+        left = self.patterns.require_time()
+        return [
+            position
+            for position, (tool, text) in enumerate(calls)
+            if tool == settings["tool"] and pattern.search(text, timeout=left)
+        ]
+
+    def _file_exists(self, settings: Mapping[str, Any]) -> _Result:
+        if self.files is None:
+            return None, _NO_FILES
+        pattern = regex.compile(_glob_pattern(settings["path"]))
+        left = self.patterns.require_time()
+        matches = [file for file in self.files if pattern.fullmatch(file, timeout=left)]
+        return bool(matches) == settings.get("exists", True), ", ".join(matches)[:200]
+
+
+def _glob_pattern(glob: str) -> str:
+    """Return a regular expression for a glob with ``**``, ``*``, ``?`` and ``{a,b}``."""
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = regex.split(r"(\*\*/|\*\*|\*|\?|\{[^{}]*\})", glob.removeprefix("./"))
+    patterns = []
+    for part in parts:
+        if part.startswith("{") and part.endswith("}"):
+            words = part[1:-1].split(",")
+            patterns.append(f"(?:{'|'.join(map(_glob_pattern, words))})")
+        else:
+            patterns.append(signs.get(part) or regex.escape(part))
+    return "".join(patterns)
