@@ -11,7 +11,7 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
-from skillcomp.errors import plural
+from skillcomp.errors import FrameError, plural
 from skillcomp.frames.case_table import (
     Value,
     arms_of,
@@ -50,6 +50,8 @@ def __dir__() -> list[str]:
 # With four near (or far) cases or fewer, each case has at least a quarter of the weight in the mean
 # delta, and the interval spans most of the range from -1 to 1 for any data.
 MIN_CASES = 5
+
+NO_DISTANCE = "no case is near or far: name its column by transfer= in from_frame"
 
 _LEFT_OUT = ["n_missing", "worst_low", "worst_high"]
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
@@ -212,6 +214,7 @@ def _within_dimensions(pairs: pd.DataFrame, settings: _GapSettings, about: _Row)
         why = why if labelled.empty else "no dimension of a skill has both near and far cases"
         counts = f"{n_near} near and {n_far} far cases"
         few = f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
+        few = few if n_near or n_far else NO_DISTANCE
     return _gap_rows(compared, codes, settings, about, note, few)
 
 
@@ -222,7 +225,8 @@ def _pooled_rows(pairs: pd.DataFrame, settings: _GapSettings, about: _Row) -> li
         "distance is confounded with the rubric dimension: near and far cases ask different things"
     )
     codes = np.zeros(len(pairs), dtype=np.intp)
-    return _gap_rows(pairs, codes, settings, about, why, "too few near or far cases")
+    few = "too few near or far cases" if pairs["transfer"].notna().any() else NO_DISTANCE
+    return _gap_rows(pairs, codes, settings, about, why, few)
 
 
 def _gap_rows(
@@ -270,9 +274,16 @@ def rates(
         One row per ``by``, transfer (near, far) and condition, with the columns of
         :func:`skillcomp.deltas.rates`. Each case has the same weight; unlike in :func:`gap`, the
         rates are not standardised over dimensions.
+
+    Raises
+    ------
+    FrameError
+        If no case is near or far, or as :func:`skillcomp.deltas.rates`.
     """
     checked = check(outcomes, "outcomes")
     checked = checked[checked["transfer"].notna()]
+    if checked.empty and len(outcomes):
+        raise FrameError(f"transfer.rates: {NO_DISTANCE}.")
     return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level, interval=interval)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, StoreError
 
 
 def read_back(store: sc.RunStore, **checks: str) -> dict[str, pd.DataFrame]:
@@ -158,9 +158,35 @@ def test_only_saved_frames_are_replaced(tmp_path: Path, pilot: sc.RunStore) -> N
     with pytest.raises(FrameError, match="holds saved frames already; overwrite=True replaces it"):
         own.save(folder)
     before = sc.RunStore(folder).fingerprint
+    assert sc.RunStore(folder).manifest["created"] is None  # saved later, it is the same
     assert sc.RunStore(own.save(folder, overwrite=True)).fingerprint == before
     with pytest.raises(FrameError, match="holds other things; name an empty or new folder"):
         own.save(pilot.path, overwrite=True)
+
+
+def test_a_file_of_the_user_is_never_deleted(tmp_path: Path) -> None:
+    own = small()
+    folder = own.save(tmp_path / "store")
+    (folder / "notes.txt").write_text("mine", "utf-8")
+    with pytest.raises(FrameError, match=r"saved frames and other things, such as 'notes\.txt'"):
+        own.save(folder, overwrite=True)
+    assert (folder / "notes.txt").read_text("utf-8") == "mine"
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    own = small()
+    link = tmp_path / "link"
+    link.symlink_to(own.save(tmp_path / "store"), target_is_directory=True)
+    assert_saved(replace(own, gold_drawn="chosen"), tmp_path / "other")
+    own.save(link, overwrite=True)
+    assert link.is_symlink() and sc.RunStore(link).manifest["frames"]["gold_drawn"] == "random"
+
+
+@pytest.mark.parametrize("name", ["file/store", "n" * 300])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="the folder cannot be written"):
+        small().save(tmp_path / name)
 
 
 def test_what_a_store_cannot_hold_is_refused(tmp_path: Path) -> None:

@@ -173,6 +173,9 @@ def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
     assert less.endswith("Compared within C2, C7 on 15 near and 26 far cases.")
     open_ = sentences_on(findings(decided(), gap=gap(-0.5, 0.1)), "transfer")
     assert "no difference is shown: far minus near −20 [−50, +10]" in open_
+    pooled = gap(-0.5, 0.1).assign(scope="pooled", note="distance is confounded")
+    text = sentences_on(findings(decided(), gap=pooled), "transfer")
+    assert "Compared within" not in text and text.endswith(". Here distance is confounded.")
     lost = gap(NAN, NAN).assign(estimate=NAN, note="too few far cases")
     assert sentences_on(findings(decided(), gap=lost), "transfer") == (
         "Near and far cases cannot be compared: too few far cases."

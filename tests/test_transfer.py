@@ -55,6 +55,13 @@ def test_the_headline_is_the_gap_within_dimensions_that_have_both() -> None:
     assert row["ci_low"] < row["estimate"] < row["ci_high"]
 
 
+def test_without_distances_the_remedy_is_their_column() -> None:
+    frame = mixed().assign(transfer=pd.Series(pd.NA, index=mixed().index, dtype="str"))
+    assert set(sc.transfer.gap(frame)["note"].str.contains("transfer= in from_frame")) == {True}
+    with pytest.raises(FrameError, match="no case is near or far: name its column by transfer="):
+        sc.transfer.rates(frame)
+
+
 @pytest.mark.parametrize(("measure", "noted"), [("near_delta", False), ("gap", True)])
 def test_attempts_missing_of_far_cases_are_noted(measure: str, noted: bool) -> None:
     outcomes = mixed()

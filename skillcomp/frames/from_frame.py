@@ -136,8 +136,8 @@ class Frames:
         folder : str or path
             A new or empty folder.
         overwrite : bool, default False
-            Whether to replace frames that were saved in this folder before. A recorded study is
-            never replaced.
+            Whether to replace frames that were saved in this folder before. A recorded study and
+            a folder that holds your own files, too, are never replaced.
 
         Returns
         -------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, StoreError, plural
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
@@ -27,8 +27,12 @@ _DERIVED = {"attempts": ("n_words",), "verdicts": ("evidence_found",)}
 
 def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
     """Write frames as a store; the folder appears only when it is complete."""
-    place = as_path(folder, "save: folder", FrameError)
-    _require_free(place, overwrite)
+    # the target of a link is replaced, and not the link
+    place = as_path(folder, "save: folder", FrameError).resolve()
+    try:
+        _require_free(place, overwrite)
+    except OSError as cause:
+        raise _unwritable(place, cause) from cause
     rows = {table: _rows_of_table(study, table) for table in _TABLES}
     lost = set(study.verdicts["attempt_id"]) - set(study.attempts["attempt_id"])
     if lost:
@@ -42,17 +46,25 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
         "columns": dict(study.columns),
         "problems": _records(study.problems),
     }
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
-        store = RunStore(Path(parent) / "study")
-        with store.writer(sync=False):
-            store.annotate(**{SAVED_FRAMES: about})
-            for table, records in rows.items():
-                store.append(table, records)
-        if place.exists():
-            shutil.rmtree(place)
-        os.replace(store.path, place)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
+            store = RunStore(Path(parent) / "study")
+            with store.writer(sync=False):
+                # without a time, so that equal frames have equal fingerprints
+                store.annotate(created=None, **{SAVED_FRAMES: about})
+                for table, records in rows.items():
+                    store.append(table, records)
+            if place.exists():
+                shutil.rmtree(place)
+            os.replace(store.path, place)
+    except OSError as cause:
+        raise _unwritable(place, cause) from cause
     return place
+
+
+def _unwritable(place: Path, cause: OSError) -> StoreError:
+    return StoreError(f"save: {place}: the folder cannot be written ({cause.strerror}).")
 
 
 def _require_free(place: Path, overwrite: bool) -> None:
@@ -60,10 +72,15 @@ def _require_free(place: Path, overwrite: bool) -> None:
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
     saved = place.is_dir() and SAVED_FRAMES in RunStore(place).manifest
-    if saved and overwrite:
+    written = {"manifest.json", ".writer.lock", *(f"{table}.jsonl" for table in _TABLES)}
+    others = (
+        sorted(path.name for path in place.iterdir() if path.name not in written) if saved else []
+    )
+    if saved and overwrite and not others:
         return
-    hint = "overwrite=True replaces it" if saved else "name an empty or new folder"
+    hint = "overwrite=True replaces it" if saved and not others else "name an empty or new folder"
     holds = "saved frames already" if saved else "other things"
+    holds = f"saved frames and other things, such as '{others[0]}'" if others else holds
     raise FrameError(f"save: {place} holds {holds}; {hint}.")
 
 

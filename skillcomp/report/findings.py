@@ -559,7 +559,9 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
         end = f"far cases change {word}, by {say.points(row['estimate'])} points {say.limits(row)}"
-    about = f" Compared within {row['dimensions']}" if row.get("dimensions") else ""
+    # the pooled rows list their dimensions, too, but are not compared within them
+    is_within = by_measure is within and row.get("dimensions")
+    about = f" Compared within {row['dimensions']}" if is_within else ""
     counts = f"{row['n_near']:.0f} near and {row['n_far']:.0f} far cases{say.lost(row)}"
     cases = f" on {counts}." if about else ""
     if by_measure is pooled:
