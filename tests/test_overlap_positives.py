@@ -232,6 +232,18 @@ def test_the_passages_of_a_study_are_in_its_folder_or_next_to_it(tmp_path: Path)
     assert sc.frames.passages(sc.RunStore(folder))["passage_id"].tolist() == ["1"]
 
 
+def test_a_skill_in_another_alphabet_needs_a_tokenizer() -> None:
+    skills = {"cha": "# 茶\n\n将热水倒在茶叶上。等待四分钟。茶叶会在水中慢慢展开！"}
+    rows = {"attempt_id": ["a", "b"], "skill": "cha", "case_id": ["1", "2"]}
+    answers = pd.DataFrame(rows).assign(condition="baseline", answer="等待四分钟。")
+    made = sc.overlap.positives(skills, n_each=2)
+    shared = sc.overlap.score(answers, skills=skills, exclude_prompt=False, ngram=[3, 6])
+    how = {"skills": skills, "nulls": "baseline", "n_resamples": 20}
+    cut = sc.overlap.calibrate(shared, answers, passages=made, **how)
+    (sentence,) = sc.report.threshold_sentences(cut)
+    assert "every copy has fewer than 3 tokens" in sentence and "tokenizer= in" in sentence
+
+
 def test_the_calibrations_of_several_sets_of_copies_are_drawn_in_panels() -> None:
     cut = calibration([0] * 100)
     both = pd.concat([cut.assign(copies=name) for name in ("made-up", "written")])

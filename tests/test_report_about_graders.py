@@ -6,6 +6,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import StudyError
 from skillcomp.report import about_graders
+from skillcomp.report.default_grader import best_grader
 
 NAN = float("nan")
 
@@ -202,6 +203,13 @@ def test_versions_of_a_grader_have_names_and_a_plain_name_finds_its_style() -> N
     styled = sc.report.grader_versions(graded(grader_version=["new@1a", "old@2b"]))
     assert styled["grader"].tolist() == ["z (new)", "a (old)"]
     assert sc.report.first_grader(styled, "z") == "z (new)"
+
+
+def test_in_a_tie_the_default_grader_is_the_first_by_name() -> None:
+    names = ["b", "a", "c"]
+    agreement = pd.DataFrame({"measure": "raw_agreement", "grader": names})
+    assert best_grader(agreement.assign(estimate=[0.9, 0.9, 0.1]), names) == "a"
+    assert best_grader(agreement.assign(estimate=[0.8, 0.1, 0.9]), names) == "c"
 
 
 def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() -> None:

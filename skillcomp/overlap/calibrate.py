@@ -576,6 +576,11 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     """Return why nothing was chosen, the limit that the data support, and the texts needed."""
     limit = settings.max_false_flags
     by_estimate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
+    if (sample.positive.tokens < min(sample.lengths)).all():
+        return (
+            f"every copy has fewer than {min(sample.lengths)} tokens; offer shorter n or, for "
+            "words in other alphabets than the Latin one, name tokenizer= in overlap.score"
+        )
     if by_estimate < 0:
         return f"no n and rule keeps the false flags within {limit:g} and finds a copy"
     n, rule = chooser.n[by_estimate], sample.candidates["rule"].iloc[by_estimate]

@@ -34,8 +34,8 @@ def default_grader(
     Returns
     -------
     str
-        `grader`; without it, the grader that agrees best with gold or, without gold, the first by
-        name.
+        `grader`; without it, the grader that agrees best with gold or, without gold or in a tie,
+        the first by name.
 
     Raises
     ------
@@ -63,11 +63,12 @@ def default_grader(
 
 
 def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:
-    """Return the grader that agrees best with gold; without any agreement, the first by name."""
+    """Return the grader that agrees best with gold; in a tie or without any, the first."""
     if agreement is not None:
         raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
         if len(raw):
-            return str(raw.sort_values("estimate", kind="stable")["grader"].iloc[-1])
+            best = raw[raw["estimate"].eq(raw["estimate"].max())]
+            return str(best["grader"].min())
     return sorted(names)[0]
 
 
