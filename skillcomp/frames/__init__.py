@@ -9,6 +9,9 @@ check: the contract of a frame
     ``check``: convert and check a frame of a kind.
     ``empty``: a frame without rows.
 
+concat: several studies
+    ``concat``: their frames next to each other, with a column ``study``; nothing is pooled.
+
 estimates: functions that all analyses use
     ``prepared``: check a frame, and that an analysis of it pools no graders or agents.
     ``groups``: the rows of each group.

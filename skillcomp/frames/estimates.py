@@ -123,7 +123,8 @@ def refuse_pooling(
 
     - ``graders``: several graders, grader versions or rounds, and columns in ``by`` that have the
       name of a column of the result.
-    - ``agents``: several agents, several values of a column ``run`` and, unless ``skill`` is in
+    - ``agents``: several agents, several values of a column ``run``, several studies (of
+      :func:`skillcomp.frames.concat`) in a group of ``by`` and, unless ``skill`` is in
       ``by``, two skills with identical rows.
     - ``copies``: altered copies of answers together with original answers. The ``perturbation`` of
       an original answer is missing, empty or ``none``.
@@ -148,6 +149,11 @@ def refuse_pooling(
                 contents += f": {', '.join(present)}"
                 why = "they are no repeats of each other"
                 raise _pooling_error(what, contents, name, why, by, average)
+    if agents and "study" not in exempt and "study" in frame.columns:
+        rows = frame.groupby(list(by), dropna=False) if by else frame
+        if np.any(rows["study"].nunique() > 1):
+            contents = f"several studies: {', '.join(sorted(map(str, frame['study'].unique())))}"
+            raise _pooling_error(what, contents, "study", "studies are not pooled", by)
     if agents and "skill" not in exempt:
         _refuse_copied_skills(frame, what)
 
@@ -256,7 +262,8 @@ def prepared(
     **pooled : bool
         Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
         rounds, and columns in ``by`` that have the name of a column of the result. ``agents``
-        (default False): several agents or values of ``run``, and two skills with identical rows.
+        (default False): several agents or values of ``run``, several studies in a group, and two
+        skills with identical rows.
         ``copies`` (default True): altered copies of answers together with original answers. Columns
         in ``by`` and ``average`` are exempt, because their values are not pooled.
 

@@ -1,0 +1,102 @@
+"""Several studies next to each other in one set of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, literal, require_type
+from skillcomp.frames.check import check
+from skillcomp.frames.from_frame import Frames
+
+_TABLES = ("cases", "attempts", "verdicts", "outcomes", "gold", "pairwise", "passages")
+# columns with the id of a case, a task or an answer
+_IDS = (
+    *("case_id", "contrast_of", "task", "attempt_id", "source_attempt_id", "passage_id"),
+    *("first", "second", "winner"),
+)
+
+
+def concat(studies: Mapping[str, Frames]) -> Frames:
+    """Combine the frames of several studies, with their origin in a column ``study``.
+
+    Nothing is pooled: equal names of cases in two studies are two cases, and an analysis that would
+    put answers of several studies into one estimate raises an error. Add ``"study"`` to its ``by``.
+
+    Parameters
+    ----------
+    studies : mapping of str to Frames
+        The frames of each study, by its name.
+
+    Returns
+    -------
+    Frames
+        All frames have a column ``study``. The name of the study and a slash precede the ids of
+        cases, tasks, attempts and passages, and the place of each problem. Skills, conditions,
+        agents and graders keep their names.
+
+    Raises
+    ------
+    FrameError
+        If there is no study, a value is not a Frames, a frame has a column ``study`` already, or
+        the gold labels of two studies were drawn in different ways.
+
+    See Also
+    --------
+    skillcomp.read_results : Reads the results of another tool.
+    skillcomp.deltas.contrast : Compares estimates of two groups on the same cases.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import skillcomp as sc
+    >>> table = pd.DataFrame({"case": "a", "condition": ["baseline", "skill"], "passed": True})
+    >>> own = sc.from_frame(table.assign(skill="tea"))
+    >>> both = concat({"may": own, "june": own})
+    >>> both.cases[["study", "skill", "case_id"]]
+      study skill case_id
+    0   may   tea   may/a
+    1  june   tea  june/a
+    """
+    if not isinstance(studies, Mapping) or not studies:
+        raise FrameError(
+            f"concat: found {literal(studies)}; expected a mapping of names to frames, such as "
+            "{'may': frames, 'june': others}."
+        )
+    for name, study in studies.items():
+        source = "sc.read_results or sc.from_frame"
+        require_type(f"concat: {literal(name)}", study, Frames, source, FrameError)
+    drawn = {(s.gold_drawn, s.drawn_by) for s in studies.values() if len(s.gold)}
+    if len(drawn) > 1:
+        raise FrameError(
+            f"concat: the gold labels were drawn in different ways ({sorted(map(str, drawn))}). "
+            "Correct each study alone, or leave the labels of one out: "
+            "dataclasses.replace(frames, gold=sc.frames.empty('gold'))."
+        )
+    made: dict[str, Any] = {table: _combined(studies, table) for table in _TABLES}
+    problems = [
+        study.problems.assign(place=f"{name}: " + study.problems["place"])
+        for name, study in studies.items()
+    ]
+    made["problems"] = pd.concat(problems, ignore_index=True)
+    gold_drawn, drawn_by = next(iter(drawn), ("random", None))
+    return Frames(**made, gold_drawn=gold_drawn, drawn_by=drawn_by)
+
+
+def _combined(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
+    """Return the rows of one kind of frame of all studies."""
+    parts = []
+    for name, study in studies.items():
+        frame: pd.DataFrame = getattr(study, table)
+        if "study" in frame.columns:
+            raise FrameError(
+                f"concat: {literal(name)}: {table} have a column 'study' already. Rename it."
+            )
+        ids = {column: f"{name}/" + frame[column] for column in _IDS if column in frame.columns}
+        if "winner" in ids:
+            ids["winner"] = ids["winner"].where(frame["winner"].ne("tie"), "tie")
+        parts.append(frame.assign(**ids, study=str(name)))
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return check(pd.concat(filled, ignore_index=True), table).astype({"study": "str"})

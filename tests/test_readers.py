@@ -1,0 +1,102 @@
+"""What read_results does whatever the format: tables, stores, arms, arguments and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from build import problems, results
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+TABLE = pd.DataFrame({"case": ["a", "a", "b", "b"], "passed": [True, False, True, True]})
+TABLE["condition"] = ["skill", "baseline"] * 2
+
+
+def trial(folder: Path, name: str, arm: str, *passed: bool) -> Path:
+    """A small file of plugin-eval with one arm."""
+    runs = {
+        case: [{"error": None, "graders": [{"name": "g", "passed": p, "scored": True}]}]
+        for case, p in zip("abc", passed, strict=False)
+    }
+    cases = [{"name": case, "arms": {arm: run}} for case, run in runs.items()]
+    content = {"schemaVersion": 1, "claudeVersion": "2", "suite": {}, "cases": cases}
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps(content))
+    return file
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet"])
+def test_a_table_whose_columns_are_arguments(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"answers.{suffix}"
+    if suffix == "parquet":
+        TABLE.to_parquet(file)
+    else:
+        TABLE.to_csv(file, index=False, sep="\t" if suffix == "tsv" else ",")
+    made = results(file, skill="tea")
+    assert made.outcomes["passed"].tolist() == [True, False, True, True]
+    assert made.cases["skill"].unique().tolist() == ["tea"]
+
+
+def test_another_table_gives_the_completed_call(tmp_path: Path) -> None:
+    file = tmp_path / "answers.csv"
+    TABLE.rename(columns={"case": "task", "passed": "ok"}).to_csv(file, index=False)
+    with pytest.raises(FrameError, match=r"answers.csv(.|\n)*sc.from_frame\(table.*case='task'"):
+        sc.read_results(file)
+
+
+def test_a_store_gives_its_frames(tmp_path: Path) -> None:
+    own = sc.from_frame(TABLE.assign(skill="tea"))
+    made = sc.read_results(own.save(tmp_path / "s"))
+    assert made.outcomes.drop(columns="note").equals(own.outcomes.drop(columns="note"))
+
+
+def test_one_file_per_arm(tmp_path: Path) -> None:
+    files = {"skill": trial(tmp_path, "s", "with", True, True)}
+    files["baseline"] = trial(tmp_path, "b", "with", False, True)
+    made = results(files, skill="tea")
+    assert sc.deltas.paired(made.outcomes)["estimate"].tolist() == [0.5]
+    content = json.loads(files["skill"].read_text())
+    content["cases"][0]["arms"]["without"] = content["cases"][0]["arms"]["with"]
+    files["skill"].write_text(json.dumps(content))
+    with pytest.raises(FrameError, match=r"s.json: holds several arms \(with, without\)"):
+        results(files, skill="tea")
+
+
+def test_arguments_name_what_the_file_cannot_say(tmp_path: Path) -> None:
+    file = trial(tmp_path, "s", "with", True)
+    made = results(file)
+    assert "unknown; grader_model= names it" in problems(made, "grader_model=")
+    assert "none is 'baseline'" in problems(made, "conditions=")
+    assert "read as codex" in problems(results(file, agent="codex"), "agent=")
+    with pytest.raises(FrameError, match=r"no arm 'wiht'; there: with"):
+        results(file, conditions={"wiht": "skill"})
+    with pytest.raises(FrameError, match=r"checks=: 'shard'.*Did you mean 'shared'"):
+        results(file, checks="shard")
+
+
+def test_a_folder_with_several_files_names_them(tmp_path: Path) -> None:
+    (tmp_path / "later").mkdir()
+    trial(tmp_path / "later", "two", "with", True)
+    assert len(results(tmp_path).attempts) == 1
+    trial(tmp_path, "one", "with", True)
+    with pytest.raises(FrameError, match=r"2 files of results: later/two.json, one.json"):
+        results(tmp_path)
+
+
+def test_formats_are_recognised_by_content(tmp_path: Path) -> None:
+    file = trial(tmp_path, "benchmark", "with", True)
+    assert results(file, format="plugin-eval").attempts["condition"].tolist() == ["skill"]
+    with pytest.raises(FrameError, match=r"there is no format 'plugineval'.*mean 'plugin-eval'"):
+        results(file, format="plugineval")
+    with pytest.raises(FrameError, match="does not have the shape of format='promptfoo'"):
+        results(file, format="promptfoo")
+    for text in ("", "{", "[" * 100_000, "null", "\0\1"):
+        file.write_text(text)
+        with pytest.raises(FrameError, match=r"no known format; known: .*promptfoo"):
+            results(file)
+    with pytest.raises(FrameError, match="there are no results here"):
+        results(tmp_path / "nothing")
