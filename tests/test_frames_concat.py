@@ -34,7 +34,7 @@ def test_each_study_keeps_its_estimate_and_nothing_is_pooled(own: sc.frames.Fram
 def test_ids_have_the_study_and_all_frames_match(own: sc.frames.Frames, tmp_path: Path) -> None:
     ids = own.attempts["attempt_id"]
     pair = {"skill": "tea", "case_id": "0", "grader": "g", "first": ids[0], "second": ids[1]}
-    rows = pd.DataFrame([{**pair, "winner": ids[0], "order": 1}, {**pair, "winner": "tie", "order": 2}])
+    rows = pd.DataFrame([pair, pair]).assign(winner=[ids[0], "tie"], order=[1, 2])
     mine = replace(own, pairwise=sc.frames.check(rows, "pairwise"))
     both = sc.frames.concat({"may": mine, "june": own})
     assert len(both.cases) == 2 * len(own.cases) and both.cases["case_id"].is_unique
