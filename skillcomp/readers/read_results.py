@@ -17,6 +17,10 @@ from skillcomp.frames.from_frame import Frames, FrameWarning
 from skillcomp.frames.table_reader import Change, change_lines, changes_frame
 from skillcomp.io.files import as_path, shown
 from skillcomp.io.journal import is_store
+from skillcomp.readers.benchflow import BenchflowReader
+from skillcomp.readers.deepeval import DeepevalReader
+from skillcomp.readers.harbor import HarborReader
+from skillcomp.readers.inspect_log import InspectReader
 from skillcomp.readers.other_sources import frames_of_store, frames_of_table, table_at
 from skillcomp.readers.plugin_eval import PluginEvalReader
 from skillcomp.readers.promptfoo import PromptfooReader
@@ -46,6 +50,10 @@ _BUILT_IN: tuple[type[Reader], ...] = (
     TriggerReader,
     BenchmarkReader,
     WorkspaceReader,
+    DeepevalReader,
+    HarborReader,
+    BenchflowReader,
+    InspectReader,
 )
 _SUFFIXES = (".json", ".jsonl", ".eval")  # files that are tried inside a folder
 _DEPTH = 4  # levels of folders that are searched for a file of results

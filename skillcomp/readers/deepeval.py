@@ -1,0 +1,98 @@
+"""Test runs of deepeval: ``.latest_test_run.json`` and ``.latest_run_full.json``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    as_number,
+    as_text,
+    as_truth,
+    json_object,
+    list_of_objects,
+    read_json,
+)
+
+_POSITION = re.compile(r"test_case_\d+")  # a name that deepeval makes of the position
+
+
+class DeepevalReader(Reader):
+    """Reader of a test run, which holds one arm: give the path of each arm."""
+
+    name = "deepeval"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a file has test cases with the results of metrics."""
+        cases = _cases_of(json_object(path))
+        return bool(cases) and all(
+            "metricsData" in case or "actualOutput" in case for case in cases
+        )
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per test case and metric; a judge that crashed has no verdict."""
+        cases = _cases_of(read_json(path))
+        models = {
+            as_text(metric.get("evaluationModel"))
+            for case in cases
+            for metric in list_of_objects(case.get("metricsData"))
+        } - {None}
+        if len(models) > 1:
+            names = ", ".join(sorted(map(str, models)))
+            problems.add("evaluationModel", names, "several models judged; the model is unknown")
+        model = models.pop() if len(models) == 1 else None
+        rows: list[dict[str, Any]] = []
+        for case in sorted(cases, key=lambda case: as_number(case.get("order")) or 0):
+            about = _facts_of_case(case, problems)
+            rows += _rows_of_case(case, {**about, "grader_model": model}, problems)
+        return pd.DataFrame(rows)
+
+
+def _cases_of(content: Any) -> list[dict[str, Any]]:
+    data = content.get("testRunData", content) if isinstance(content, dict) else {}
+    return list_of_objects(data.get("testCases")) if isinstance(data, dict) else []
+
+
+def _facts_of_case(case: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """Return the columns of an attempt; a name that is a position is replaced by the input."""
+    name, prompt = as_text(case.get("name")), as_text(case.get("input"))
+    if prompt and (name is None or _POSITION.fullmatch(name)):
+        problems.add("name", "positions such as test_case_0", "the case is the input")
+        name = prompt
+    return {
+        "case": name,
+        "prompt": prompt,
+        "answer": as_text(case.get("actualOutput")),
+        "seconds": as_number(case.get("runDuration")),
+    }
+
+
+def _rows_of_case(
+    case: dict[str, Any], about: dict[str, Any], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per metric; a row without a check if there is none."""
+    metrics = list_of_objects(case.get("metricsData"))
+    if not metrics:
+        problems.add("metricsData", "no metric", "missing verdicts, not fails")
+        yield {**about, "verdict_status": "error"}
+    for metric in metrics:
+        error = as_text(metric.get("error"))
+        if error:
+            done = "a judge that crashed: a missing verdict, although the file has a fail"
+            problems.add("error", error[:80], done)
+        yield {
+            **about,
+            "check": as_text(metric.get("name")),
+            "passed": None if error else as_truth(metric.get("success")),
+            "score": None if error else as_number(metric.get("score")),
+            "verdict_status": "error",
+            "grader": "deepeval",
+            "grader_kind": "llm" if metric.get("evaluationModel") else None,
+            "rationale": as_text(metric.get("reason")),
+        }

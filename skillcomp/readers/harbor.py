@@ -1,0 +1,151 @@
+"""Trials of Harbor: a ``result.json`` per trial, alone or in a tree of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    as_number,
+    as_text,
+    files_below,
+    json_object,
+)
+
+FILE = "result.json"
+_TIMEOUT = "timeout"
+_CENT = 0.005  # dollars by which two costs of one trial may differ
+
+
+class HarborReader(Reader):
+    """Reader of a trial or of a tree of trials; the name of the job's folder gives the arm."""
+
+    name = "harbor"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the file, or a result.json below the folder, is a trial of Harbor."""
+        return any(_is_trial(json_object(file)) for file in first_files(path))
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per trial and reward; ``job`` and ``skills`` may name the arm."""
+        rows: list[dict[str, Any]] = []
+        for file in [path] if path.is_file() else files_below(path, FILE):
+            content = json_object(file, path if path.is_dir() else None)
+            if not _is_trial(content):
+                continue  # a job has a result.json, too
+            about = _facts_of_trial(content, problems)
+            about["job"] = file.resolve().parent.parent.name
+            rows += rows_of_rewards(_rewards_of(content), about, problems)
+        return pd.DataFrame(rows)
+
+
+def first_files(path: Path, most: int = 20) -> Iterator[Path]:
+    """Yield a file, or the first files called result.json below a folder."""
+    if path.is_file():
+        yield path
+        return
+    for _, file in zip(range(most), path.rglob(FILE), strict=False):
+        yield file
+
+
+def _is_trial(content: dict[str, Any]) -> bool:
+    return {"trial_name", "task_name", "verifier_result"} <= content.keys()
+
+
+def _rewards_of(content: dict[str, Any]) -> Any:
+    result = content.get("verifier_result")
+    return result.get("rewards") if isinstance(result, dict) else None
+
+
+def _facts_of_trial(content: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    config = _object_at(content, "config", "agent")
+    info, spent = _object_at(content, "agent_info"), _object_at(content, "agent_result")
+    error = _object_at(content, "exception_info")
+    kind = as_text(error.get("exception_type"))
+    status = "ok"
+    if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
+        status = "timeout"
+        problems.add("exception_info", kind, "a result of the agent; it counts")
+    elif _rewards_of(content) is None:
+        status = "error"
+    skills = config.get("skills")
+    return {
+        "case": as_text(content.get("task_name")),
+        "skills": ", ".join(map(str, skills)) or "none" if isinstance(skills, list) else None,
+        "agent": as_text(info.get("name")) or as_text(config.get("name")),
+        "agent_model": as_text(config.get("model_name"))
+        or as_text(_object_at(info, "model_info").get("name")),
+        "status": status,
+        "stop_reason": kind,
+        "started_at": as_text(content.get("started_at")),
+        "seconds": _seconds_between(content.get("started_at"), content.get("finished_at")),
+        "input_tokens": as_number(spent.get("n_input_tokens")),
+        "cached_tokens": as_number(spent.get("n_cache_tokens")),
+        "output_tokens": as_number(spent.get("n_output_tokens")),
+        "cost_usd": _cost_of(spent, problems),
+    }
+
+
+def _object_at(content: dict[str, Any], *keys: str) -> dict[str, Any]:
+    for key in keys:
+        value = content.get(key)
+        content = value if isinstance(value, dict) else {}
+    return content
+
+
+def _seconds_between(start: Any, end: Any) -> float | None:
+    try:
+        first, last = (datetime.fromisoformat(text) for text in (start, end))
+        return (last - first).total_seconds()
+    except (TypeError, ValueError):
+        return None
+
+
+def _cost_of(spent: dict[str, Any], problems: Problems) -> float | None:
+    """Return the cost of a trial; None if its two records of the cost disagree."""
+    cost, models = as_number(spent.get("cost_usd")), spent.get("model_usage")
+    models = list(models.values()) if isinstance(models, dict) else models
+    rows = [row for row in models if isinstance(row, dict)] if isinstance(models, list) else []
+    parts = [as_number(row.get("cost_usd", row.get("costUSD"))) for row in rows]
+    numbers = [part for part in parts if part is not None]
+    total = sum(numbers) if numbers and len(numbers) == len(parts) else None
+    if cost is not None and total is not None and abs(cost - total) > _CENT:
+        found = f"cost_usd {cost:.4f}, model_usage {total:.4f}"
+        problems.add("agent_result", found, "the cost is unknown")
+        return None
+    return cost if cost is not None else total
+
+
+def rows_of_rewards(
+    rewards: Any, about: dict[str, Any], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per reward; a row without a check for a run without rewards."""
+    rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
+    if not isinstance(rewards, dict) or not rewards:
+        if about["status"] == "error":
+            done = "never started or broke off: the attempt is missing, not failed"
+            problems.add("rewards", "null", done)
+        else:
+            problems.add("rewards", "null", "a missing verdict, not a fail")
+        yield {**about, "verdict_status": "error"}
+        return
+    for name, value in rewards.items():
+        number = as_number(value)
+        if number is not None and number not in (0, 1):
+            done = "a score without a pass mark: the verdict is missing, the score is kept"
+            problems.add(f"reward '{name}'", "numbers other than 0 and 1", done)
+        yield {
+            **about,
+            "check": str(name),
+            "passed": bool(number) if number in (0, 1) else None,
+            "score": number,
+            "verdict_status": "error",
+            "grader": "verifier",
+            "grader_kind": "tests",
+        }

@@ -1,0 +1,162 @@
+"""Logs of Inspect, ``.eval`` and ``.json``, read by inspect-ai itself."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError
+from skillcomp.readers.reader import Problems, Reader, as_text, json_object
+
+_LETTERS = {"C": True, "I": False, "N": False, "P": False}
+_LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
+_MEMBERS = ("header.json", "_journal/start.json")
+
+
+class InspectReader(Reader):
+    """Reader of one log of Inspect; the arm is a field that ``conditions=`` or the path names."""
+
+    name = "inspect"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a file is a log: a zip file with a header, or JSON with an evaluation."""
+        if _is_eval_file(path):
+            return True
+        content = json_object(path)
+        spec = content.get("eval")
+        return isinstance(spec, dict) and {"task", "model"} <= spec.keys() and "status" in content
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per sample, epoch and score; the words of the task may name the arm."""
+        log = _log_at(path)
+        spec = log.eval
+        if log.status != "success":
+            done = "the samples that were scored are kept, the others are missing"
+            problems.add("status", str(log.status), done)
+        facts = {"task": spec.task, "agent": spec.model, "agent_model": spec.model}
+        facts["tags"] = ", ".join(spec.tags or []) or None
+        facts |= _texts_of("task_args", spec.task_args) | _texts_of("metadata", spec.metadata)
+        models = _grader_models(spec)
+        rows: list[dict[str, Any]] = []
+        for sample in log.samples or []:
+            about = {**facts, **_facts_of_sample(sample, spec.model)}
+            rows += _rows_of_sample(sample, about, models, problems)
+        return pd.DataFrame(rows)
+
+
+def _is_eval_file(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name in archive.namelist() for name in _MEMBERS)
+    except (OSError, zipfile.BadZipFile, ValueError):
+        return False
+
+
+def _log_at(path: Path) -> Any:
+    """Return the log at a path, whatever its name is."""
+    try:
+        from inspect_ai.log import read_eval_log
+    except ImportError as cause:
+        raise FrameError(
+            f"{path}: a log of Inspect is read by inspect-ai, which is not installed. Install it: "
+            "pip install 'skillcomp[inspect]'."
+        ) from cause
+    try:
+        return read_eval_log(str(path), format="eval" if _is_eval_file(path) else "json")
+    except Exception as cause:  # a broken log raises errors of several libraries
+        raise FrameError(f"{path}: not a log of Inspect ({cause!r:.300}).") from cause
+
+
+def _texts_of(prefix: str, values: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the short values of a mapping as columns that may name the arm or the case."""
+    pairs = {f"{prefix}.{key}": as_text(value) for key, value in (values or {}).items()}
+    return {key: text for key, text in pairs.items() if text is not None and len(text) < 200}
+
+
+def _grader_models(spec: Any) -> dict[str, str | None]:
+    """Return the model of each scorer, if the log names one."""
+    role = (spec.model_roles or {}).get("grader")
+    shared = as_text(getattr(role, "model", role))
+    scorers = spec.scorers or []
+    return {s.name: as_text((s.options or {}).get("model")) or shared for s in scorers}
+
+
+def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
+    limit = None if sample.limit is None else str(sample.limit.type)
+    status = "ok" if limit is None else _LIMITS.get(limit, "truncated")
+    usage = (sample.model_usage or {}).get(model)
+    counts: dict[str, Any] = {}
+    if usage is not None:
+        cached = usage.input_tokens_cache_read or 0
+        written = usage.input_tokens_cache_write or 0
+        counts = {"input_tokens": usage.input_tokens + cached + written}
+        counts |= {"cached_tokens": cached, "output_tokens": usage.output_tokens}
+    prompt = sample.input if isinstance(sample.input, str) else None
+    return {
+        "case": str(sample.id),
+        "repeat": int(sample.epoch),
+        "prompt": prompt,
+        "status": "error" if sample.error is not None else status,
+        "stop_reason": limit,
+        "answer": sample.output.completion if sample.error is None else None,
+        "seconds": sample.total_time,
+        **counts,
+        **_texts_of("sample.metadata", sample.metadata),
+    }
+
+
+def _rows_of_sample(
+    sample: Any, about: dict[str, Any], models: Mapping[str, str | None], problems: Problems
+) -> Iterator[dict[str, Any]]:
+    """Yield a row per score; a row without a check if there is none."""
+    if sample.error is not None:
+        problems.add("error", f"{sample.error.message:.80}", "the attempt is missing, not failed")
+        yield about
+        return
+    if about["status"] == "error":
+        problems.add("limit", "a person ended the sample", "the attempt is missing")
+        yield about
+        return
+    if not sample.scores:
+        problems.add("scores", "a sample without a score", "missing verdicts, not fails")
+        yield {**about, "verdict_status": "error"}
+        return
+    for scorer, score in sample.scores.items():
+        values = score.value if isinstance(score.value, dict) else {"score": score.value}
+        for check, value in values.items():
+            passed, number = _verdict_of(value, scorer, problems)
+            yield {
+                **about,
+                "check": str(check),
+                "passed": passed,
+                "score": number,
+                "verdict_status": "error",
+                "grader": scorer,
+                "grader_kind": "llm" if models.get(scorer) else None,
+                "grader_model": models.get(scorer),
+                "rationale": score.explanation,
+            }
+
+
+def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | None, float | None]:
+    """Return whether a score passes, and the score as a number; None if either is unknown."""
+    if isinstance(value, bool):
+        return value, None
+    if isinstance(value, str) and value.upper() in _LETTERS:
+        if value.upper() == "P":
+            problems.add(scorer, "P (partly correct)", "no pass; the score is 0.5")
+            return False, 0.5
+        return _LETTERS[value.upper()], None
+    if isinstance(value, int | float) and not math.isnan(value):
+        if value in (0, 1):
+            return bool(value), float(value)
+        done = "a score without a pass mark: the verdict is missing, the score is kept"
+        problems.add(scorer, "numbers other than 0 and 1", done)
+        return None, float(value)
+    problems.add(scorer, f"{value!r:.40}", "no verdict; missing, not a fail")
+    return None, None

@@ -1,0 +1,103 @@
+"""Trials of Harbor and rollouts of BenchFlow, written by the tests in their shapes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build import problems, results
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+JOBS = {"plain": "baseline", "skilled": "skill"}
+KNOWN = {"skill": "sea", "grader_model": "none"}
+
+
+def put(file: Path, content: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content))
+
+
+def trial(task: str, reward: float | None, **facts: Any) -> dict[str, Any]:
+    return {
+        "task_name": task,
+        "trial_name": f"{task}__x",
+        "config": {"agent": {"name": "claude", "model_name": "m", "skills": []}},
+        "agent_info": {"name": "claude-code", "model_info": {"name": "m"}},
+        "agent_result": {"n_input_tokens": 10, "n_cache_tokens": 2, "n_output_tokens": 3},
+        "verifier_result": None if reward is None else {"rewards": {"reward": reward}},
+        "exception_info": None if reward is not None else {"exception_type": "DockerError"},
+        "started_at": "2026-11-01T10:00:00",
+        "finished_at": "2026-11-01T10:01:30",
+        **facts,
+    }
+
+
+def a_tree(root: Path, *, start: float | None = 1.0, **facts: Any) -> Path:
+    for job in JOBS:
+        put(root / job / "result.json", {"n_total_trials": 2})  # the job has one, too
+        for number, task in enumerate(("ebb", "flow")):
+            passed = float(job == "skilled") if number else start
+            put(root / job / f"{task}__x" / "result.json", trial(task, passed, **facts))
+    return root
+
+
+def test_the_folder_of_the_job_names_the_arm_of_a_whole_tree(tmp_path: Path) -> None:
+    made = results(a_tree(tmp_path), conditions=JOBS, **KNOWN)
+    delta = sc.deltas.paired(made.outcomes).iloc[0]
+    assert (delta["n_clusters"], delta["estimate"]) == (2, 0.5)
+    assert made.attempts["seconds"].eq(90).all() and made.attempts["input_tokens"].eq(10).all()
+    with pytest.raises(FrameError, match="job: plain, skilled"):
+        results(a_tree(tmp_path), **KNOWN)
+
+
+def test_a_trial_that_never_started_is_missing_and_reported(tmp_path: Path) -> None:
+    made = results(a_tree(tmp_path, start=None), conditions=JOBS, **KNOWN)
+    assert made.attempts.set_index("case_id")["status"]["ebb"].eq("error").all()
+    assert "never started" in problems(made, "rewards")
+    assert sc.deltas.paired(made.outcomes)["n_clusters"].iloc[0] == 1
+
+
+def test_a_time_limit_is_a_result_and_a_reward_in_between_is_no_pass(tmp_path: Path) -> None:
+    late = {"exception_info": {"exception_type": "AgentTimeoutError"}}
+    made = results(a_tree(tmp_path, **late), conditions=JOBS, **KNOWN)
+    assert made.attempts["status"].eq("timeout").all() and made.outcomes["passed"].notna().all()
+    made = results(a_tree(tmp_path, start=0.4), conditions=JOBS, **KNOWN)
+    assert made.verdicts.set_index("case_id").loc["ebb", "passed"].isna().all()
+    assert "without a pass mark" in problems(made, "reward 'reward'")
+
+
+def test_costs_that_disagree_are_unknown(tmp_path: Path) -> None:
+    spent = {"cost_usd": 0.3535, "model_usage": [{"cost_usd": 0.2976}]}
+    made = results(a_tree(tmp_path, agent_result=spent), conditions=JOBS, **KNOWN)
+    assert made.attempts["cost_usd"].isna().all()
+    assert "cost_usd 0.3535, model_usage 0.2976" in problems(made, "agent_result")
+
+
+def rollout(task: str, mode: str, reward: float | None, n_used: int = 0) -> dict[str, Any]:
+    return {
+        **{"task_name": task, "rollout_name": f"{task}-r", "skill_mode": mode},
+        "rewards": None if reward is None else {"reward": reward},
+        **{"n_skill_invocations": n_used, "agent": "claude", "model": "m"},
+        "error": "no API key" if reward is None else None,
+    }
+
+
+def test_benchflow_names_its_arm_and_a_failed_start_is_no_attempt(tmp_path: Path) -> None:
+    for mode in ("no-skill", "with-skill"):
+        for task in ("ebb", "flow"):
+            folder = tmp_path / task / mode / "r1"
+            put(folder / "a" / "result.json", rollout(task, mode, None))
+            put(folder / "b" / "result.json", rollout(task, mode, float(mode == "with-skill")))
+        put(tmp_path / "neap" / mode / "r1" / "a" / "result.json", rollout("neap", mode, None))
+    made = results(tmp_path, **KNOWN)
+    assert len(made.attempts) == 6  # 10 files
+    missing = made.attempts[made.attempts["status"].eq("error")]
+    assert missing["case_id"].unique().tolist() == ["neap"]  # in both arms, without a note before
+    text = problems(made, "rewards")
+    assert "never started" in text and "a later start in the same folder" in text
+    assert "the delta is that of offering the skill" in problems(made, "n_skill_invocations")
+    assert sc.deltas.paired(made.outcomes)["estimate"].iloc[0] == 1
