@@ -24,10 +24,14 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 _SHOWN = 20  # problems in a message: it should fit on a screen
+_LINES, _LETTERS = 24, 400  # lines of a message, and characters of a line
 
 
 class SkillcompError(Exception):
-    """Base of every error that skillcomp raises on purpose."""
+    """Base of every error that skillcomp raises on purpose; its message fits on a screen."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(screenful(str(message)))
 
 
 class SkillError(SkillcompError):
@@ -128,6 +132,36 @@ def literal(value: object) -> str:
     except Exception:  # the repr raises an error, or the number is too long to print
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def screenful(message: str) -> str:
+    """Return a message that fits on a screen: the middle of long lines and the last lines are cut.
+
+    Examples
+    --------
+    >>> len(screenful("x" * 10_000)), screenful("short")
+    (400, 'short')
+    """
+    lines = message.split("\n")
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], f"- and {len(lines) - _LINES + 1} more lines."]
+    tail = _LETTERS // 3
+    return "\n".join(
+        line if len(line) <= _LETTERS else f"{line[: _LETTERS - tail - 5]} ... {line[-tail:]}"
+        for line in lines
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """Return the type and the message of an exception; some have no message.
+
+    Examples
+    --------
+    >>> error_text(TimeoutError()), error_text(ValueError("no number"))
+    ('TimeoutError (without a message)', 'ValueError: no number')
+    """
+    name, message = type(error).__name__, str(error).strip()
+    return f"{name}: {message}" if message else f"{name} (without a message)"
 
 
 def without_control(text: str) -> str:

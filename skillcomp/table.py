@@ -142,7 +142,8 @@ class Table:
         rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
         head, *body = ["| " + " | ".join(map(_escape_markdown, row)) + " |" for row in rows]
         rule = "| " + " | ".join("---:" if right else "---" for right in self.numeric) + " |"
-        lines = [*([self.about, ""] if self.about else []), head, rule, *body]
+        about = [_escape_markdown(self.about), ""] if self.about else []
+        lines = [*about, head, rule, *body]
         lines += [""] if self.notes else []
         lines += [f"{a}: {_escape_markdown(n)}  ".removeprefix(": ") for a, n in self.lettered]
         return "\n".join(lines).rstrip() + "\n"
@@ -398,8 +399,14 @@ def _cell_text(name: Any, value: Any, unit: str | None) -> str:
     return quantity(number)
 
 
+# signs of markup; `]` of a link, image or definition; signs of bare addresses, which GitHub links
+_MARKDOWN = r"[\\|`*_@]|<(?=\S)|\](?=[(\[:])|:(?=//)|(?i:(?<=www)\.)"
+
+
 def _escape_markdown(text: str) -> str:
-    return re.sub(r"([\\|`*_]|<(?=\S))", r"\\\1", text)
+    """Escape signs of Markdown, and all that a renderer turns into a link or an image."""
+    line = re.sub(r"\s*\n\s*", " ", text)
+    return re.sub(_MARKDOWN, r"\\\g<0>", line)
 
 
 def _escape_tex(text: str) -> str:

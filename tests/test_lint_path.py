@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 import skillcomp as sc
 from skillcomp.cli import app, deltas
 from skillcomp.cli.terminal import github, sarif
-from skillcomp.errors import StudyError
+from skillcomp.errors import StudyError, SuiteError
 from skillcomp.lint import lint_path
 from skillcomp.lint.lint_path import lint_places, store_problems
 from skillcomp.lint.lint_rules import RULES, finding, findings_frame
+from skillcomp.live.trigger_runs import TriggerSettings, prepare_run
 
 DATA = Path(__file__).parent.parent / "data"
 SKILL = """---
@@ -372,3 +373,59 @@ def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
     (result,) = json.loads(sarif(hostile))["runs"][0]["results"]
     assert result["message"]["text"].startswith("a\n")
     assert json.loads(sarif(findings_frame([])))["runs"][0]["results"] == []
+
+
+@pytest.mark.parametrize("ident", ["..", "/abs", "a/b", '"a\nb"', "-x", "x" * 200])
+def test_check_evals_refuses_the_ids_that_a_trigger_run_refuses(repository, ident):
+    put(repository, "evals/skills/tea/prompts.csv", PROMPTS.replace("explicit-1", ident))
+    (row,) = lint_path(repository, evals=True).itertuples()
+    assert row.rule == "reading" and "cannot be a slug; allowed: letters" in row.message
+    folders = (repository / "run", repository / "skills", repository / "evals" / "skills")
+    with pytest.raises(SuiteError, match="cannot be a slug; allowed: letters"):
+        prepare_run(*folders, TriggerSettings(suite="all"))
+
+
+def test_check_evals_refuses_a_folder_name_that_a_trigger_run_refuses(repository):
+    put(repository, "skills/a b/SKILL.md", SKILL.replace("name: tea", "name: a-b"))
+    messages = lint_path(repository, evals=True)["message"]
+    assert messages.str.contains("'a b' cannot be a slug").any()
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("exec(open(path).read())", "exec"),
+        ("eval(text)", "eval"),
+        ("import runpy\n    runpy.run_path(path)", "runpy.run_path"),
+        ("from runpy import run_path as go\n    go(path)", "runpy.run_path"),
+        ("import importlib\n    importlib.import_module('answer')", "importlib.import_module"),
+        ("import importlib.util as u\n    u.spec_from_file_location('a', path)",
+         "importlib.util.spec_from_file_location"),
+        ("from importlib.machinery import SourceFileLoader as L\n    L('a', path)",
+         "importlib.machinery.SourceFileLoader"),
+        ("from importlib import util\n    util.spec_from_file_location('a', path)",
+         "importlib.util.spec_from_file_location"),
+        ("import builtins\n    builtins.exec(text)", "builtins.exec"),
+        ("__import__('answer')", "__import__"),
+        ("loader.exec_module(module)", "loader.exec_module"),
+        ("import subprocess, sys\n    subprocess.run([sys.executable, path])", None),
+        ("import ast\n    ast.literal_eval(text)", None),
+        ("model.eval()\n    re.compile(text)", None),
+        ("broken(", None),
+    ],
+)  # fmt: skip
+def test_check_names_a_test_that_executes_the_answer_in_its_own_process(tmp_path, code, message):
+    test = f"import os\n\ndef test_it():\n    path = os.environ['AI_OUTPUT_FILE']\n    {code}\n"
+    put(tmp_path, "fixtures/test_a.py", test)
+    tasks = "\n".join(
+        f"  - {{id: t{n}, prompt: Go., judge: {{type: pytest, test_file: fixtures/test_a.py}}}}"
+        for n in range(5)
+    )
+    file = put(tmp_path, "task_suite.yaml", f'skill_id: tea\nversion: "1.0"\ntasks:\n{tasks}\n')
+    findings = lint_path(file)
+    rows = findings[findings["rule"].eq("answer_in_process")]
+    assert len(rows) == (message is not None)  # once, although five tasks share the file
+    if message:
+        assert rows["message"].iloc[0].startswith("fixtures/test_a.py, line ")
+        assert rows["message"].iloc[0].endswith(f": {message}(...).")
+        assert "a process of its own" in rows["reason"].iloc[0]

@@ -11,12 +11,20 @@ from pathlib import Path
 import anthropic
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import AGENT, agent, ask, make_store, rows, script
+from live_study import AGENT, agent, ask, grader, make_store, rows, script
 from test_live_cli import call, study
 
 import skillcomp as sc
-from skillcomp.errors import AgentError
-from skillcomp.live.agents.agent import StudyWarning
+from skillcomp.errors import (
+    AgentError,
+    FrameError,
+    SkillcompError,
+    StoreError,
+    error_text,
+    problem_list,
+)
+from skillcomp.io import journal
+from skillcomp.live.agents.agent import StudyWarning, unreadable
 from skillcomp.live.status import errors
 
 pytestmark = [
@@ -150,3 +158,74 @@ def test_a_key_that_a_server_echoes_is_redacted_wherever_it_stands(monkeypatch):
 
     with FakeAnthropic(answer=lambda _: f"Your key is {KEY}.") as server:
         assert asyncio.run(main(server.url)).answer == "Your key is [a key]."
+
+
+class Silent:
+    """An agent whose call ends with an error that has no message."""
+
+    name, model, family, settings = "a", "m", "f", "{}"
+
+    async def ask(self, prompt, **about):
+        raise TimeoutError
+
+    async def aclose(self):
+        pass
+
+
+def test_an_error_without_a_message_is_named_by_its_type(tmp_path):
+    store = make_store(tmp_path)
+    with pytest.raises(TimeoutError):
+        sc.run(store, agents=[Silent()], progress=False)
+    last = rows(store, "receipts")[-1]
+    assert last["stopped"] == "TimeoutError (without a message)"
+    assert "(TimeoutError (without a message))" in unreadable(TimeoutError(), "").error
+    assert error_text(ValueError("no")) == "ValueError: no"
+
+
+def _full_after(monkeypatch, n, table):
+    """Let the disk be full after `n` appends to a table."""
+    real, counted = journal.append, []
+
+    def append(path, lines, *, sync):
+        if path.name.startswith(table):
+            counted.append(path)
+        full = len(counted) > n
+        with monkeypatch.context() as patch:
+            if full:
+                patch.setattr("skillcomp.io.journal.os.fsync", _no_space)
+            real(path, lines, sync=True)
+
+    monkeypatch.setattr(journal, "append", append)
+
+
+def _no_space(_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_reports_the_paid_answers_that_are_lost(tmp_path, monkeypatch):
+    store = make_store(tmp_path)
+    with FakeAnthropic() as server, monkeypatch.context() as patch:
+        _full_after(patch, 2, "attempts")
+        with pytest.raises(StoreError, match="No space left on device") as raised:
+            sc.run(store, agents=[agent(server.url)], concurrency=1, progress=False)
+    message = str(raised.value)
+    assert "1 paid answer lost (" in message and f"({AGENT}, " in message
+    assert "the same call asks again" in message
+    n_asked = len(server.bodies)
+    assert len(rows(store, "attempts")) == n_asked - 1
+    with FakeAnthropic() as server:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+        with monkeypatch.context() as patch:
+            _full_after(patch, 1, "replies")
+            with pytest.raises(StoreError, match="1 paid answer lost"):
+                sc.grade(store, graders=[grader(server.url)], concurrency=1, progress=False)
+
+
+def test_no_message_is_longer_than_a_screen():
+    long = SkillcompError("\n".join(["first " + "x" * 10_000 + " last"] * 100))
+    lines = str(long).split("\n")
+    assert len(lines) == 24 and lines[-1] == "- and 77 more lines."
+    assert max(map(len, lines)) == 400
+    assert lines[0].startswith("first x") and lines[0].endswith("x last")
+    problems = [f"'{'n' * 5000}' is wrong"] * 90
+    assert len(str(FrameError(problem_list("f", problems), problems)).split("\n")) == 22

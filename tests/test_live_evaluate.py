@@ -398,3 +398,28 @@ def test_an_agent_is_a_model_or_a_mapping(monkeypatch):
         with pytest.raises(StudyError) as raised:
             read_agent(text, key="--agent")
         assert message in str(raised.value)
+
+
+def test_a_ranking_reads_no_original_outside_its_folder_unless_that_is_allowed(call, place):
+    (place / "rank").mkdir()
+    ranking = json.loads((place / "ranking.json").read_text())
+    (place / "rank" / "link").symlink_to(place / "original")
+    pipeline = ["--input", "rank/ranking.json", "--candidate-id", "c1", "--mock"]
+    for target in (str(place / "original"), "../original", "original", "link", "/etc/passwd"):
+        (place / "rank" / "ranking.json").write_text(
+            json.dumps({**ranking, "target": {"path": target}})
+        )
+        code, _, artefact, err = call(*pipeline)
+        assert code == 2 and artefact is None
+        assert "is outside the folder of the ranking; nothing was read" in err
+        if target != "/etc/passwd":
+            code, line, _, err = call(*pipeline, "--original-anywhere", state=f"s{len(target)}")
+            assert code == 0 and line["verdict"] == "pass", err
+
+
+def test_the_duration_of_a_result_includes_the_judging(call):
+    with service() as server:
+        _, _, artefact, _ = call(*STANDALONE, server=server)
+    seconds = {row["task_id"]: row["duration_ms"] / 1000 for row in artefact["candidate_results"]}
+    assert seconds["run"] > 0.2  # pytest in a process of its own takes longer than the answer
+    assert seconds["words"] < seconds["run"]

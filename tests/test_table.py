@@ -1,7 +1,10 @@
 """Tables set for people: one content in three formats, and nothing of it interpreted."""
 
+import re
+
 import pandas as pd
 import pytest
+from markdown_it import MarkdownIt
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -206,3 +209,18 @@ def test_a_long_table_shows_its_first_rows_and_a_link_to_all(tmp_path) -> None:
     assert html.count("<tr>") == 31
     assert f"All 31 rows: <a href='{file.as_posix()}'>all rows.csv</a>" in html
     assert len(pd.read_csv(file)) == 31
+
+
+def test_markdown_has_no_live_link_or_image():
+    texts = [
+        "![a](http://h/x.png)", "[a](javascript:x)", "[a][b]", "[b]: http://h", "<http://h>",
+        "see http://h/x and https://h", "WWW.h.org", "me@h.org", "<img src=x>", "a\n[b]: //h",
+    ]  # fmt: skip
+    frame = pd.DataFrame({"name": texts, "note": [f"n{i} {t}" for i, t in enumerate(texts)]})
+    rendered = MarkdownIt("commonmark").enable("table")
+    for text in (sc.table(frame).markdown(), sc.table(frame.head(1)).markdown()):
+        html = rendered.render(text)
+        assert "<a" not in html and "<img" not in html, html
+        # addresses that GitHub makes links of
+        assert not re.search(r"[^\\]://|(?i:www)[.]|[^\\]@", text)
+    assert sc.table(pd.DataFrame({"x": ["[1, 2]"]})).markdown().count("\\") == 0

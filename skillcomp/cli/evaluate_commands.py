@@ -50,6 +50,10 @@ def evaluate(
     original: Annotated[
         Path | None, Option(help="Standalone mode: the earlier SKILL.md, to compare with.")
     ] = None,
+    original_anywhere: Annotated[
+        bool,
+        Option("--original-anywhere", help="Read target.path outside the folder of the ranking."),
+    ] = False,
     pass_k: Annotated[
         int, Option(min=1, help="Attempts per task; one passed attempt is enough.")
     ] = 1,
@@ -98,7 +102,9 @@ def evaluate(
                 "--standalone evaluates a skill without them."
             )
         _refuse_options("--standalone, not pipeline mode", skill_path=skill_path, original=original)
-        candidate = evaluation.read_ranking(input, candidate_id, suite.skill)
+        candidate = evaluation.read_ranking(
+            input, candidate_id, suite.skill, original_anywhere=original_anywhere
+        )
     asked_agent = evaluation.MockAgent() if mock else _agent_to_ask(agent, suite, "--agent")
     work = evaluation.Evaluation(
         task_suite,

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import typer
 
-from skillcomp.errors import plural, without_control
+from skillcomp.errors import plural, screenful, without_control
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +32,11 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     r"""Print a text with control characters replaced, because texts of skills may contain some.
 
-    Without `lines`, a line feed is printed as ``\n``, except before an entry of a list. Otherwise a
-    name could start a workflow command in the log of a CI.
+    A message (`err`) is cut to the size of a screen. Without `lines`, a line feed is printed as
+    ``\n``, except before an entry of a list. Otherwise a name could start a workflow command in the
+    log of a CI.
     """
-    plain = without_control(str(text))
+    plain = without_control(screenful(str(text)) if err else str(text))
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)
 
 

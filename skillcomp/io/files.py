@@ -74,8 +74,8 @@ def checked_slug(slug: str, error: type[SkillcompError]) -> str:
     """Return ``slug`` unchanged; raise if it cannot be the name of a file inside the store."""
     if not _SLUG.fullmatch(slug) or ".." in slug or slug.endswith("."):
         raise error(
-            f"'{slug}' cannot be a slug; allowed: letters, digits, '.', '_' and '-', beginning "
-            "with a letter or digit, without '..', at most 100 characters."
+            f"{literal(slug)} cannot be a slug; allowed: letters, digits, '.', '_' and '-', "
+            "beginning with a letter or digit, without '..', at most 100 characters."
         )
     return slug
 

@@ -27,6 +27,7 @@ from skillcomp.io.files import (
     INPUTS,
     MAX_FILES,
     bases_of,
+    checked_slug,
     entry_problem,
     inside,
     leaves,
@@ -122,6 +123,11 @@ class _Row:
         if not ident:
             ident = f"row-{number}"
             self.note("id", f"is empty; '{ident}' is taken.")
+        else:
+            try:
+                checked_slug(ident, SuiteError)  # the files of a case are in a folder of its name
+            except SuiteError as error:
+                self.note("id", str(error))
         prompt = self.row.get("prompt", "")
         if not prompt:
             self.note("prompt", "is empty; there is nothing to ask.")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from os.path import exists, isdir, realpath
 from pathlib import Path, PurePosixPath
@@ -19,20 +20,21 @@ from urllib.parse import unquote
 import pandas as pd
 
 from skillcomp import frames
-from skillcomp.errors import SkillcompError, SkillError, StudyError, literal, plural
-from skillcomp.io.files import as_path, read_yaml
+from skillcomp.errors import SkillcompError, SkillError, StoreError, StudyError, literal, plural
+from skillcomp.io.files import as_path, checked_slug, read_yaml
 from skillcomp.io.journal import is_store
 from skillcomp.io.plugin_eval_suites import CASE_FILES
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
-from skillcomp.io.skills import FILE_NAME, read_skill, skill_files
+from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
 from skillcomp.io.store import RunStore
-from skillcomp.io.suites import holds_suite, read_suite
+from skillcomp.io.suites import holds_suite, read_suite, suite_files
 from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.io.trigger_suites import KINDS
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
 from skillcomp.lint.lint_skill import first_distinct, line_with, skill_findings, untestable_messages
 from skillcomp.lint.lint_suite import suite_findings
+from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
 
 Readable = TypeVar("Readable", Skill, Suite)
@@ -97,6 +99,10 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     done, that has no dry-run mode, that does not say when not to use it, that contains an
     instruction to "do everything", or that has downloads that are not optional. These last five
     rules look for words, so a person should judge their findings.
+
+    The test files of a task suite are searched for calls that execute code in the process of the
+    test (``exec``, ``eval``, ``runpy``, ``importlib``), with which an answer can forge the result.
+    The search knows the names of these functions and modules; it misses a call by other means.
 
     The other keys of a study.yaml are not checked here: :func:`skillcomp.live.read_study` does so.
 
@@ -205,7 +211,8 @@ def _lint_place(
         folder = path if path.is_dir() else path.parent
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
         description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
-        findings = [*_folder_findings(folder, path), *_findings_of_skill(skill, path, suites)]
+        storing = _storing_findings(skill.slug, path, partial(tree_of, folder))
+        findings = [*storing, *_findings_of_skill(skill, path, suites)]
         return description, findings
     is_suite = path.suffix in (".json", ".csv") or is_task_suite(path) or path.name in CASE_FILES
     if is_suite or (path.is_dir() and holds_suite(path)):
@@ -250,12 +257,12 @@ def _findings_of_skill(skill: Skill, file: Path, suites: Iterable[Suite]) -> lis
     return [*_reader_findings(skill.problems, file), *_in_file(findings, file)]
 
 
-def _folder_findings(folder: Path, file: Path) -> Iterator[Finding]:
-    """Yield a finding if the folder of a skill cannot be copied for an agent."""
+def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iterator[Finding]:
+    """Yield a finding if a study cannot store a skill or suite under its slug with its files."""
     try:
-        for _ in skill_files(folder):
-            pass
-    except SkillError as error:
+        checked_slug(slug, StoreError)
+        read()
+    except SkillcompError as error:
         yield _file_finding(file, "reading", str(error))
 
 
@@ -266,7 +273,11 @@ def _findings_of_suite(
     routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
     if routed or suite.path.endswith(".csv"):
         return from_reader  # lint_suite applies only to comprehension suites
-    return [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
+    findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
+    if suite.kind == "tasks":
+        messages = in_process_messages(suite, file if file.is_dir() else file.parent)
+        findings += [_file_finding(file, rule, message) for rule, message in messages]
+    return findings
 
 
 def _matching_skill(path: Path, suite: Suite, skills: Sequence[Path]) -> Skill | None:
@@ -323,12 +334,13 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             f"check --evals: below {root} there is no {FILE_NAME} and no evals/skills/*/{PROMPTS}."
         )
     for file, skill in skills:
-        findings += _folder_findings(file.parent, file)
+        findings += _storing_findings(skill.slug, file, partial(tree_of, file.parent))
         findings += [_file_finding(file, "reading", problem) for problem in skill.problems]
         messages = (*untestable_messages(skill), *_link_messages(skill, file, root))
         findings += [_file_finding(file, rule, message) for rule, message in messages]
     for file, suite in suites:
         findings += [_file_finding(file, "reading", problem) for problem in suite.problems]
+        findings += _storing_findings(suite.slug, file, partial(suite_files, suite, file))
     findings += _duplicate_skills(skills)
     findings += _missing_prompts(skills, suites)
     findings += _duplicate_prompts(suites)

@@ -100,6 +100,10 @@ _WARNINGS: Mapping[str, str] = {
         "a judge that runs no model is free and says the same each time; a rubric is for what "
         "words and tests cannot tell"
     ),
+    "answer_in_process": (
+        "an answer that is executed in the process of its test can forge the result; execute it in "
+        "a process of its own, as subprocess.run([sys.executable, path]) does"
+    ),
     "cases_few": "fewer than seven cases say little about a skill (report 6.3)",
     "dimensions_missing": (
         "a dimension without a case is not measured, and the verdict on a skill needs all nine "

@@ -106,8 +106,8 @@ def lint_suite(
     Notes
     -----
     A task suite is checked for its number of tasks (five to ten) and for the share of tasks that
-    a model scores (at most half); all other rules concern comprehension, so that suites of other
-    tools have only the findings of `lint_path` about their reading.
+    a model scores (at most half); all other rules of this function concern comprehension, so that
+    suites of other tools have only the findings of `lint_path` about their reading.
 
     A suite may name its own dimensions instead of C1 to C9; then C1 to C9 are not expected.
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import tenacity
 
-from skillcomp.errors import AgentError, plural
+from skillcomp.errors import AgentError, error_text, plural
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent, Reply, attribute_of, whole_hash
 from skillcomp.live.agents.batch_service import BatchError, BatchService, BatchState, Before
@@ -302,7 +302,7 @@ class Batches:
         if self.stop.reason and error.is_transient:
             return StoppedError(f"{failure}: {self.stop.reason}.")
         kind = MissingBatchError if error.is_missing else AgentError
-        return kind(f"agent '{self.agent.name}': {failure} ({error}). {_NOTHING_LOST}")
+        return kind(f"agent '{self.agent.name}': {failure} ({error_text(error)}). {_NOTHING_LOST}")
 
     async def _newest_or_none(self) -> Before | None:
         """Return the newest batch and the time of the service, or None if the call fails."""
@@ -440,11 +440,12 @@ class Batches:
                 await self._store_event(sent, "dropped")
             await self._release_reserved(sent)
             if self.stop.reason:
-                raise StoppedError(f"interrupted while sending a batch: {error}") from None
+                message = f"interrupted while sending a batch: {error_text(error)}"
+                raise StoppedError(message) from None
             again = " The next start looks whether the service has it." if may_exist else ""
             raise AgentError(
                 f"agent '{self.agent.name}': a batch of {len(sent.keys)} requests was not taken "
-                f"({error}).{again}"
+                f"({error_text(error)}).{again}"
             ) from None
 
     async def resume(self) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from skillcomp.errors import AgentError
+from skillcomp.errors import AgentError, error_text
 
 _T = TypeVar("_T")
 _X = TypeVar("_X")
@@ -184,7 +184,7 @@ async def fan_out(
             except StoppedError:
                 return
             except Exception as error:
-                stop.ask(f"{type(error).__name__}: {error}", error)
+                stop.ask(error_text(error), error)
             finally:
                 stop.n_under_way -= 1
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, Unpack
 
 from tqdm.auto import tqdm
 
-from skillcomp.errors import AgentError
+from skillcomp.errors import AgentError, StoreError, error_text, plural
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
@@ -62,6 +62,7 @@ _NO_ACCESS = re.compile(
     r"\b(401|403)\b|virtual key|insufficient.{0,10}(credit|quota|balance)|credit balance",
     re.IGNORECASE,
 )
+_SHOWN = 8  # lost replies that a message names
 KEPT = PAID - {"paused"}  # ask a grader again after a paused reply, which contains no judgement
 
 
@@ -198,6 +199,8 @@ class Engine(ABC, Generic[J]):
         self.batch_failures: Counter[str] = Counter()  # number of failed batches by key of the job
         # keys of jobs that failed in too many batches and are not sent again in this run
         self.given_up: set[str] = set()
+        # replies that were paid for and could not be stored: name of the job and cost
+        self.lost: list[tuple[str, float | None]] = []
 
     @property
     @abstractmethod
@@ -236,6 +239,18 @@ class Engine(ABC, Generic[J]):
         self.tallies = {receipt.name: Tally() for receipt in receipts}
         await self.ledger.write("receipts", receipts)
         try:
+            async with self._with_receipts_at_end(receipts, budget, stop):
+                yield
+        except Exception as error:
+            if not self.lost:
+                raise
+            raise StoreError(f"{str(error) or error_text(error)}\n{self._lost_text()}") from error
+
+    @asynccontextmanager
+    async def _with_receipts_at_end(
+        self, receipts: Sequence[RunRecord], budget: Budget, stop: Stop
+    ) -> AsyncIterator[None]:
+        try:
             yield
         finally:
             await self.ledger.close()
@@ -246,9 +261,34 @@ class Engine(ABC, Generic[J]):
                 receipt_at_end(r, self.tallies[r.name], stopped=self.stopped, **f)
                 for r, f in finals
             ]
-            await self.ledger.write("receipts", rows)
-            for participant in self.participants:
-                await participant.aclose()
+            try:
+                await self.ledger.write("receipts", rows)
+            finally:
+                for participant in self.participants:
+                    await participant.aclose()
+
+    def reporting_loss(self, job: str, book: Book) -> Book:
+        """Return `book`, which then also notes a reply that was paid for and cannot be stored."""
+
+        async def book_or_note(reply: Reply, started: datetime) -> None:
+            try:
+                await book(reply, started)
+            except Exception:
+                if reply.status in PAID:
+                    self.lost.append((job, reply.cost_usd))
+                raise
+
+        return book_or_note
+
+    def _lost_text(self) -> str:
+        costs = [usd for _, usd in self.lost if usd is not None]
+        cost = f" ({sum(costs):.4f} USD)" if costs else ""
+        jobs = ", ".join(job for job, _ in self.lost[:_SHOWN])
+        more = f" and {len(self.lost) - _SHOWN} more" if len(self.lost) > _SHOWN else ""
+        return (
+            f"{plural(len(self.lost), 'paid answer')} lost{cost}: {jobs}{more}. Solve the problem "
+            "above; the same call asks again."
+        )
 
     async def collect_earlier(self) -> None:
         """Collect the batches that earlier calls left with the service; send nothing."""
@@ -442,9 +482,10 @@ class Judging(Engine[J]):
         async def book(reply: Reply, started: datetime) -> None:
             await self._record_reply(key, reply)
 
+        booked = self.reporting_loss(key, book)
         recording_grader = copy(self.grader)
         recording_grader.agent = Recorder(
-            self.agent, self.replies[key], None if batched else book, self.budget, interruption()
+            self.agent, self.replies[key], None if batched else booked, self.budget, interruption()
         )
         return recording_grader
 

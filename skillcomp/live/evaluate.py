@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from os.path import exists
+from os.path import exists, realpath
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from skillcomp.errors import StudyError, SuiteError, plural, require_known
+from skillcomp.errors import StudyError, SuiteError, literal, plural, require_known
 from skillcomp.io.files import checked_slug, digest, read_bytes, write_json
 from skillcomp.io.skills import FILE_NAME, read_skill
 from skillcomp.io.store import RunStore
@@ -86,14 +86,28 @@ def read_task_suite(path: Path) -> Suite:
     return suite
 
 
-def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
+def read_ranking(
+    path: Path, candidate_id: str, slug: str, *, original_anywhere: bool = False
+) -> Candidate:
     """Read a candidate from a ranking artefact, with its score and its original.
+
+    Parameters
+    ----------
+    path : Path
+        The ranking artefact.
+    candidate_id : str
+        The id of the candidate.
+    slug : str
+        The slug of the skill.
+    original_anywhere : bool
+        Whether the original may be outside the folder of the artefact. Its text is sent to the
+        agent, so a ranking from somebody else could otherwise send any file of this machine.
 
     Raises
     ------
     StudyError
         If a file cannot be read, or the candidate, its text, its score or the path of its original
-        is missing.
+        is missing, or the original is outside the folder of the artefact.
     """
     data = _read_limited(path, root=path.parent, what="ranking")
     try:
@@ -118,6 +132,11 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
         raise StudyError(f"{path}: target: found {target!r}; expected the path of the original.")
     places = [Path(path_text), path.parent / path_text]
     original_file = next(filter(exists, places), places[0])
+    if not (original_anywhere or _is_inside(original_file, path.parent)):
+        raise StudyError(
+            f"{path}: target: {literal(path_text)} is outside the folder of the ranking; nothing "
+            "was read. --original-anywhere allows it."
+        )
     fields = {
         "lane": ranking.get("lane", "generic-skill"),
         "source_ranking_artifact": str(path),
@@ -130,6 +149,14 @@ def read_ranking(path: Path, candidate_id: str, slug: str) -> Candidate:
     run_id = checked_slug(str(ranking.get("run_id") or path.stem), StudyError)
     original = read_skill(original_file).model_copy(update={"slug": slug})
     return Candidate(run_id, Skill(slug=slug, text=text, body=text), original, fields, float(score))
+
+
+def _is_inside(place: Path, folder: Path) -> bool:
+    """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
+    if "\0" in str(place):
+        return True  # no file can have this name, and its reader says so
+    real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
+    return real.is_relative_to(folder.resolve())
 
 
 def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
@@ -255,7 +282,11 @@ class Evaluation:
         return self._make_artefact("skipped", f"score {score} < threshold {threshold}", {})
 
     def evaluate(self) -> dict[str, Any]:
-        """Ask and grade the tasks, first for the baseline; return the artefact."""
+        """Ask and grade the tasks, first for the baseline; return the artefact.
+
+        The ``duration_ms`` of a result is the time of the answers and of their judges. The judging
+        of an earlier, interrupted call is not in it, apart from the replies of a model.
+        """
         self._fill_store()
         under: dict[str, Results] = {}  # results by condition and task
         extra: dict[str, Any] = {"store": str(self.store.path)}
@@ -334,6 +365,7 @@ class Evaluation:
             verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
             attempts.append(verdict["passed"])
             seconds += row.get("seconds") or 0.0
+            seconds += self.grader.seconds.get(row["attempt_id"], 0.0)
             if verdict["passed"] is not None:
                 scores.append(verdict["score"])
                 rationales.append(verdict["rationale"] or "")

@@ -16,7 +16,14 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from skillcomp.errors import SkillcompError, StudyError, literal, require_known, suggest
+from skillcomp.errors import (
+    SkillcompError,
+    StudyError,
+    error_text,
+    literal,
+    require_known,
+    suggest,
+)
 
 Group = Literal["agents", "graders"]
 Maker = Callable[..., Any]  # a class, or a function that returns an agent or grader
@@ -88,7 +95,7 @@ def build_installed(group: Group, kind: str, arguments: Mapping[str, Any], *, pl
 
 
 def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
-    return StudyError(f"{where}: importing {module} failed: {type(cause).__name__}: {cause}")
+    return StudyError(f"{where}: importing {module} failed: {error_text(cause)}")
 
 
 def _is_own_callable(value: Any, module: str) -> bool:
@@ -106,7 +113,7 @@ def _checked_call(
     except SkillcompError as cause:
         raise StudyError(f"{place}: {cause}") from cause
     except Exception as cause:  # code of another package may raise any exception
-        raise StudyError(f"{place}: {name} raised {type(cause).__name__}: {cause}") from cause
+        raise StudyError(f"{place}: {name} raised {error_text(cause)}") from cause
     missing = [member for member in _MEMBERS[group] if not hasattr(made, member)]
     if missing:
         raise StudyError(

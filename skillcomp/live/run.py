@@ -226,8 +226,11 @@ class AnswerWork(Engine[PlannedCell]):
 
     async def work_on(self, job: PlannedCell, *, batched: bool) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
-        book = None if batched else partial(self._record_reply, job)
-        recorder = Recorder(self.agents[job.agent], (), book, self.budget, self.stop)
+        name = f"{job.case_id} ({job.agent}, {job.condition}, repeat {job.repeat})"
+        book = self.reporting_loss(name, partial(self._record_reply, job))
+        recorder = Recorder(
+            self.agents[job.agent], (), None if batched else book, self.budget, self.stop
+        )
         reply = await recorder.ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],

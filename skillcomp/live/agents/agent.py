@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, model_validator
 
+from skillcomp.errors import error_text
 from skillcomp.io.files import whole_text
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import AttemptStatus, Record, Skill
@@ -373,7 +374,7 @@ def host_of(url: Any, default: str) -> str | None:
 
 def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
     """Return a reply that records a response which cannot be read, with the raw response."""
-    message = f"the reply cannot be read ({type(error).__name__}: {error})"
+    message = f"the reply cannot be read ({error_text(error)})"
     return Reply(
         **fields,
         status="error",

@@ -4,7 +4,9 @@ bubblewrap makes the sandbox. Inside, the test has only its own processes, no ne
 system with only the system's programs, Python, the suite's fixtures and the answer. Limits bound
 the time, memory, processes and output of a run, each for all processes together. Without
 bubblewrap, only trusted answers run, and only these limits apply. Memory and processor time are
-added up ten times a second, so a run can exceed them for that long.
+added up ten times a second, so a run can exceed them for that long. Not limited are the kernel's
+memory for a run (its pipes and file systems), the bandwidth of memory and disk, and the number of
+runs at the same time.
 """
 
 from __future__ import annotations

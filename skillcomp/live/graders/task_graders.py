@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -53,6 +53,7 @@ class Judgement:
     status: VerdictStatus = "ok"
     replies: tuple[Reply, ...] = ()
     problems: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 class _TaskGrader(BaseGrader):
@@ -60,6 +61,8 @@ class _TaskGrader(BaseGrader):
 
     # kinds of judges that the grader runs; if empty, it runs only the kind of its own name
     kinds: tuple[str, ...] = ()
+    # seconds that judging took, by attempt_id, if a grader collects them
+    seconds: dict[str, float] | None = None
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         raise NotImplementedError
@@ -74,10 +77,12 @@ class _TaskGrader(BaseGrader):
         verdicts: list[Verdict] = []
         replies: list[Reply] = []
         problems: list[str] = []
+        seconds = 0.0
         for position, check in enumerate(case.checks):
             if check.judge is None or check.judge.type not in (self.kinds or (self.kind,)):
                 continue
             judgement = await self.judge(case, check, answer, item)
+            seconds += judgement.seconds
             replies += judgement.replies
             problems += judgement.problems
             last = judgement.replies[-1] if judgement.replies else None
@@ -87,6 +92,8 @@ class _TaskGrader(BaseGrader):
             if last is not None and judgement.status != "ok":
                 outcome["raw"] = last.answer or last.error
             verdicts.append(on_check(check, position, about, status=judgement.status, **outcome))
+        if self.seconds is not None:
+            self.seconds[attempt.attempt_id] = seconds
         telltale = gives_condition_away(answer) if replies else None
         return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
 
@@ -163,14 +170,17 @@ class Pytest(_TaskGrader):
     together, added up ten times a second), 24 processes and 16 MiB for each file; each of four
     folders in memory holds at most 64 MiB. A run that root starts first changes to another user,
     because the limit on processes does not bind root. User namespaces are disabled where bubblewrap
-    can; where it cannot, a test can fill more memory by making a file system there. Without
-    a sandbox, an answer can read and send whatever its user can, and can leave processes behind
-    unless root started the run. Pytest loads the ``conftest.py`` of the suite, but no file written
-    by an answer, and no plugins or settings of the machine.
+    can; where it cannot, a test can fill more memory by making a file system there. Not limited are
+    what a run uses within a tenth of a second, the kernel's memory for it (pipes, file systems) and
+    the bandwidth of memory and disk. Without a sandbox, an answer can read and send whatever its
+    user can, and can leave processes behind unless root started the run. Pytest loads the
+    ``conftest.py`` of the suite, but no file written by an answer, and no plugins or settings of
+    the machine.
 
     One attack remains possible. If a test executes the answer in the process of pytest, the answer
     can forge the report: it can replace functions of ``pytest`` or write to the open report. Tests
-    that only parse the answer or run it as a separate program prevent this attack.
+    that only parse the answer or run it as a separate program prevent this attack; ``skillcomp
+    check`` names the tests that do not.
     """
 
     kind = name = "pytest"
@@ -186,6 +196,9 @@ class Pytest(_TaskGrader):
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
         """Judge whether every test passes on the answer."""
         report = await self._run_test(case, check, answer)
+        return replace(await self._judgement(case, check, report), seconds=report.seconds)
+
+    async def _judgement(self, case: Case, check: Check, report: Report) -> Judgement:
         n_tests, n_passed = len(report.collected), len(report.passed)
         reason = f"{n_passed} of {n_tests} tests pass"
         reasons = [f"{name.partition('::')[2]}: {why}" for name, why in report.failed.items()]
@@ -270,6 +283,7 @@ class LlmRubric(_TaskGrader):
             self.agent, prompt, RUBRIC.reply, partial(_read_score, item=item)
         )
         about: dict[str, Any] = {"replies": tuple(replies), "problems": tuple(problems)}
+        about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
             passed = reply.score >= judge.pass_threshold
             return Judgement(passed, reply.score, reply.rationale, **about)
@@ -316,6 +330,9 @@ class SuiteGrader(_TaskGrader):
         the prompt if a task has a rubric.
     errors : dict of str to str
         Reasons why verdicts have status ``error``, by attempt_id.
+    seconds : dict of str to float
+        Seconds that the judges of an attempt took, by attempt_id: duration of the tests and of the
+        replies of the model.
 
     Raises
     ------
@@ -342,6 +359,7 @@ class SuiteGrader(_TaskGrader):
             raise GraderError(f"SuiteGrader: {source} holds no task suite.")
         self.name, self.kind = name, "mock" if mock else "suite"
         self.errors: dict[str, str] = {}
+        self.seconds: dict[str, float] = {}
         self.agent = agent if "llm-rubric" in kinds and not mock else None
         self.style = "rubric"  # a cost plan uses this style to estimate the length of the prompts
         self.judges = _judges_version(suites, sorted(kinds))

@@ -1,0 +1,81 @@
+"""Find code in the test files of task suites that executes an answer in the process of the test."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from skillcomp.errors import SuiteError, literal
+from skillcomp.io.files import read_bytes
+from skillcomp.lint.lint_rules import RuleMessages
+from skillcomp.records import Suite
+
+_MAX_BYTES = 1 << 20
+_ANSWER = "AI_OUTPUT_FILE"  # environment variable with the name of the file of the answer
+_BUILTINS = frozenset(["exec", "eval", "__import__"])
+# functions that execute a file, a module or code, by the module that has them
+_FUNCTIONS = {
+    "builtins": _BUILTINS,
+    "runpy": frozenset(["run_path", "run_module"]),
+    "importlib": frozenset(["import_module", "reload"]),
+    "importlib.util": frozenset(["spec_from_file_location", "module_from_spec"]),
+    "importlib.machinery": frozenset(["SourceFileLoader", "SourcelessFileLoader"]),
+}
+
+
+def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
+    """Yield rule and message for each line of a test file that executes the answer in its process.
+
+    A test file that never names ``AI_OUTPUT_FILE`` is searched too, because a ``conftest.py`` or a
+    helper can read the variable. A file that is not Python is left to pytest.
+    """
+    judges = (check.judge for case in suite.cases for check in case.checks)
+    names = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
+    for name in names:
+        what = "test file"
+        try:
+            data = read_bytes(
+                folder / name, root=folder, max_bytes=_MAX_BYTES, what=what, error=SuiteError
+            )
+            with warnings.catch_warnings(action="ignore"):  # such as an invalid escape sequence
+                tree = ast.parse(data)
+        except (SuiteError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for line, call in _calls_in_process(tree):
+            yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}(...)."
+
+
+def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each call or import that can execute the answer in this process."""
+    modules = {name: name for name in _FUNCTIONS}
+    functions = {name: name for name in _BUILTINS}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {a.asname: a.name for a in node.names if a.asname and a.name in _FUNCTIONS}
+        elif isinstance(node, ast.ImportFrom) and node.module in _FUNCTIONS:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in _FUNCTIONS:
+                    modules[alias.asname or alias.name] = whole
+                elif alias.name in _FUNCTIONS[node.module]:
+                    functions[alias.asname or alias.name] = whole
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    for node in sorted(calls, key=lambda call: call.lineno):
+        name = _dotted_name(node.func)
+        module, _, function = name.rpartition(".")
+        if name in functions:
+            yield node.lineno, functions[name]
+        elif module in modules and function in _FUNCTIONS[modules[module]]:
+            yield node.lineno, f"{modules[module]}.{function}"
+        elif function == "exec_module":  # a method of every loader
+            yield node.lineno, name
+
+
+def _dotted_name(node: ast.expr) -> str:
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id if isinstance(node, ast.Name) else ""]))
