@@ -27,7 +27,8 @@ from skillcomp.io.plugin_eval_suites import CASE_FILES
 from skillcomp.io.skill_creator_suites import KEPT, NOT_MAPPED, suites_of_skill
 from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
 from skillcomp.io.store import RunStore
-from skillcomp.io.suites import holds_suite, read_suite, suite_files
+from skillcomp.io.suite_files import suite_files
+from skillcomp.io.suites import holds_suite, read_suite
 from skillcomp.io.task_suites import is_task_suite
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.io.trigger_suites import KINDS
