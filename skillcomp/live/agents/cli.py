@@ -95,7 +95,7 @@ class CliAgent(BaseAgent):
     Parameters
     ----------
     command : sequence of str
-        Program and arguments, such as ``["codex", "exec", "--json", "-"]``. `CliAgent.claude` and
+        Program and arguments, such as ``["my-agent", "--json"]``. `CliAgent.claude` and
         `CliAgent.codex` make agents with the usual commands.
     name : str, optional
         Label of the agent in the frames; by default the name of the program, followed by the model
