@@ -32,7 +32,6 @@ _IDS = ("attempt_id", "case_id", "source_attempt_id", "first", "second", "winner
 # For every parameter of a chapter, a value that a user would choose; by chapter where it matters.
 # LIVE and STORE are tested with a service that answers (test_notebooks).
 OTHER_VALUES: dict[str, object] = {
-    "BASELINE": "placebo",
     "BUDGET": 2.0,
     "COMPARE_WITH": "placebo",
     "CONDITION": "vague",
@@ -57,7 +56,7 @@ OF_CHAPTER: dict[str, dict[str, object]] = {
     "05": {"GRADER": "g0", "ROUND": 2},
     "07": {"GRADER": "g2"},
     "09": {"GRADER": "suite", "N_SKILLS": [5, 20]},
-    "10": {"GRADER": None, "REFERENCE": "precise"},
+    "10": {"GRADER": None, "COMPARE_WITH": "precise"},
 }
 
 

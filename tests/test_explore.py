@@ -593,6 +593,10 @@ def test_drift_shows_the_flips_between_two_graders(frames: dict[str, Any]) -> No
     pair = frames["verdicts"][frames["verdicts"]["grader"].isin(["g0", "g2"])]
     flips = sc.reliability.flipped(pair, frames["gold"], reference_grader="g0")
     assert len(one.frame) == len(flips)
+    agents = frames["verdicts"]["repeat"].map({1: "small", 2: "large"})
+    both = sc.explore.drift(frames["verdicts"].assign(agent=agents), frames["gold"])
+    assert len(both.frame) == len(flips)
+    assert "small" in both.view and "large" in both.view
     one.do("cell", "to FAIL/PASS")
     wanted = flips["direction"].eq("to FAIL") & flips["gold"].eq(True).fillna(False)
     assert len(one.frame) == wanted.sum() > 0

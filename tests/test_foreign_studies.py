@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from foreign_studies import NAMES, OTHER_VALUES, other_values, study
 from IPython.utils.capture import capture_output
-from test_notebooks import NOTEBOOKS, is_converted, parameters, run_through
+from test_notebooks import NOTEBOOKS, parameters, run_through
 
 CHAPTERS = NOTEBOOKS[1:-1]
 
@@ -41,8 +41,6 @@ def pairs() -> list:
 def test_a_chapter_runs_on_a_foreign_study(
     path: Path, name: str, written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not is_converted(path):
-        pytest.skip("this chapter still has the parameter PILOT")
     values: dict[str, object] = {"OUT": str(tmp_path)}
     if name == "other_values":  # of the study that the chapter was recorded on
         values |= {k: v for k, v in other_values(path.stem).items() if k in parameters(path)}
@@ -54,5 +52,5 @@ def test_a_chapter_runs_on_a_foreign_study(
 
 
 def test_every_parameter_has_another_value() -> None:
-    names = {name for path in CHAPTERS if is_converted(path) for name in parameters(path)}
+    names = {name for path in CHAPTERS for name in parameters(path)}
     assert names - {"DATA", "OUT", "LIVE", "STORE"} <= set(OTHER_VALUES)

@@ -40,11 +40,11 @@ REFUSED_TEXTS = {
     "an absolute path": r"""["'](/|~|[A-Za-z]:\\)""",
     "a path trick": r"__file__|chdir|sys\.path|getcwd|expanduser",
 }
-CELL_LINES, CLAIM_LINES = 12, 34
+CELL_LINES = 12
 SLUGS = sorted(folder.name for folder in (ROOT / "data" / "pilot" / "skills").iterdir())
 MACHINE_PATHS = r"(?<![\w.])/(home|root|tmp|work|usr|var|opt|Users|private)/|[A-Z]:\\\\"
 
-# chapters whose new run takes long: `make outputs` runs them, and `make report` with their claims
+# chapters whose new run takes long: `make outputs` runs them
 LONG = ("01-", "02-", "04-", "05-", "07-", "09-", "10-")
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -74,21 +74,6 @@ def parameters(path: Path) -> dict[str, object]:
     (cell,) = tagged(path, "parameters")
     body = ast.parse(cell.source).body
     return {node.targets[0].id: ast.literal_eval(node.value) for node in body}
-
-
-def is_converted(path: Path) -> bool:
-    """Return whether a chapter runs on any study: it does not know the recorded one."""
-    return "PILOT" not in parameters(path)
-
-
-def of_any_study(path: Path) -> None:
-    if not is_converted(path):
-        pytest.skip("this chapter still has the parameter PILOT")
-
-
-def of_the_pilot(path: Path) -> None:
-    if is_converted(path):
-        pytest.skip("this chapter runs on any study")
 
 
 def texts(cell: nbformat.NotebookNode) -> list[str]:
@@ -156,20 +141,10 @@ def test_parameters_come_second_with_one_plain_value_a_line(path: Path) -> None:
     values = parameters(path)
     assert len(values) == len(cell.source.splitlines())
     assert values["OUT"] == "../report"
-    if is_converted(path):
-        assert "NEEDS" not in values and str(values["DATA"]).startswith("../data/")
-        return
-    # a chapter reads another recorded study if the pilot lacks the data it needs
-    study = {"invocations": "triggers", "design": "execution"}.get(
-        str(values.get("NEEDS")), "pilot"
-    )
-    recorded = sc.datasets.load(study).fingerprint
-    assert values["PILOT"] == recorded, f"{path.name}: PILOT should be this fingerprint"
-    assert values["DATA"] == f"../data/{study}"
+    assert str(values["DATA"]).startswith("../data/")
     if "LIVE" in values:
         assert isinstance(values["STORE"], str) and values["STORE"] != values["DATA"]
         assert isinstance(values["BUDGET"], float) and 0 < values["BUDGET"] <= 20
-        assert is_converted(path) or LIVE_GUARD in tagged(path, "claims")[0].source
 
 
 @each_notebook
@@ -177,12 +152,9 @@ def test_a_notebook_defines_no_function_and_stays_small(path: Path) -> None:
     for cell in code_cells(path):
         defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         assert not [n for n in ast.walk(ast.parse(cell.source)) if isinstance(n, defined)]
-        claims = "claims" in cell.metadata.get("tags", [])
-        most = CLAIM_LINES if claims else CELL_LINES
-        assert len(cell.source.splitlines()) <= most, f"{path.name}: {cell.source}"
+        assert len(cell.source.splitlines()) <= CELL_LINES, f"{path.name}: {cell.source}"
     lines = [line for cell in code_cells(path) for line in cell.source.splitlines()]
-    most = 60 if is_converted(path) else 120
-    assert len([line for line in lines if line.strip()]) <= most
+    assert len([line for line in lines if line.strip()]) <= 60
     assert path.stat().st_size <= 300_000
 
 
@@ -254,8 +226,6 @@ def numbers_set(path: Path) -> set[float]:
     """Return the numbers in the code of a chapter, also in percent and as a rest of 100."""
     numbers: set[float] = set()
     for cell in code_cells(path):
-        if "claims" in cell.metadata.get("tags", []):
-            continue
         values = (getattr(node, "value", None) for node in ast.walk(ast.parse(cell.source)))
         for value in values:
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -292,7 +262,6 @@ NOT_SHOWN: dict[str, tuple[str, ...]] = {
 
 @each_notebook
 def test_a_chapter_is_an_instrument_and_not_a_paper(path: Path) -> None:
-    of_any_study(path)
     cells = [c for c in read(path).cells if "parameters" not in c.metadata.get("tags", [])]
     for cell in cells:
         names = re.findall(PILOT_NAMES, cell.source)
@@ -305,32 +274,11 @@ def test_a_chapter_is_an_instrument_and_not_a_paper(path: Path) -> None:
 
 @each_notebook
 def test_the_recorded_study_has_the_data_of_every_section(path: Path) -> None:
-    of_any_study(path)
     shown = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
     lacking = [str(data.get("text/markdown", "")) for data in shown]
     lacking = [text for text in lacking if text.startswith(NOT_SHOWN_SIGN)]
     reasons = NOT_SHOWN.get(path.stem[:2], ())
     assert not [text for text in lacking if not text.startswith(reasons or ("\0",))]
-
-
-LIVE_GUARD = "not LIVE and recorded.fingerprint == PILOT"
-GUARDS = ("store.fingerprint == PILOT", "recorded.fingerprint == PILOT", LIVE_GUARD)
-
-
-@each_notebook
-def test_claims_are_asserted_only_for_the_fingerprint_of_the_pilot(path: Path) -> None:
-    of_the_pilot(path)
-    (claims,) = tagged(path, "claims")
-    guarded = [
-        inner
-        for node in ast.parse(claims.source).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) in GUARDS
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Assert)
-    ]
-    trees = [ast.walk(ast.parse(cell.source)) for cell in code_cells(path)]
-    n_asserts = sum(isinstance(node, ast.Assert) for tree in trees for node in tree)
-    assert 0 < len(guarded) == n_asserts, f"{path.name}: asserts belong below the guard of claims"
 
 
 @each_notebook
@@ -386,8 +334,8 @@ def test_a_run_saves_every_figure_with_its_data_and_leaves_nothing_else(
     assert [name for name in stray if name not in STRAY_BEFORE] == []
 
 
-# figures of a table that stands for a researcher's own, and of simulated studies
-MADE_UP = ("00-your-table", "09-what-skills-show")
+# the figure of a table that stands for a researcher's own
+MADE_UP = "00-your-table"
 STRAY_BEFORE = {file.name for file in (ROOT / "notebooks").iterdir()}
 
 

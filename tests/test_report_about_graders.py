@@ -82,6 +82,10 @@ def test_the_rules_that_are_broken_are_named_and_a_rule_on_undecided_fails_is_no
     assert about_graders(rules=frame) == [
         "a breaks 1 of 1 applicable rule: quote empty (10 % [5 % to 20 %] of 100 verdicts)."
     ]
+    both = pd.concat([frame.assign(agent=agent) for agent in "xy"])
+    assert [text.split(" rule")[0] for text in about_graders(rules=both)] == [
+        f"a, answers by {agent}, breaks 1 of 1 applicable" for agent in "xy"
+    ]
     assert about_graders(rules=frame.tail(1)) == ["a: no rule applies to what was recorded."]
 
 
@@ -96,6 +100,9 @@ def test_failure_modes_say_what_missing_data_leave_open() -> None:
         "Under v2, 100 checks failed, most often by near far failure (30 %); at most 70 % have "
         "none of the six modes."
     ]
+    both = pd.concat([frame.assign(agent="x"), frame.assign(agent="y", count=[90, 0, 10])])
+    starts = [text.split(" checks")[0] for text in about_graders(modes=both)]
+    assert starts == [f"Under v2, answers by {agent}, 100" for agent in "xy"]
     assert about_graders(modes=frame.head(0)) == ["No check failed, so there are no failure modes."]
 
 

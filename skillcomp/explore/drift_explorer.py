@@ -109,8 +109,9 @@ class DriftExplorer(ui.Explorer):
             version = row["grader_version"].fillna("").tolist()
             first = (str(row["grader"].iloc[0]), version[0]) if len(row) else ""
             how: dict[str, Any] = {"reference_grader": first}
-            estimates = grader_drift(part, self._gold, **how, cases=self._cases)
-            columns = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n"]
+            agents = ["agent"] if part["agent"].nunique() > 1 else []
+            estimates = grader_drift(part, self._gold, **how, by=agents, cases=self._cases)
+            columns = [*agents, "measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n"]
             columns += ["n_gained", "n_lost", "p_value", "p_adjusted", "method", "note"]
             estimates = estimates[estimates["estimate"].notna()][columns]
             counts = flip_counts(part, self._gold, **how)

@@ -309,7 +309,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
 def reference_choices(conditions: Sequence[str], argument: str = "reference='{}'") -> str:
     """Describe what a positive difference means for each choice of the reference."""
     if len(conditions) < 2:
-        return "a comparison needs a second condition"
+        return "A comparison needs a second condition"
     choices = []
     for name in conditions[:3]:
         others = " or ".join(f"'{other}'" for other in conditions if other != name)

@@ -33,7 +33,6 @@ from skillcomp.frames.table_gold import labels_beside, labels_inside
 from skillcomp.frames.table_reader import (
     TRY,
     WHAT,
-    Change,
     Columns,
     TableReader,
     change_lines,
@@ -109,9 +108,8 @@ class Frames:
         facts = overview_facts(
             skills, len(self.cases), self.attempts, self.verdicts, len(self.gold)
         )
-        changes = self.problems.itertuples(index=False)
-        lines = [f"{change.place}: {Change(*change).sentence}." for change in changes]
-        return overview_html("Frames", facts, columns=self.columns, changes=lines)
+        changes = self.problems.to_dict("records")
+        return overview_html("Frames", facts, columns=self.columns, changes=changes)
 
     def _counts(self) -> list[str]:
         sizes = {"skill": self.cases["skill"].nunique(), "case": len(self.cases)}

@@ -32,6 +32,7 @@ from skillcomp.frames.words import (
     literal_key,
     plain_word,
 )
+from skillcomp.io.study_overview import change_text
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
@@ -68,9 +69,7 @@ class Change(NamedTuple):
     @property
     def sentence(self) -> str:
         """The change in words, without its place."""
-        words = f" {self.done.removeprefix('read ')}"
-        words = words if self.done.startswith("read as ") else f"; {self.done}"
-        return f"{self.found}{words} ({plural(self.n, 'row')})"
+        return change_text(self.found, self.done, self.n)
 
 
 def changes_frame(changes: Iterable[Change]) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from skillcomp.io.files import as_path, checked_slug, digest, replace_file
 from skillcomp.io.journal import StoreWarning
 from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, record_of
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
-from skillcomp.io.study_overview import overview_facts, overview_html
+from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
 from skillcomp.io.suite_files import file_place, suite_files, suite_place
 from skillcomp.io.suites import read_suite, suite_source
 from skillcomp.io.task_suites import FILE_NAME as TASKS
@@ -117,18 +117,13 @@ class RunStore:
         saved = list(self.records("cases"))
         skills = list(self.skills) or list(dict.fromkeys(case["skill"] for case in saved))
         n_cases = sum(len(suite.cases) for suite in self.suites.values()) or len(saved)
-        n_gold = self.table("gold").num_rows
+        n_gold, of_table = self.table("gold").num_rows, self.manifest.get(SAVED_FRAMES, {})
         return overview_html(
             repr(self),
             overview_facts(skills, n_cases, answers, verdicts, n_gold),
-            columns=self.manifest.get(SAVED_FRAMES, {}).get("columns", {}),
-            changes=self._changes_of_table(),
+            columns=of_table.get("columns", {}),
+            changes=of_table.get("problems", []),
         )
-
-    def _changes_of_table(self) -> list[str]:
-        """Return a sentence for each kind of value that was changed when a table was read."""
-        changes = self.manifest.get(SAVED_FRAMES, {}).get("problems", [])
-        return ["{place}: {found}; {done} ({n} rows).".format(**change) for change in changes]
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -251,7 +246,7 @@ class RunStore:
         problems += _manifest_mismatches("suites", manifest["suites"], self.suites)
         problems += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
         problems += self._notices.values()
-        problems += self._changes_of_table()
+        problems += change_lines(manifest.get(SAVED_FRAMES, {}).get("problems", []))
         for table, extras in self._extras.items():
             problems += [
                 f"{table}: the key '{key}' is not one of the record's; left out of {n} lines."

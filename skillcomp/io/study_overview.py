@@ -63,10 +63,28 @@ def _counts_by(values: pd.Series) -> str:
     return f"{len(values):,} ({_names_in_short(f'{n:,} {name}' for name, n in counts.items())})"
 
 
+def change_text(found: str, done: str, n: int) -> str:
+    """Describe values that were changed when a table was read."""
+    words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
+    return f"{found}{words} ({plural(n, 'row')})"
+
+
+def change_lines(changes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each changed value: a mapping with place, found, done and n."""
+    return [f"{c['place']}: {change_text(c['found'], c['done'], c['n'])}." for c in changes]
+
+
 def overview_html(
-    title: str, facts: Mapping[str, str], *, columns: Mapping[str, str], changes: Sequence[str]
+    title: str,
+    facts: Mapping[str, str],
+    *,
+    columns: Mapping[str, str],
+    changes: Sequence[Mapping[str, Any]],
 ) -> str:
-    """Return the facts, the columns of a table and its changed values as escaped HTML."""
+    """Return the facts, the columns of a table and its changed values as escaped HTML.
+
+    ``changes`` has a mapping with place, found, done and n for each changed value.
+    """
     pairs = [f"{argument} = {name}" for argument, name in columns.items()]
     read = {"Columns": ", ".join(pairs)} if pairs else {}
     rows = Markup("").join(
@@ -75,9 +93,8 @@ def overview_html(
         for name, text in {**facts, **read}.items()
     )  # fmt: skip
     more = [f"and {len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else []
-    lines = Markup("").join(
-        Markup("<li>{}</li>").format(line) for line in [*changes[:_SHOWN], *more]
-    )
+    texts = change_lines(changes)
+    lines = Markup("").join(Markup("<li>{}</li>").format(t) for t in [*texts[:_SHOWN], *more])
     notes = Markup("<p>How values were read:</p><ul>{}</ul>").format(lines) if changes else ""
     whole = Markup("<b>{}</b><table><tbody>{}</tbody></table>{}").format(title, rows, notes)
     return str(whole)

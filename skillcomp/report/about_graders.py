@@ -145,7 +145,8 @@ def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
 
 def _rule_sentences(rates: pd.DataFrame) -> Iterator[str]:
     """Name the mechanical rules that each grader breaks most often."""
-    for name, part in say.by_grader(rates):
+    for keys, part in _parts_by(rates, "grader", "agent"):
+        name = _source_text(keys) + ("," if len(keys) > 1 else "")
         rows = part.dropna(subset=["estimate"])
         rows = rows[~rows["measure"].isin(_NO_BREACH)]
         broken = rows[rows["estimate"].gt(0)].sort_values("estimate", ascending=False)
@@ -166,11 +167,12 @@ def _mode_sentences(rates: pd.DataFrame) -> Iterator[str]:
     """Name the most frequent failure mode under each condition."""
     if rates.empty:
         yield "No check failed, so there are no failure modes."
-    for condition, part in rates.groupby("condition", sort=False):
+    for (condition, *agent), part in _parts_by(rates, "condition", "agent"):
         row = say.by_measure(part)
         rest = row.pop(_NONE, None)
         n = part["n"].max()
-        start = f"Under {called(condition)}, {n:,.0f} check{say.plural(n)} failed"
+        start = f"Under {_source_text([called(condition), *agent])}, "
+        start += f"{n:,.0f} check{say.plural(n)} failed"
         counts = {mode: r["count"] for mode, r in row.items() if say.has_estimate(r)}
         if not n or not counts:
             yield f"{start}; no failure mode can be decided."
@@ -312,6 +314,12 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
         )
     for reason, labels in why.items():
         yield f"No correction is recommended for {say.listing(labels)}: {reason}."
+
+
+def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Split a frame by those of the columns that it has; yield their values with each part."""
+    by = [name for name in names if name in frame]
+    yield from frame.groupby(by, sort=False) if by else [((), frame)]
 
 
 def _source_text(names: Sequence[object]) -> str:
