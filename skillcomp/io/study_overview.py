@@ -69,7 +69,7 @@ def change_text(found: str, done: str, n: int) -> str:
     return f"{found}{words} ({plural(n, 'row')})"
 
 
-def change_lines(changes: Iterable[Mapping[str, Any]]) -> list[str]:
+def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
     """Return a sentence for each changed value: a mapping with place, found, done and n."""
     return [f"{c['place']}: {change_text(c['found'], c['done'], c['n'])}." for c in changes]
 
@@ -79,7 +79,7 @@ def overview_html(
     facts: Mapping[str, str],
     *,
     columns: Mapping[str, str],
-    changes: Sequence[Mapping[str, Any]],
+    changes: Sequence[Mapping[Any, Any]],
 ) -> str:
     """Return the facts, the columns of a table and its changed values as escaped HTML.
 
