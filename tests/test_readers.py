@@ -51,6 +51,8 @@ def test_another_table_gives_the_completed_call(tmp_path: Path) -> None:
 def test_a_store_gives_its_frames(tmp_path: Path) -> None:
     own = sc.from_frame(TABLE.assign(skill="tea"))
     made = sc.read_results(own.save(tmp_path / "s"))
+    with pytest.raises(FrameError, match="a store of skillcomp, which needs no skill="):
+        sc.read_results(tmp_path / "s", skill="sea")
     assert made.outcomes.drop(columns="note").equals(own.outcomes.drop(columns="note"))
 
 

@@ -112,3 +112,11 @@ def test_conditions_select_the_field_that_is_the_arm(tmp_path: Path) -> None:
 def test_an_empty_file_has_no_results(tmp_path: Path) -> None:
     with pytest.raises(sc.errors.FrameError, match="promptfoo: there are no results in it"):
         results(written(tmp_path, []), **KNOWN)
+
+
+def test_a_test_that_passed_by_its_threshold_fails_here(tmp_path: Path) -> None:
+    rows = [row(0, "skilled", "neap", True, False, success=True)]
+    rows.append(row(0, "plain", "neap", True, True, success=True))
+    made = results(written(tmp_path, rows), **KNOWN)
+    assert made.outcomes["passed"].tolist() == [False, True]
+    assert "every check has to pass" in problems(made, "success")

@@ -10,7 +10,7 @@ check: the contract of a frame
     ``empty``: a frame without rows.
 
 concat: several studies
-    ``concat``: their frames next to each other, with a column ``study``; nothing is pooled.
+    ``concat``: their frames next to each other; a column names the study, nothing is pooled.
 
 estimates: functions that all analyses use
     ``prepared``: check a frame, and that an analysis of it pools no graders or agents.

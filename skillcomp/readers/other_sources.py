@@ -23,6 +23,13 @@ from skillcomp.readers.result_table import ROLES
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
+def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
+    """Raise FrameError if an argument names what a store records itself."""
+    names = [f"{name}=" for name, value in values.items() if value is not None]
+    if names:
+        raise FrameError(f"{place}: a store of skillcomp, which needs no {', '.join(names)}.")
+
+
 def frames_of_store(path: Path) -> Frames:
     """Return the frames of a recorded study or of saved frames."""
     store = RunStore(path)
@@ -45,6 +52,8 @@ def table_at(path: Path) -> pd.DataFrame | None:
     with path.open("rb") as stream:
         head = stream.read(4096)
     if head.startswith(b"PAR1"):
+        if path.stat().st_size > MAX_BYTES:
+            raise FrameError(f"{path}: a table may have at most {MAX_BYTES:,} bytes.")
         return pd.read_parquet(path)
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     line = first.splitlines()[0] if first else b""

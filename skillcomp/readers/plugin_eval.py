@@ -187,7 +187,7 @@ def _rows_of_run(
             "check": name,
             "passed": None if skipped else as_truth(row.get("passed")),
             "verdict_status": "error",
-            "check_weight": as_number(row.get("weight")) or 1,
+            "check_weight": 1 if (weight := as_number(row.get("weight"))) is None else weight,
             "grader": "plugin-eval",
             "grader_kind": kind,
             "rationale": reason,

@@ -135,6 +135,9 @@ def _rows_of_result(
     if used:
         problems.add(_SKILL_USED, "an assertion about the skill", "no check; read as 'triggered'")
     rest = [(row, name) for row, name in zip(rows, checks, strict=True) if row not in used]
+    if result.get("success") is True and any(row.get("pass") is False for row, _ in rest):
+        done = "a fail here: every check has to pass; value='share_passed' counts checks"
+        problems.add("success", "a test passed although an assertion failed (threshold)", done)
     for row, name in rest:
         assertion = as_object(row.get("assertion"))
         yield {
@@ -142,7 +145,7 @@ def _rows_of_result(
             "check": name,
             "passed": as_truth(row.get("pass")),
             "score": as_number(row.get("score")),
-            "check_weight": as_number(assertion.get("weight")) or 1,
+            "check_weight": 1 if (weight := as_number(assertion.get("weight"))) is None else weight,
             "rationale": as_text(row.get("reason")),
             "grader": "promptfoo",
             "grader_kind": "llm" if _type_of(row).startswith(_JUDGES) else "rules",

@@ -21,10 +21,22 @@ from skillcomp.readers.benchflow import BenchflowReader
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
-from skillcomp.readers.other_sources import frames_of_store, frames_of_table, table_at
+from skillcomp.readers.other_sources import (
+    frames_of_store,
+    frames_of_table,
+    refuse_arguments,
+    table_at,
+)
 from skillcomp.readers.plugin_eval import PluginEvalReader
 from skillcomp.readers.promptfoo import PromptfooReader
-from skillcomp.readers.reader import MAX_FILES, Problems, Reader, forget_files, json_object
+from skillcomp.readers.reader import (
+    MAX_BYTES,
+    MAX_FILES,
+    Problems,
+    Reader,
+    forget_files,
+    json_object,
+)
 from skillcomp.readers.result_arms import with_conditions
 from skillcomp.readers.result_pairs import pairwise_of
 from skillcomp.readers.result_table import (
@@ -155,6 +167,8 @@ def read_results(
     place = ", ".join(shown(file) for file in paths.values())
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
+            named = {**facts, "conditions": conditions, "case": case, "format": format}
+            refuse_arguments(named, place)
             return frames_of_store(paths[None])
         if None in paths and format is None and (table := table_at(paths[None])) is not None:
             how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
@@ -193,7 +207,8 @@ def _paths_by_condition(path: Any) -> dict[str | None, Path]:
             raise FrameError(f"{place}: there are no results here.")
     if not paths:
         raise FrameError("read_results: path: an empty mapping; expected condition: path.")
-    return paths
+    # a link that the user names is followed; links inside a folder may not leave it
+    return {name: place.resolve() for name, place in paths.items()}
 
 
 def _readers() -> list[Reader]:
@@ -252,6 +267,8 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
     names = ", ".join(reader.name for reader in readers)
     if format is not None:
         return f"{path}: its content does not have the shape of format='{format}'."
+    if path.is_file() and path.stat().st_size > MAX_BYTES:
+        return f"{path}: more than {MAX_BYTES:,} bytes; a file of results may have at most these."
     content = json_object(path)
     if "run_summary" in content:
         return (
