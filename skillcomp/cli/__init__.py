@@ -20,6 +20,7 @@ from typer import Argument, Option
 
 from skillcomp.cli import evaluate_commands as evaluating
 from skillcomp.cli import study_commands as studies
+from skillcomp.cli.answer_command import answer
 from skillcomp.cli.terminal import FORMATS, github, print_findings, sarif, say
 from skillcomp.errors import (
     SkillcompError,
@@ -469,7 +470,7 @@ def _case_weights(cases: pd.DataFrame, text: str) -> pd.DataFrame:
 
 
 _of_studies = (studies.run, studies.grade, studies.compare, studies.status)
-for _command in (init, notebooks, *_of_studies, evaluating.evaluate):
+for _command in (init, notebooks, answer, *_of_studies, evaluating.evaluate):
     app.command()(_command)
 _trigger = typer.Typer(
     no_args_is_help=True, help="Does a skill trigger when it should, and is the work done well?"

@@ -225,8 +225,11 @@ def _batch_limits(batch: bool | None, resend_lost: bool) -> Any:
 
 
 @contextmanager
-def warnings_as_notes(store: RunStore, again: str = "The same command") -> Iterator[None]:
-    """Print warnings as notes when they occur; after Ctrl-C, print how to resume, then exit."""
+def warnings_as_notes(store: RunStore | None, again: str = "The same command") -> Iterator[None]:
+    """Print warnings as notes when they occur; after Ctrl-C, print how to resume, then exit.
+
+    Without a store there is nothing to resume.
+    """
     from tqdm.auto import tqdm
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -240,7 +243,9 @@ def warnings_as_notes(store: RunStore, again: str = "The same command") -> Itera
         try:
             yield
         except KeyboardInterrupt:
-            text = f"interrupted; {store.path} holds what was answered. {again} goes on."
+            text = "interrupted."
+            if store is not None:
+                text = f"interrupted; {store.path} holds what was answered. {again} goes on."
             say(f"skillcomp: {text}", err=True)
             raise typer.Exit(130) from None
 

@@ -15,6 +15,14 @@ _MEANINGS = "baseline, skill, placebo, previous or a name of your own"
 _FEW = 12  # a column with more words is not listed as one that may name the arms
 
 
+class UnknownArmsError(FrameError):
+    """The file names the arms by words without a known meaning; ``words`` lists the words."""
+
+    def __init__(self, message: str, words: list[str]) -> None:
+        super().__init__(message)
+        self.words = words
+
+
 def with_conditions(
     table: pd.DataFrame,
     conditions: Mapping[Any, str] | None,
@@ -44,9 +52,10 @@ def with_conditions(
         )
     unknown = [word for word in words if word not in ARM_WORDS and word not in meanings]
     if unknown:
-        raise FrameError(
+        raise UnknownArmsError(
             f"{place}: the arms are called {', '.join(words)}; what each means is not in the file. "
-            f"Name it: conditions={_example_mapping(unknown)} ({_MEANINGS})."
+            f"Name it: conditions={_example_mapping(unknown)} ({_MEANINGS}).",
+            words,
         )
     names = {**ARM_WORDS, **meanings}
     return table.assign(condition=table["condition"].astype("str").map(names))

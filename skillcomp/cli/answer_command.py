@@ -1,0 +1,105 @@
+"""The command ``skillcomp answer``: from anybody's results to the sentences and the page.
+
+Its exit status is 0 on success and 2 if the input cannot be used or the baseline is unknown.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer import Argument, Option
+
+from skillcomp.cli.study_commands import warnings_as_notes
+from skillcomp.cli.terminal import say
+from skillcomp.errors import StudyError, require_known
+
+if TYPE_CHECKING:
+    from skillcomp.frames import Frames
+
+_BASELINE = "baseline"
+
+
+def answer(
+    path: Annotated[
+        Path, Argument(help="A csv or parquet file, a study, or the results of another tool.")
+    ],
+    out: Annotated[Path, Option(help="Folder of the page.")] = Path("page"),
+    condition: Annotated[
+        list[str] | None,
+        Option(metavar="WORD=NAME", help="What a word for an arm means, such as plain=baseline."),
+    ] = None,
+    reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
+    skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,
+    case: Annotated[str | None, Option(help="The field that names the case.")] = None,
+    agent: Annotated[str | None, Option(help="The agent, if the files do not name it.")] = None,
+    checks: Annotated[
+        Literal["all", "shared"] | None, Option(help="Checks that only some arms have.")
+    ] = None,
+    margin: Annotated[float, Option(help="Largest negligible change.")] = 0.1,
+) -> None:
+    """Print what a study found, and write its page: from a table, a study or another tool."""
+    import skillcomp as sc
+    from skillcomp.report import build
+
+    facts: dict[str, Any] = {"skill": skill, "case": case, "agent": agent, "checks": checks}
+    with warnings_as_notes(None):
+        frames = _frames_at(path, _meanings(condition or []), facts)
+        names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
+        if reference is None and _BASELINE not in names and len(names) > 1:
+            reference = _chosen_baseline(names, [f"--reference '{n}'" for n in names])
+        how: dict[str, Any] = {"margin": margin, "reference": reference}
+        how["checks"] = checks or "all"
+        for sentence in sc.report.answer(frames, **how).findings["sentence"]:
+            say(sentence)
+        page = build(frames, out, progress=False, **how)
+    say(f"page: {page}")
+
+
+def _frames_at(path: Path, conditions: dict[str, str], facts: dict[str, Any]) -> Frames:
+    """Read results; if two arms have unknown words, ask which of them is the baseline."""
+    import skillcomp as sc
+    from skillcomp.readers.result_arms import UnknownArmsError
+
+    try:
+        return sc.read_results(path, conditions=conditions or None, **facts)
+    except UnknownArmsError as error:
+        if len(error.words) != 2:
+            raise
+        first, second = error.words
+        options = [
+            f"--condition '{a}={_BASELINE}' --condition '{b}=skill'"
+            for a, b in ((first, second), (second, first))
+        ]
+        baseline = _chosen_baseline([first, second], options)
+        other = second if baseline == first else first
+        return sc.read_results(path, conditions={baseline: _BASELINE, other: "skill"}, **facts)
+
+
+def _meanings(settings: list[str]) -> dict[str, str]:
+    """Parse settings WORD=NAME."""
+    meanings: dict[str, str] = {}
+    for setting in settings:
+        word, _, name = setting.rpartition("=")
+        if not word or not name:
+            raise StudyError(f"answer: --condition '{setting}'; expected WORD=NAME, as a=baseline.")
+        meanings[word] = name
+    return meanings
+
+
+def _chosen_baseline(words: list[str], options: list[str]) -> str:
+    """Ask in a terminal which word is the baseline; raise with all options otherwise."""
+    question = f"Which of these is the baseline: {', '.join(words)}?"
+    if not in_terminal():
+        listed = "".join(f"\n- {option}" for option in options)
+        raise StudyError(f"answer: {question} The data do not say. Give one of:{listed}")
+    word: str = typer.prompt(question)
+    require_known("answer: there is no condition", word, words, StudyError, label="there")
+    return word
+
+
+def in_terminal() -> bool:
+    """Return whether somebody can be asked."""
+    return sys.stdin.isatty()

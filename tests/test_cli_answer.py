@@ -1,0 +1,76 @@
+"""skillcomp answer: from a table, a store or another tool's results to sentences and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from skillcomp.cli import answer_command, app
+
+ROWS = [
+    {"case": f"c{i}", "skill": "sea", "condition": arm, "passed": arm == right or i == 0}
+    for i in range(8)
+    for arm, right in (("without", "with"), ("with", "with"))
+]
+
+
+def run(*arguments: Any, input: str | None = None) -> Any:
+    return CliRunner().invoke(app, ["answer", *map(str, arguments)], input=input)
+
+
+def a_table(folder: Path, name: str = "own.csv", **words: str) -> Path:
+    table = pd.DataFrame(ROWS)
+    table["condition"] = table["condition"].replace(words)
+    file = folder / name
+    if file.suffix == ".csv":
+        table.to_csv(file, index=False)
+    else:
+        table.to_parquet(file)
+    return file
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.parquet"])
+def test_a_table_becomes_sentences_and_a_page(tmp_path: Path, name: str) -> None:
+    result = run(a_table(tmp_path, name), "--out", tmp_path / "page")
+    assert result.exit_code == 0, result.output
+    assert "sea" in result.output and (tmp_path / "page" / "index.html").is_file()
+    assert f"page: {tmp_path / 'page' / 'index.html'}" in result.output.splitlines()[-1]
+
+
+def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = a_table(tmp_path, **{"without": "alpha", "with": "beta"})
+    out = ["--out", tmp_path / "page"]
+    result = run(file, *out)
+    message = str(result.exception)
+    assert "Which of these is the baseline: alpha, beta?" in message
+    assert "- --reference 'alpha'" in message and "- --reference 'beta'" in message
+    assert not (tmp_path / "page").exists()
+    monkeypatch.setattr(answer_command, "in_terminal", lambda: True)
+    asked = run(file, *out, input="alpha\n")
+    assert asked.exit_code == 0 and "page:" in asked.output
+
+
+def test_results_of_another_tool_with_unknown_arms(tmp_path: Path) -> None:
+    cases = []
+    for number in range(4):
+        rows = {
+            arm: [{"error": None, "graders": [{"name": "a", "passed": arm == "x" or number == 0}]}]
+            for arm in ("x", "y")
+        }
+        cases.append({"name": f"c{number}", "arms": rows})
+    file = tmp_path / "aggregate-result.json"
+    content = {"schemaVersion": 1, "claudeVersion": "2", "suite": {}, "cases": cases}
+    file.write_text(json.dumps(content))
+    out = ["--skill", "sea", "--out", tmp_path / "page"]
+    message = str(run(file, *out).exception)
+    assert "--condition 'x=baseline' --condition 'y=skill'" in message
+    assert "--condition 'y=baseline' --condition 'x=skill'" in message
+    result = run(file, *out, "--condition", "y=baseline", "--condition", "x=skill")
+    assert result.exit_code == 0, result.output
