@@ -20,13 +20,13 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run-ready: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -e .
+	$(PIP) -e '.[all]'
 	@touch $@
 
 # cffconvert is taken without what it asks for: only its copy of the CITATION.cff schema is used,
 # and it would hold jsonschema at a version that JupyterLab cannot live with.
 $(VENV)/.dev-ready: $(BIN)/python pyproject.toml constraints.txt
-	$(PIP) -e '.[dask,openai,inspect,docs,dev]'
+	$(PIP) -e '.[all,docs,dev]'
 	$(PIP) --no-deps cffconvert
 	@touch $@ $(VENV)/.run-ready
 
@@ -71,7 +71,7 @@ notebooks: $(VENV)/.run-ready  ## run every notebook from top to bottom and writ
 bench: $(VENV)/.dev-ready  ## time skillcomp against its peers in the same run
 	$(BIN)/python -m benchmarks
 
-validate: $(VENV)/.run-ready  ## coverage and error rates of every interval (QUICK=1: minutes)
+validate: $(VENV)/.dev-ready  ## coverage and error rates of every interval (QUICK=1: minutes)
 	$(BIN)/python -m benchmarks.validity $(if $(QUICK),--quick,)
 
 fuzz: $(VENV)/.dev-ready  ## long runs of the fuzzers that `make test` runs for a minute

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 __all__ = [
     "AgentError",
+    "ExtraError",
     "FrameError",
     "GraderError",
     "SkillError",
@@ -70,6 +72,28 @@ class GraderError(SkillcompError):
 
 class StudyError(SkillcompError):
     """A study asks for something that is missing or not allowed."""
+
+
+class ExtraError(SkillcompError, ImportError):
+    """A package of an extra is not installed; the message has the command that installs it."""
+
+
+@contextmanager
+def extra_imports(extra: str, purpose: str) -> Iterator[None]:
+    """Import packages of an extra in the block; if one is missing, name the command to run."""
+    try:
+        yield
+    except ModuleNotFoundError as cause:
+        package = (cause.name or "").partition(".")[0]
+        if package == "skillcomp":
+            raise
+        raise missing_package(extra, purpose, package) from cause
+
+
+def missing_package(extra: str, purpose: str, package: str) -> ExtraError:
+    """Return the error of a package that comes with an extra and is not installed."""
+    remedy = f'pip install "skillcomp[{extra}]"'
+    return ExtraError(f"{purpose} needs the package {package}, which is not installed: {remedy}.")
 
 
 def suggest(found: str, allowed: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, extra_imports
 from skillcomp.frames.estimates import UNITS, require_columns
 from skillcomp.io.files import as_path
 from skillcomp.style import called, interval, quantity
@@ -415,7 +415,8 @@ def _escape_tex(text: str) -> str:
 
 def install(most: int = 5) -> None:
     """Make the current notebook show every DataFrame as a :class:`Table`."""
-    from IPython.core.getipython import get_ipython
+    with extra_imports("lab", "a notebook"):
+        from IPython.core.getipython import get_ipython
 
     shell: Any = get_ipython()
     if shell is not None:

@@ -20,7 +20,7 @@ from skillcomp import cli, frames, skillverdicts
 from skillcomp.cli import STEPS
 from skillcomp.errors import StudyError
 from skillcomp.io import RunStore, store
-from skillcomp.report.notebooks import named_parameters
+from skillcomp.report.execute_notebooks import named_parameters
 
 PILOT = Path(__file__).resolve().parent.parent / "data" / "pilot"
 

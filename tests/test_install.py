@@ -1,9 +1,19 @@
 """What an install brings: licences, the packages of the core and of each extra."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from functools import cache
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    packages_distributions,
+)
 from pathlib import Path
 
 import pytest
@@ -25,6 +35,10 @@ def applies(need: Requirement, extras: Iterable[str]) -> bool:
     return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
+package = cache(distribution)
+owners_of_modules = cache(packages_distributions)
+
+
 def installed_with(*extras: str) -> dict[str, Distribution]:
     """Return the packages that `pip install skillcomp[extras]` brings, direct and transitive."""
     lists = [PROJECT["dependencies"], *(EXTRAS[extra] for extra in extras)]
@@ -41,7 +55,7 @@ def installed_with(*extras: str) -> dict[str, Distribution]:
             waiting += [Requirement(text) for extra in more for text in EXTRAS[extra]]
             continue
         try:
-            packages[name] = distribution(name)
+            packages[name] = package(name)
         except PackageNotFoundError:
             pytest.fail(f"{name} is not installed; `make test` installs every extra")
         wanted = map(Requirement, packages[name].requires or [])
@@ -98,3 +112,206 @@ def test_nothing_that_an_install_brings_is_available_only_under_a_copyleft_licen
     assert {name for name, choices in named.items() if not choices} == set(NO_METADATA)
     refused = {name: found for name, found in named.items() if found and all(map(copyleft, found))}
     assert refused == {}
+
+
+# The core and its extras
+
+# Hides packages that are installed here, as if they were not.
+HIDE = """
+import json, os, sys
+from pathlib import Path
+
+hidden = set(json.loads(sys.argv.pop(1)))
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+    def find_spec(self, name, *more):
+        if name.partition(".")[0] not in hidden:
+            return self.finder.find_spec(name, *more)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+import pandas as pd
+import skillcomp as sc
+from skillcomp.cli import main
+
+def command(*words):
+    sys.argv[1:] = map(str, words)
+    try:
+        main()
+    except SystemExit as end:
+        print("exit", end.code or 0, flush=True)
+"""
+
+
+def modules_outside(*extras: str) -> list[str]:
+    """Return the modules that are installed here and that an install with `extras` lacks."""
+    brought = {*installed_with(*extras), "skillcomp"}
+    return [
+        module
+        for module, owners in owners_of_modules().items()
+        if not brought & set(map(canonicalize_name, owners)) and "skillcomp" not in module
+    ]
+
+
+def run_in(code: str, folder: Path, *extras: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with the packages of `skillcomp[extras]` and no others."""
+    hidden = json.dumps(modules_outside(*extras))
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE + code, hidden],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_the_core_is_small() -> None:
+    assert len(installed_with()) <= 55
+    parts = [installed_with(extra).keys() for extra in set(EXTRAS) - TOOLS]
+    assert installed_with("all").keys() == set().union(*parts)
+
+
+@pytest.mark.integration
+def test_frames_statistics_figures_and_the_page_need_the_core_alone(tmp_path: Path) -> None:
+    code = """
+words = ("baseline", "skill")
+rows = [("a", c, w, n % 2 < (w == "skill")) for n, c in enumerate("klmno") for w in words]
+own = sc.from_frame(pd.DataFrame(rows, columns=["skill", "case", "condition", "passed"]))
+deltas = sc.skillverdicts.decide(own.outcomes)
+fig, ax = sc.style.figure("text")
+sc.plots.estimates(deltas, y="skill", ax=ax)
+sc.style.save(fig, "figure", data={"deltas": deltas})
+sc.report.build(own, "page")
+command("init", "study")
+os.chdir("study")
+for words in (
+    "check study.yaml", "run study.yaml --quiet", "grade study.yaml --quiet", "status study",
+    "deltas study", "report --data study --quiet", "export study frames", "notebooks mine",
+):
+    command(*words.split())
+"""
+    done = run_in(code, tmp_path)
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("exit")] == ["exit 0"] * 9
+    note = 'the page has the answer and no chapters: .* pip install "skillcomp\\[lab\\]"'
+    assert re.search(note, done.stderr)
+    for name in ("figure.pdf", "page/index.html", "study/report/index.html"):
+        assert (tmp_path / name).is_file()
+    assert lines[-3:-1] == ['  pip install "skillcomp[lab]"', "  jupyter lab mine/notebooks"]
+
+
+MISSING = {
+    "sc.explore.verdicts": "lab",
+    "sc.explore.deltas": "lab",
+    "sc.explore.drift": "lab",
+    "sc.explore.study": "lab",
+    "sc.explore.threshold": "lab",
+    "sc.report.execute": "lab",
+    "sc.report.write_notebooks": "lab",
+    "sc.report.section": "lab",
+    "sc.report.build('study/recorded', 'p', notebooks=sc.report.find_notebooks())": "lab",
+    "command('report', '--notebook', '02')": "lab",
+    "sc.AnthropicAgent": "live",
+    "sc.CliAgent": "live",
+    "sc.SuiteGrader": "live",
+    "sc.live.TraceGrader": "live",
+    "command('run', 'study/study.yaml')": "live",
+    "command('trigger', 'status', '--run-id', 'x')": "live",
+    "sc.OpenAIAgent('m')": "openai",
+}
+
+
+@pytest.mark.integration
+def test_a_missing_extra_is_one_sentence_with_the_command_to_run(tmp_path: Path) -> None:
+    code = f"""
+command("init", "study")
+file = Path("study/study.yaml")
+replay = "{{kind: replay, store: recorded}}"
+file.write_text(file.read_text().replace(replay, "{{kind: anthropic, model: claude-sonnet-5-5}}"))
+for code in {list(MISSING)}:
+    try:
+        eval(code)
+    except sc.errors.ExtraError as error:
+        assert isinstance(error, ImportError)
+        print(error, file=sys.stderr, flush=True)
+"""
+    done = run_in(code, tmp_path)
+    lines = [line for line in done.stderr.splitlines() if "pip install" in line]
+    sentence = r'.+ needs the package (\w+), .+ installed: pip install "skillcomp\[(.+)\]"\.'
+    parts = [re.fullmatch(sentence, line) for line in lines]
+    assert [part and part[2] for part in parts] == list(MISSING.values()), lines
+    assert done.stdout.count("exit 2") == 3 and "Traceback" not in done.stderr
+    for module, extra in (part.groups() for part in parts if part):
+        assert canonicalize_name(owners_of_modules()[module][0]) in declared_in(EXTRAS[extra])
+
+
+# Declared and used
+
+# Packages that are started, or loaded by a tool, and never imported: the file and its words.
+STARTED = {
+    "jupyterlab": ("Makefile", "jupyter lab"),
+    "hatchling": ("pyproject.toml", 'build-backend = "hatchling.build"'),
+    "import-linter": ("Makefile", "lint-imports"),
+    "ruff": ("Makefile", "ruff check"),
+    "mypy": ("Makefile", "/mypy"),
+    "pandas-stubs": ("pyproject.toml", "[tool.mypy]"),
+    "scipy-stubs": ("pyproject.toml", "[tool.mypy]"),
+    "types-pyyaml": ("pyproject.toml", "[tool.mypy]"),
+    "types-tqdm": ("pyproject.toml", "[tool.mypy]"),
+    "pytest-socket": ("pyproject.toml", "--disable-socket"),
+    "pytest-timeout": ("pyproject.toml", "timeout = "),
+    "pytest-xdist": ("Makefile", "-n 2"),
+    "notebook": ("tests/test_explore_jupyter.py", "notebook"),
+    "voila": ("tests/test_explore_jupyter.py", "voila"),
+    "sphinx": ("Makefile", "-m sphinx"),
+    "furo": ("docs/conf.py", 'html_theme = "furo"'),
+    "myst-nb": ("docs/conf.py", "myst_nb"),
+}
+
+# Extras that an install of skillcomp only makes room for, with what they are there for.
+ROUTES = {
+    "dask": "a backend of joblib, the way to a cluster",
+}
+
+
+def imported_in(*folders: str) -> set[str]:
+    """Return the packages outside the standard library that the code of folders imports."""
+    owners, names = owners_of_modules(), set()
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        names |= set(re.findall(r"(?m)^ *(?:from|import) (\w+)", code))
+    return {canonicalize_name(owners[name][0]) for name in names & set(owners)}
+
+
+def declared_in(needs: Iterable[str]) -> set[str]:
+    return {canonicalize_name(Requirement(need).name) for need in needs} - {"skillcomp"}
+
+
+def brought_by_installs() -> set[str]:
+    of_extras = (need for extra in set(EXTRAS) - TOOLS for need in EXTRAS[extra])
+    return declared_in(PROJECT["dependencies"]) | declared_in(of_extras)
+
+
+def test_what_the_package_imports_is_declared() -> None:
+    assert imported_in("skillcomp") - brought_by_installs() == {"skillcomp"}
+
+
+def test_what_is_declared_is_imported_or_started() -> None:
+    for name, (file, words) in STARTED.items():
+        assert words in (ROOT / file).read_text(encoding="utf-8"), name
+    assert brought_by_installs() - imported_in("skillcomp") - set(STARTED) == set(ROUTES)
+    tools = declared_in(need for extra in TOOLS for need in EXTRAS[extra])
+    used = imported_in("skillcomp", "tests", "benchmarks", "docs", "tools")
+    assert tools - used - set(STARTED) == set()
+
+
+def test_a_library_has_an_upper_bound_only_with_its_reason() -> None:
+    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    bounded = [line for line in lines if re.match(r'\s+"[\w.-]+(\[\w+\])?[^"]*<', line)]
+    assert [line for line in bounded if "#" not in line] == []

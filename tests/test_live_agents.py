@@ -19,7 +19,7 @@ from live_study import FAST, N_TRIES
 from live_study import ask as ask_agent
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError
+from skillcomp.errors import AgentError, ExtraError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, Cell, OpenAIAgent, ReplayAgent, family_of
 from skillcomp.live.agents.agent import redact
@@ -363,7 +363,7 @@ def test_a_local_server_needs_no_key(monkeypatch):
 
 def test_a_missing_extra_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(AgentError, match=r"pip install 'skillcomp\[openai\]'"):
+    with pytest.raises(ExtraError, match=r'OpenAIAgent needs .* pip install "skillcomp\[openai\]"'):
         OpenAIAgent("gpt-6")
 
 

@@ -23,8 +23,7 @@ from written_study import written
 
 import skillcomp as sc
 from skillcomp.errors import StudyError
-from skillcomp.report import build, execute, find_notebooks
-from skillcomp.report import page as page_module
+from skillcomp.report import build, execute, execute_notebooks, find_notebooks
 from skillcomp.report.show_sections import NOT_SHOWN as NOT_SHOWN_SIGN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -356,7 +355,7 @@ def report_page(executed, tmp_path_factory: pytest.TempPathFactory) -> Path:
         return book
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_module, "execute", already)
+        patch.setattr(execute_notebooks, "execute", already)
         return build(ROOT / "data" / "pilot", out, progress=False)
 
 

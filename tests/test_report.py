@@ -16,8 +16,7 @@ from written_study import written
 
 from skillcomp import RunStore, from_frame, report, simulate
 from skillcomp.errors import StudyError
-from skillcomp.report import answer
-from skillcomp.report import notebooks as notebooks_module
+from skillcomp.report import answer, execute_notebooks
 from skillcomp.report import page as page_module
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,7 +92,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return book
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_module, "execute", committed)
+        patch.setattr(execute_notebooks, "execute", committed)
         return report.build(PILOT, out / "new" / "folder", progress=False)
 
 
@@ -398,7 +397,7 @@ def test_a_kernel_that_dies_and_a_cell_that_hangs_are_named(
     dies = write(tmp_path / "08-dies.ipynb", new_code_cell("import os\nos._exit(1)"))
     with pytest.raises(StudyError, match=r"^report: 08-dies.ipynb, cell 1: .*[Kk]ernel died"):
         report.execute(dies, progress=False)
-    monkeypatch.setattr(notebooks_module, "CELL_TIMEOUT", 1)
+    monkeypatch.setattr(execute_notebooks, "CELL_TIMEOUT", 1)
     hangs = write(tmp_path / "09-hangs.ipynb", new_code_cell("import time\ntime.sleep(30)"))
     with pytest.raises(StudyError, match=r"^report: 09-hangs.ipynb, cell 1: .*1 second"):
         report.execute(hangs, progress=False)
@@ -459,7 +458,7 @@ def test_a_live_chapter_may_take_its_time(
         new_code_cell(cell, metadata={"tags": ["parameters"]}),
         new_code_cell("import time\ntime.sleep(1.5)\nprint('store', STORE)"),
     )
-    monkeypatch.setattr(notebooks_module, "CELL_TIMEOUT", 1)
+    monkeypatch.setattr(execute_notebooks, "CELL_TIMEOUT", 1)
     monkeypatch.chdir(tmp_path)
     given = {"LIVE": True, "STORE": "studies/<mine>"}
     out = report.build(tiny, Path("out"), notebooks=[path], parameters=given, progress=False)

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -132,6 +133,8 @@ def notebooks(folder: _Folder) -> None:
             shutil.copyfile(path, copies / path.name)
         shutil.copytree(data, folder / "data", ignore=shutil.ignore_patterns(".*"))
     say(f"notebooks: {len(paths)} in {copies}, their data in {folder / 'data'}. Next:")
+    if find_spec("jupyterlab") is None:
+        say('  pip install "skillcomp[lab]"')
     say(f"  jupyter lab {copies}")
 
 
@@ -227,20 +230,21 @@ def report(
 
     paths = _chosen_notebooks(find_notebooks(), notebook) if notebook else None
     rounds = [] if round is None else [f"ROUND={round}"]
-    page = build(
-        datasets.path("pilot") if data is None else data,
-        out,
-        notebooks=[] if answer_only else paths,
-        parameters=_parse_parameters([*(settings or []), *rounds]),
-        order=order,
-        reference=reference,
-        assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
-        interval=interval,  # type: ignore[arg-type]  # checked by decide
-        gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
-        drawn_by=drawn_by,
-        checks=checks,
-        progress=not quiet,
-    )
+    with studies.warnings_as_notes(None):
+        page = build(
+            datasets.path("pilot") if data is None else data,
+            out,
+            notebooks=[] if answer_only else paths,
+            parameters=_parse_parameters([*(settings or []), *rounds]),
+            order=order,
+            reference=reference,
+            assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
+            interval=interval,  # type: ignore[arg-type]  # checked by decide
+            gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
+            drawn_by=drawn_by,
+            checks=checks,
+            progress=not quiet,
+        )
     say(f"report: {page}")
 
 

@@ -12,21 +12,23 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
-import anywidget
-import ipywidgets as widgets
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
-import traitlets
-from IPython.display import display
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from skillcomp.errors import SkillcompError, StudyError, require_known, suggest
+from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known, suggest
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.ngrams import Tokenizer, grams, intern
 from skillcomp.records import Skill
+
+with extra_imports("lab", "an explorer"):
+    import anywidget
+    import ipywidgets as widgets
+    import traitlets
+    from IPython.display import display
 
 _FILES = files("skillcomp") / "templates"
 EVERY = "all"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-import ipywidgets as widgets
 import pandas as pd
 from markupsafe import Markup
 
-from skillcomp.errors import FrameError, SkillcompError, StudyError, plural
+from skillcomp.errors import FrameError, SkillcompError, StudyError, extra_imports, plural
 from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
@@ -18,6 +17,9 @@ from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.table import table
+
+with extra_imports("lab", "an explorer"):
+    import ipywidgets as widgets
 
 _STATES = ("to label", "labelled")
 # A negative check is described by "does not ...", so its hint says when the check passes.

@@ -7,13 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import ipywidgets as widgets
 import matplotlib.pyplot as plt
 import pandas as pd
 from markupsafe import Markup
 
 from skillcomp import deltas, frames, reliability, skillverdicts, style
-from skillcomp.errors import SkillcompError, StudyError, require_known
+from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known
 from skillcomp.explore import explorer as ui
 from skillcomp.explore.delta_explorer import DeltaExplorer
 from skillcomp.explore.verdict_browser import Answers
@@ -26,6 +25,9 @@ from skillcomp.report.default_grader import default_grader
 from skillcomp.report.page import build
 from skillcomp.report.show_sections import NOT_SHOWN
 from skillcomp.table import table
+
+with extra_imports("lab", "an explorer"):
+    import ipywidgets as widgets
 
 TABS = ("answer", "forest", "cases", "graders", "cost", "export")
 _FRAMES = ("cases", "attempts", "gold", "verdicts")

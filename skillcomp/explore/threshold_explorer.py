@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import ipywidgets as widgets
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from skillcomp import plots, style
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, extra_imports
 from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -29,6 +28,9 @@ from skillcomp.overlap.score import (
 )
 from skillcomp.records import Skill
 from skillcomp.table import Table, table
+
+with extra_imports("lab", "an explorer"):
+    import ipywidgets as widgets
 
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]

@@ -18,16 +18,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import tenacity
-
-from skillcomp.errors import AgentError, error_text, plural
+from skillcomp.errors import AgentError, error_text, extra_imports, plural
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent, Reply, attribute_of, whole_hash
 from skillcomp.live.agents.batch_service import BatchError, BatchService, BatchState, Before
 from skillcomp.live.concurrency import Stop, StoppedError
 from skillcomp.live.ledger import Budget, Ledger, upper_cost, with_upper_cost
+
+if TYPE_CHECKING:
+    import tenacity
 
 _log = logging.getLogger("skillcomp.live")
 # largest assumed difference between two clocks of the service
@@ -270,6 +271,8 @@ class Batches:
 
     async def _with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Make a call, and repeat it after temporary failures, but not after Ctrl-C."""
+        with extra_imports("live", "a batch"):
+            import tenacity
 
         async def one_try() -> _T:
             self.stop.check()
@@ -316,6 +319,9 @@ class Batches:
 
     async def await_end(self, batch_id: str) -> BatchState:
         """Wait until a batch has ended, even while the service cannot be reached for a time."""
+        with extra_imports("live", "a batch"):
+            import tenacity
+
         last_contact, level = time.monotonic(), logging.WARNING
 
         async def look() -> BatchState | None:

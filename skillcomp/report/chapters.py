@@ -11,15 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import nbformat
-import nh3
 from markupsafe import Markup
-from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from PIL import Image
 
+from skillcomp.errors import extra_imports
 from skillcomp.report.notebooks import is_injected, title
+
+if TYPE_CHECKING:
+    import nbformat
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
 _LINE_PX, _LETTERS_A_LINE, _HALF_PAGE_PX, _SHEET_PX = 22, 75, 584, 1500
@@ -216,12 +217,16 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
 
 
 def _markdown_as_html(source: str) -> str:
+    with extra_imports("lab", "a chapter"):
+        from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
     return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
 def _harmless_html(html: Any) -> Markup:
     """Keep only harmless markup; the content of scripts and styles is removed, too."""
+    with extra_imports("lab", "a chapter"):
+        import nh3
     how: Any = {"url_schemes": {"http", "https", "mailto"}, "link_rel": None}
     return Markup(nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how))
 

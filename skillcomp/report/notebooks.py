@@ -1,25 +1,18 @@
-"""Notebooks: find them, execute them on a study, and write their outputs."""
+"""Notebooks: find them, and read their titles."""
 
 from __future__ import annotations
 
-import ast
-import os
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import nbformat
-from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from tqdm.auto import tqdm
+from typing import TYPE_CHECKING
 
 from skillcomp.errors import StudyError
 from skillcomp.io.files import shipped
 
-CELL_TIMEOUT = 600  # seconds; on the recorded study, the slowest cell takes only a few seconds
-_KERNEL = "python3"
-_INJECTED = "injected-parameters"
-_FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
+if TYPE_CHECKING:
+    import nbformat
+
+INJECTED = "injected-parameters"
 
 
 class NotebookError(StudyError):
@@ -69,108 +62,9 @@ def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[P
     return [path for path in paths if not path.name.startswith("00-")]
 
 
-def execute(
-    path: Path,
-    *,
-    parameters: Mapping[str, object] | None = None,
-    progress: bool = True,
-    for_page: bool = False,
-) -> nbformat.NotebookNode:
-    """Run a notebook from top to bottom in a fresh kernel.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The notebook; its folder is the working directory of the run.
-    parameters : mapping of str to object, optional
-        Values that replace those in the cell tagged ``parameters``; a cell inserted after it
-        assigns them. If ``LIVE`` is true, cells have no time limit.
-    progress : bool, default True
-        Show a progress bar that counts the cells.
-    for_page : bool, default False
-        Show DataFrames as the tables of the report page (:mod:`skillcomp.table`), not as pandas
-        does.
-
-    Returns
-    -------
-    nbformat.NotebookNode
-        The executed notebook with its outputs. The file itself is not changed.
-
-    Raises
-    ------
-    NotebookError
-        If a cell fails, takes longer than ten minutes or kills the kernel. The message names the
-        notebook, the cell (counted from 1) and the error.
-    StudyError
-        If there are parameters but no cell is tagged ``parameters``.
-    """
-    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
-    if parameters or for_page:
-        _insert_parameters(notebook, parameters or {}, for_page=for_page)
-    live = bool((parameters or {}).get("LIVE"))
-    client = NotebookClient(
-        notebook,
-        timeout=None if live else CELL_TIMEOUT,
-        kernel_name=_KERNEL,
-        resources={"metadata": {"path": str(path.parent)}},
-        record_timing=False,
-        # this hides the kernel's warning that its local sockets are not encrypted
-        extra_arguments=["--IPKernelApp.log_level=40"],
-    )
-    code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    try:
-        with (
-            client.setup_kernel(env={**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "100"}),
-            tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar,
-        ):
-            for number, index in enumerate(bar, start=1):
-                client.execute_cell(notebook.cells[index], index, execution_count=number)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        place = index + 1 - sum(is_injected(cell) for cell in notebook.cells[:index])
-        notebook.cells = notebook.cells[: index + 1]
-        notebook.cells[-1].outputs = []
-        message = f"report: {path.name}, cell {place}: {_error_reason(error)}"
-        raise NotebookError(message, notebook) from error
-    notebook.metadata.pop("widgets", None)
-    return notebook
-
-
-def _insert_parameters(
-    notebook: nbformat.NotebookNode, parameters: Mapping[str, object], *, for_page: bool
-) -> None:
-    """After the cell tagged 'parameters', insert one that replaces values of parameters."""
-    for index, cell in enumerate(notebook.cells):
-        if "parameters" in cell.metadata.get("tags", []):
-            lines = [_FOR_PAGE] if for_page else []
-            lines += [f"{name} = {value!r}" for name, value in parameters.items()]
-            how = {"id": _INJECTED, "metadata": {"tags": [_INJECTED]}}
-            extra = nbformat.v4.new_code_cell("\n".join(lines), **how)
-            notebook.cells.insert(index + 1, extra)
-            return
-    raise StudyError("report: the notebook has no cell tagged 'parameters'.")
-
-
-def _error_reason(error: Exception) -> str:
-    if isinstance(error, CellExecutionError):
-        return f"{error.ename}: {error.evalue}"
-    return str(error).partition("\n")[0]
-
-
 def is_injected(cell: nbformat.NotebookNode) -> bool:
-    """Return whether :func:`execute` inserted the cell."""
-    return _INJECTED in cell.metadata.get("tags", [])
-
-
-def named_parameters(path: Path) -> dict[str, object]:
-    """Return the parameters of a notebook by name; empty if no cell is tagged 'parameters'."""
-    for cell in nbformat.read(path, as_version=4).cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            return {
-                node.targets[0].id: ast.literal_eval(node.value)
-                for node in ast.parse(cell.source).body
-                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            }
-    return {}
+    """Return whether `execute` inserted the cell."""
+    return INJECTED in cell.metadata.get("tags", [])
 
 
 def title(notebook: nbformat.NotebookNode, path: Path) -> str:
@@ -179,39 +73,3 @@ def title(notebook: nbformat.NotebookNode, path: Path) -> str:
         if cell.cell_type == "markdown" and (match := re.match(r"#\s+(.+)", cell.source)):
             return str(match.group(1)).strip()
     return path.stem
-
-
-def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:
-    """Run notebooks and save them with their outputs (used by ``make notebooks``).
-
-    Parameters
-    ----------
-    paths : sequence of pathlib.Path, optional
-        Notebooks to run; by default all, with the tutorial and ``my-study``, in order.
-    progress : bool, default True
-        Show progress bars.
-
-    Raises
-    ------
-    StudyError
-        If a cell fails. Earlier notebooks are then already saved; the one with the failed cell and
-        later ones are not.
-    """
-    for path in tqdm(paths or find_notebooks(every=True), unit="notebook", disable=not progress):
-        nbformat.write(_without_run_details(execute(path, progress=progress)), path)
-
-
-def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """Drop metadata that differs between two runs of the same notebook."""
-    keep = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": _KERNEL},
-        "language_info": {"name": "python"},
-    }
-    notebook.metadata = nbformat.from_dict(keep)
-    for cell in notebook.cells:
-        cell.metadata.pop("execution", None)
-        outputs = cell.get("outputs", [])
-        for output in outputs:
-            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
-        outputs[:] = [o for o in outputs if o.get("data", o)]  # an output with nothing else goes
-    return notebook

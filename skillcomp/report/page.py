@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from tqdm.auto import tqdm
 
 import skillcomp
 from skillcomp import style
-from skillcomp.errors import SkillcompError, StudyError, instead
+from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.corrected_deltas import NAIVE
@@ -30,7 +31,7 @@ from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
-from skillcomp.report.notebooks import NotebookError, execute, find_notebooks, named_parameters
+from skillcomp.report.notebooks import NotebookError, find_notebooks
 from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
 from skillcomp.stats.bounded import IntervalRule
@@ -75,7 +76,8 @@ def build(
     notebooks : sequence of pathlib.Path, optional
         Notebooks to execute, in order. If the sequence is empty, the page has only the answer.
         Default: all chapters (:func:`find_notebooks`) for a recorded study, none for frames. For
-        the chapters, frames are saved as a store in the folder ``study`` of `out`.
+        the chapters, frames are saved as a store in the folder ``study`` of `out`. Notebooks need
+        the extra ``lab``; without it, the default is the answer alone, and a warning.
     parameters : mapping of str to object, optional
         Values that replace those in the parameter cells of the notebooks, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
@@ -97,6 +99,8 @@ def build(
 
     Raises
     ------
+    ExtraError
+        If `notebooks` are given and the extra ``lab`` is not installed.
     StudyError
         If the path holds no study, there are no notebooks, or no notebook has a parameter of a
         given name. If a cell of a chapter about this study fails, the page is still written, with
@@ -113,7 +117,7 @@ def build(
     name = study.path.name if isinstance(study, RunStore) else _OWN_TABLE
     recorded = isinstance(study, RunStore)
     paths = find_notebooks() if notebooks is None and recorded else list(notebooks or [])
-    defaults = {path: named_parameters(path) for path in paths}
+    defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
     _require_named(parameters or {}, defaults.values())
     out.mkdir(parents=True, exist_ok=True)
     if isinstance(study, Frames) and paths:
@@ -129,7 +133,7 @@ def build(
     result, problem = _answer_or_reason(study, grader, how)
     figures = _headline_figures(result, out, study.fingerprint) if result else []
     run = _Run(study, name, out, _with_paths(values, study, out), result, progress)
-    bar = tqdm(paths, desc="report", unit=" notebooks", disable=not (progress and paths))
+    bar = tqdm(defaults, desc="report", unit=" notebooks", disable=not (progress and defaults))
     chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
     page = _write_page(run, problem, figures, chapters)
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
@@ -151,6 +155,22 @@ class _Run:
     values: Mapping[str, object]  # values that replace those of notebook parameters
     result: Answer | None
     progress: bool
+
+
+def _defaults_by_notebook(
+    paths: Sequence[Path], *, may_skip: bool
+) -> dict[Path, Mapping[str, object]]:
+    """Return the parameters of each notebook; without the extra of notebooks, warn or raise."""
+    if not paths:
+        return {}
+    try:
+        from skillcomp.report.execute_notebooks import named_parameters
+    except ExtraError as error:
+        if not may_skip:
+            raise
+        warnings.warn(f"report: the page has the answer and no chapters: {error}", stacklevel=3)
+        return {}
+    return {path: named_parameters(path) for path in paths}
 
 
 def _with_paths(
@@ -216,6 +236,8 @@ def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str,
 
 def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> Chapter:
     """Execute a notebook and make a chapter from its outputs, even if a cell fails."""
+    from skillcomp.report.execute_notebooks import execute  # comes with the extra lab
+
     own = {n: value for n, value in run.values.items() if n in defaults and value is not None}
     try:
         notebook = execute(path, parameters=own, progress=run.progress, for_page=True)

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import Markdown, display
 
-from skillcomp.errors import SkillcompError, StudyError
+from skillcomp.errors import SkillcompError, StudyError, extra_imports
+
+with extra_imports("lab", "a section of a notebook"):
+    from IPython.display import Markdown, display
 
 NOT_SHOWN = "Not shown: "
 

@@ -10,11 +10,9 @@ from functools import cache, partial
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-import anthropic
-from anthropic.types import Message
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError, require_known
+from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.io.event_streams import whole_number
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
@@ -29,6 +27,10 @@ from skillcomp.live.agents.service import MAX_RETRIES, CacheGate, ServiceAgent, 
 from skillcomp.live.concurrency import interruption
 from skillcomp.pricing import Price
 from skillcomp.records import AttemptStatus, Skill
+
+with extra_imports("live", "AnthropicAgent"):
+    import anthropic
+    from anthropic.types import Message
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING = ("adaptive", "disabled", "between_tools", "enabled")

@@ -8,11 +8,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import anthropic
-import httpx2
-from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
-
-from skillcomp.errors import SkillcompError
+from skillcomp.errors import SkillcompError, extra_imports
 from skillcomp.live.agents.agent import LONGEST_WAIT, Reply, redact
 from skillcomp.live.agents.batch_service import BatchError, BatchState, Before
 from skillcomp.live.agents.service import (
@@ -22,6 +18,11 @@ from skillcomp.live.agents.service import (
     is_fatal,
     retry_after,
 )
+
+with extra_imports("live", "AnthropicAgent"):
+    import anthropic
+    import httpx2
+    from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
 _REFUSALS = frozenset(
     {400, 401, 402, 403, 404, 413, 422, 429, 529}

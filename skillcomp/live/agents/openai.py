@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from skillcomp.errors import AgentError, require_known
+from skillcomp.errors import AgentError, extra_imports, require_known
 from skillcomp.live.agents.agent import Reply, settings_json
 from skillcomp.live.agents.service import MAX_RETRIES, ServiceAgent
 from skillcomp.pricing import Price
@@ -174,11 +174,6 @@ class OpenAIAgent(ServiceAgent):
 
 
 def _openai_module() -> Any:
-    try:
+    with extra_imports("openai", "OpenAIAgent"):
         import openai
-    except ImportError:
-        raise AgentError(
-            "OpenAIAgent needs the package openai, which comes with an extra: "
-            "pip install 'skillcomp[openai]'."
-        ) from None
     return openai

@@ -22,11 +22,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-import psutil
 from filelock import FileLock, Timeout
 
+from skillcomp.errors import extra_imports
 from skillcomp.io.files import json_or_none
 from skillcomp.live.agents.agent import redact
+
+with extra_imports("live", "starting a program"):
+    import psutil
 
 MAX_OUTPUT = 64_000_000  # bytes; a program with more output is ended
 MAX_FILE = 2_000_000_000  # maximum size in bytes of a file that the program writes

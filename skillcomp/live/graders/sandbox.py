@@ -28,7 +28,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from skillcomp.errors import GraderError
+from skillcomp.errors import GraderError, missing_package
 from skillcomp.live.agents.process import Limits, Ran, case_folder, run_program
 from skillcomp.live.concurrency import run_sync
 
@@ -112,7 +112,14 @@ async def run_tests(
     -------
     Report
         The result. Errors inside the run do not raise; ``reason`` describes them.
+
+    Raises
+    ------
+    ExtraError
+        If pytest is not installed.
     """
+    if find_spec("pytest") is None:
+        raise missing_package("live", "a judge of kind pytest", "pytest")
     with case_folder() as place, _lent_user() as user:
         for name, data in {**files, _SETTINGS: b"[pytest]\n"}.items():
             target = place / "judge" / name
