@@ -251,6 +251,13 @@ for code in {list(MISSING)}:
         assert canonicalize_name(owners_of_modules()[module][0]) in declared_in(EXTRAS[extra])
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("extra", ["lab", "live"])
+def test_an_extra_alone_brings_what_its_names_need(extra: str, tmp_path: Path) -> None:
+    names = [name for name, needed in MISSING.items() if needed == extra and "(" not in name]
+    run_in(", ".join(names), tmp_path, extra)
+
+
 # Declared and used
 
 # Packages that are started, or loaded by a tool, and never imported: the file and its words.
