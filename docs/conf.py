@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 project, author, version = "skillcomp", "skillcomp", skillcomp.__version__
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "docs/api/*", "data/README.md", "notebooks/*.ipynb"]
+include_patterns = ["*.md", "docs/*.md", "docs/results/*", "docs/api/*", "data/README.md"]
+include_patterns += ["notebooks/*.ipynb"]
 exclude_patterns = [".*", "build", "site", "report", "my-study", "skillcomp", "tests", "**/.*"]
 extensions = [
     "myst_nb",

@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # the pages of the site that are built here; the other notebooks are built like this one
-PAGES = ("*.md", "docs/*.md", "docs/api/*", "data/README.md", "notebooks/00-*.ipynb")
+PAGES = ("*.md", "docs/*.md", "docs/results/*", "docs/api/*", "data/README.md")
+PAGES += ("notebooks/00-*.ipynb", "notebooks/my-study.ipynb")
 
 
 class Links(HTMLParser):

@@ -29,13 +29,7 @@ ARM_WORDS: Mapping[str, str] = {
 
 
 class Problems:
-    """What a reader converted, left out or could not know; a call per kind and place.
-
-    Attributes
-    ----------
-    changes : list of Change
-        One entry per place, finding and consequence, with the number of rows.
-    """
+    """What a reader converted, left out or could not know; a call per kind and place."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, str], int] = {}
@@ -59,7 +53,7 @@ class Problems:
 
     @property
     def changes(self) -> list[Change]:
-        """The problems, those of one place next to each other."""
+        """The problems with their numbers of rows, those of one place next to each other."""
         places = list(dict.fromkeys(place for place, _, _ in self._counts))
         changes = [Change(*key, n) for key, n in self._counts.items()]
         return sorted(changes, key=lambda change: places.index(change.place))
