@@ -61,8 +61,8 @@ def write(
 
     Notes
     -----
-    In csv, a text that a spreadsheet would take for a formula gets a leading apostrophe. Parquet
-    keeps every text unchanged.
+    In csv, a text that a spreadsheet would take for a formula gets a leading apostrophe, and a
+    carriage return becomes a line feed. Parquet keeps every text unchanged.
     """
     mapping: Any = frames
     if not isinstance(mapping, Mapping):

@@ -76,6 +76,10 @@ def test_no_text_in_a_csv_is_a_formula_of_a_spreadsheet(tmp_path: Path) -> None:
     assert pd.read_csv(plain)["text"].tolist() == ["'=HYPERLINK(1)", "' @a", "'-1", "plain", "''=x"]
     assert pd.read_csv(plain)["delta"].tolist() == frame["delta"].tolist()
     assert_frame_equal(sc.export.read(parquet), frame)
+    titled = pd.DataFrame({"=1+1": ["a\r=1"]})
+    assert sc.export.write({"titled": titled}, tmp_path, formats="csv")[0].read_bytes() == (
+        b'\'=1+1\n"a\n=1"\n'
+    )
 
 
 def test_what_cannot_be_written_is_named_and_the_rest_is_written(tmp_path: Path) -> None:

@@ -355,3 +355,11 @@ def test_a_key_in_a_command_is_neither_shown_nor_kept(tmp_path, monkeypatch, arg
     assert json.loads(agent.settings)["command"][1:] == settings
     secret = arguments[-1].split("=")[-1].split()[-1]
     assert secret not in agent.settings + str(ask(agent))
+
+
+def test_a_hash_that_a_command_names_as_one_is_no_key():
+    first, second = (
+        CliAgent(["agent", "--revision", part * 20, f"image@sha256:{part * 32}"]).settings
+        for part in ("a1", "b2")
+    )
+    assert first != second and "a key" not in first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -84,22 +85,23 @@ def test_cancelling_the_question_ends_the_program(tmp_path):
 
 @needs_proc
 def test_a_killed_runner_leaves_no_program_and_no_folder_behind(tmp_path):
-    (tmp_path / "tmp").mkdir()
+    base = tmp_path / "tmp"
+    base.mkdir()
     pids = tmp_path / "pids"
     child = "import subprocess; c = subprocess.Popen(['sleep', '300'])\n"
     note = f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{c.pid}}'); time.sleep(300)"
     command = script(tmp_path, child + note)
-    code = "import asyncio, sys; from skillcomp.live import CliAgent\n"
+    code = "import asyncio, pathlib, sys; from skillcomp.live import CliAgent\n"
+    code += f"sys.modules['skillcomp.live.agents.process'].VAR_TMP = pathlib.Path({str(base)!r})\n"
     code += "asyncio.run(CliAgent(sys.argv[1:]).ask('Hello?'))"
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "tmp")}
-    runner = subprocess.Popen([sys.executable, "-c", code, *command], env=environment)
+    runner = subprocess.Popen([sys.executable, "-c", code, *command])
     until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     mine = [int(pid) for pid in pids.read_text().split()]
-    assert all(map(is_alive, mine)) and list((tmp_path / "tmp").rglob("skillcomp-*"))
+    assert all(map(is_alive, mine)) and list(base.glob("*/skillcomp-*"))
     runner.kill()
     runner.wait()
     until(lambda: not any(map(is_alive, mine)))
-    until(lambda: not list((tmp_path / "tmp").rglob("skillcomp-*")))
+    until(lambda: not list(base.glob("*/skillcomp-*")))
 
 
 def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):
@@ -125,6 +127,8 @@ def test_codex_and_claude_are_told_where_to_ask_in_the_way_that_they_heed(tmp_pa
     codex = CliAgent([*script(tmp_path, body, "codex"), "exec", "-"], base_url=url, output="text")
     assert ask(claude).answer == f"[] {url}"
     assert f'model_providers.skillcomp.base_url="{url}"' in ask(codex).answer
+    # a repository around the working folder, such as a home, gives codex no instructions
+    assert "'project_root_markers=[]'" in ask(codex).answer
     assert json.loads(claude.settings)["endpoint"] == json.loads(codex.settings)["endpoint"]
     assert json.loads(codex.settings)["endpoint"] == "127.0.0.1"
     codex = CliAgent([*script(tmp_path, body, "codex"), "exec", "-"], output="text")
@@ -256,13 +260,40 @@ def test_paths_outside_the_folder_of_a_study_are_refused_unless_allowed(tmp_path
 
 
 def test_working_folders_are_private_and_outside_the_temporary_folder(tmp_path, monkeypatch):
+    agent = CliAgent(script(tmp_path, "print(os.getcwd(), os.environ['TMPDIR'])"))
+
+    def require_below(base):
+        assert all(Path(place).is_relative_to(base) for place in ask(agent).answer.split())
+        assert base.stat().st_mode & 0o777 == 0o700
+
+    own, cache = tmp_path / f"skillcomp-{os.getuid()}", tmp_path / "cache" / "skillcomp" / "work"
+    monkeypatch.setattr(process, "VAR_TMP", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    answer = ask(CliAgent(script(tmp_path, "print(os.getcwd(), os.environ['TMPDIR'])"))).answer
-    base = tmp_path / "cache" / "skillcomp" / "work"
-    assert all(Path(place).is_relative_to(base) for place in answer.split())
-    assert base.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")  # no home: the temporary folder serves
-    assert process.private_base() == Path(tempfile.gettempdir())
+    require_below(own)
+    shutil.rmtree(own)
+    own.symlink_to(tmp_path)  # prepared by another user
+    require_below(cache)
+    other = Path(tempfile.gettempdir())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "relative")
+    for name in ("/proc/nowhere", "relative", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", name)
+        assert process.private_base() == other and not (tmp_path / "relative").exists()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(process, "VAR_TMP", tmp_path / "missing")
+    monkeypatch.setattr(os, "getuid", lambda: cache.stat().st_uid + 1)  # a folder of another user
+    assert process.private_base() == other
+
+
+def test_a_base_folder_may_be_relative_or_contain_a_link(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for base in (Path("real"), tmp_path / "real" / ".." / "link"):
+        with process.case_folder(base) as folder:
+            (folder / "io" / "in").touch()
+            ran = asyncio.run(process.run_program(["pwd"], dict(os.environ), folder, 20))
+        assert ran.output.strip() == str(folder / "work") and folder.is_absolute()
 
 
 HOGS = (
@@ -276,6 +307,10 @@ HOGS = (
         ("while True: pass", process.Limits(cpu=1.0, memory=1 << 40), "more than 1 s of processor"),
         ("x = b'x' * (60 << 20); time.sleep(60)", process.Limits(memory=120 << 20, cpu=1e9),
          "more than 120 MiB of memory"),
+        ("import mmap; m = mmap.mmap(-1, 60 << 20); m.write(b'x' * (60 << 20)); time.sleep(60)",
+         process.Limits(memory=120 << 20, cpu=1e9), "more than 120 MiB of memory"),
+        ("os.write(os.memfd_create('x'), b'x' * (60 << 20)); time.sleep(60)",
+         process.Limits(memory=120 << 20, cpu=1e9), "more than 120 MiB of memory"),
     ],
 )  # fmt: skip
 def test_memory_and_processor_time_of_all_processes_are_limited_together(hog, limits, excess):
@@ -284,3 +319,14 @@ def test_memory_and_processor_time_of_all_processes_are_limited_together(hog, li
         command = [sys.executable, "-c", HOGS.format(hog)]
         ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
     assert excess in ran.excess and ran.seconds < 40
+
+
+def test_memory_that_processes_share_counts_once():
+    program = "import mmap, os, time; m = mmap.mmap(-1, 60 << 20); m.write(bytes(60 << 20))\n"
+    program += "pids = [os.fork() for _ in range(2)]; m[::4096]; time.sleep(0.5)"
+    with process.case_folder() as folder:
+        (folder / "io" / "in").touch()
+        limits = process.Limits(memory=160 << 20, cpu=1e9)
+        command = [sys.executable, "-S", "-c", program]
+        ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
+    assert (ran.code, ran.excess) == (0, "")

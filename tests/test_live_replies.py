@@ -255,12 +255,14 @@ def test_a_key_under_another_name_is_in_no_unreadable_reply(monkeypatch):
 @pytest.mark.parametrize("before", ["", "x", "KEY="])
 @pytest.mark.parametrize("after", ["", "\n", "z"])
 def test_encoded_forms_of_a_key_are_redacted(before, after):
-    key = "sk-lo+pb/ack-0123456789?x" * 4
+    key = 'sk-lo+pb/ack-0123456789"x' * 4
     text = before + key + after
     raw = text.encode()
     lines = base64.encodebytes(raw).decode()
     forms = [base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode(), lines]
     forms += [lines.replace("\n", "\\n"), raw.hex(), quote(text, safe=""), text[::-1]]
+    forms += [json.dumps(lines), json.dumps(json.dumps(lines)), base64.b32encode(raw).decode()]
+    forms += [json.dumps(text), json.dumps(json.dumps(text)), raw.hex(" "), raw.hex("\n", 30)]
     for form in forms:
         rest = redact(f"see {form} end", {"A_KEY": key})
         assert "[A_KEY]" in rest and len(rest) < 60, form

@@ -17,7 +17,7 @@ def as_cell(value: Any) -> str:
     """Convert a value to the text of a cell that no spreadsheet takes for a formula."""
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
-    text = value.replace("\r\n", "\n").replace("\r", "\n").translate(_CONTROL)
+    text = _with_line_feeds(value).translate(_CONTROL)
     # A spreadsheet may drop leading blanks before it looks for a formula, so match them, too.
     return f"'{text}" if _ESCAPED.match(text) else text
 
@@ -29,7 +29,7 @@ def from_cell(text: str) -> str:
 
 def as_csv(frame: pd.DataFrame, *, index: bool = False) -> bytes:
     """Return a frame as csv; texts that a spreadsheet takes for a formula get an apostrophe."""
-    safe = frame.copy()
+    safe = frame.rename(columns=_without_formula, index=_without_formula if index else None)
     for place, dtype in enumerate(frame.dtypes):
         if not pd.api.types.is_numeric_dtype(dtype):
             safe.isetitem(place, frame.iloc[:, place].map(_without_formula).array)
@@ -37,4 +37,12 @@ def as_csv(frame: pd.DataFrame, *, index: bool = False) -> bytes:
 
 
 def _without_formula(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and _ESCAPED.match(value) else value
+    if not isinstance(value, str):
+        return value
+    # the csv module does not quote a carriage return, which would begin a row of its own
+    text = _with_line_feeds(value)
+    return f"'{text}" if _ESCAPED.match(text) else text
+
+
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")

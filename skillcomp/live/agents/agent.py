@@ -41,6 +41,8 @@ _IN_URL = re.compile(
     r"://[^/@\s]*:([^/@\s]+)@"
 )  # the password in a URL, for example that of a proxy
 _URL_SAFE = {"+": "-", "/": "_"}  # letters of base64 that its URL-safe form replaces
+# Match what may stand between the letters and the bytes of an encoded secret, also inside JSON.
+_LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
 _MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
 # the cost_note of a reply that was paid for but could not be read
 UNREADABLE = "unreadable"
@@ -422,7 +424,8 @@ def cost_fields(
 def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
     """Replace the secret values of environment variables in a text by the names of the variables.
 
-    The base64, hexadecimal, URL-encoded and reversed forms of a value are replaced, too.
+    The base64, base32, hexadecimal, URL-encoded, reversed and JSON forms of a value are replaced,
+    too. Other forms, such as rot13 or one letter per line, are not recognised.
 
     Examples
     --------
@@ -450,18 +453,26 @@ def _is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of the encoded forms of a secret; base64 may be wrapped in lines."""
+    """Return patterns of the encoded forms of a secret; they may be wrapped in lines."""
     raw = secret.encode("utf-8", "surrogatepass")
-    forms = {secret[::-1], raw[::-1].hex(), raw.hex(), raw.hex().upper()}
-    forms |= {quote(secret, safe=""), quote(secret, safe="").lower()}
-    patterns = [re.escape(form) for form in forms if form != secret]
+    forms = {secret[::-1], quote(secret, safe=""), quote(secret, safe="").lower()}
+    for text in (secret, secret[::-1]):
+        for ascii_only in (True, False):
+            once = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+            forms |= {once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
+    patterns = [re.escape(form) for form in sorted(forms, key=len)[::-1] if form != secret]
     for data in (raw, raw[::-1]):
-        for start in range(3):  # bytes before the secret shift its letters
-            whole = base64.b64encode(b"\0" * start + data).decode().rstrip("=")
-            # the first and last letters also depend on the bytes around the secret
-            core = whole[-(-start * 8 // 6) : len(whole) - (1 if (start + len(data)) % 3 else 0)]
-            letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)
-            patterns.append(r"(?:\\n|\s)*".join(letters))
+        pairs = (f"{byte:02x}" for byte in data)
+        patterns.append(f"(?i:{_BETWEEN_BYTES.join(pairs)})")
+        # one letter encodes 6 bits in base64, in groups of 3 bytes, and 5 bits in base32
+        for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
+            for start in range(size):  # bytes before the secret shift its letters
+                whole = encode(b"\0" * start + data).decode().rstrip("=")
+                # the first and last letters also depend on the bytes around the secret
+                last = (start + len(data)) * 8 // bits
+                core = whole[-(-start * 8 // bits) : last]
+                letters = (f"[{re.escape(c)}{_URL_SAFE[c]}]" if c in _URL_SAFE else c for c in core)
+                patterns.append(_LINE_BREAK.join(letters))
     return tuple(map(re.compile, patterns))
 
 

@@ -69,6 +69,9 @@ _KEY_LIKE = re.compile(
     # a long word of letters and digits is a positional token rather than a word
     r"|(?<![\w/.-])(?=\w*\d)(?=\w*[A-Za-z])\w{32,}(?![\w/.-])"
 )
+# a hash that a command names as one is part of its settings
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_OF_HASH = re.compile(r"commit|revision|digest|\bsha\d*\b|\bgit\b", re.IGNORECASE)
 _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
 # claude has no sandbox. Its permission mode takes the place of a sandbox: no user is present to
 # grant what the mode does not allow.
@@ -86,7 +89,7 @@ _SHAPE = "Answer with one JSON object that fits this JSON schema, and nothing el
 class CliAgent(BaseAgent):
     """An agent that is a program: it reads the prompt from standard input and writes its answer.
 
-    Each prompt is answered by a new process with a working folder of its own in the user's cache, a
+    Each prompt is answered by a new process with a working folder of its own below ``/var/tmp``, a
     clean home and temporary folder, and only the allowed environment variables. The working folder
     holds the input files of the case. No shell is involved. The output of
     ``claude -p --output-format stream-json --verbose`` and of ``codex exec --json`` is read as a
@@ -269,7 +272,7 @@ class CliAgent(BaseAgent):
                 return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
             environment = self._environment_in(folder)
             ran = await run_program(command, environment, folder, timeout)
-            hidden = {**environment, **self._secrets}
+            hidden = {**environment, "base_url": self._base_url or "", **self._secrets}
             output, complaint = redact(ran.output, hidden), redact(ran.complaint, hidden)
             ran = replace(ran, output=output, complaint=complaint)
             if bounds.keep is not None:
@@ -291,6 +294,8 @@ class CliAgent(BaseAgent):
     def _environment_in(self, folder: Path) -> dict[str, str]:
         variables = {name: os.environ[name] for name in self._passed if name in os.environ}
         variables |= {"HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp")}
+        # the folder may be below a repository, such as a home under version control
+        variables["GIT_CEILING_DIRECTORIES"] = str(folder)
         variables = {**_ALWAYS.get(self._program, {}), **variables}
         if self._program == "claude" and self._base_url:
             variables["ANTHROPIC_BASE_URL"] = self._base_url
@@ -348,6 +353,8 @@ class CliAgent(BaseAgent):
             "sandbox_workspace_write.exclude_slash_tmp": True,
             "sandbox_workspace_write.exclude_tmpdir_env_var": True,
             "sandbox_workspace_write.writable_roots": [str(folder / "tmp")],
+            # otherwise codex would read instructions and skills of a repository around the folder
+            "project_root_markers": [],
             # commands of the model do not see the key that codex needs
             "shell_environment_policy.ignore_default_excludes": False,
             "shell_environment_policy.exclude": _HIDDEN_VARIABLES,
@@ -466,7 +473,8 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
         if header and _SECRET_FLAG.search(header[1]):
             hide(header[2], f"{header[1]}, a key")
         for key in _KEY_LIKE.findall(argument):
-            hide(key, "a key")
+            if not (_HASH.fullmatch(key) and _OF_HASH.search(f"{before} {argument}")):
+                hide(key, "a key")
     return secrets
 
 

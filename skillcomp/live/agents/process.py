@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,7 @@ with extra_imports("live", "starting a program"):
 
 MAX_OUTPUT = 64_000_000  # bytes; a program with more output is ended
 MAX_FILE = 2_000_000_000  # maximum size in bytes of a file that the program writes
+VAR_TMP = Path("/var/tmp")  # the temporary directory that outlives a restart
 LOOK = 0.25  # seconds between two checks of the size of the output
 LOOK_CLOSELY = 0.1  # seconds between two checks of memory and time
 MAX_LEFT, MAX_LEFT_BYTES = (
@@ -42,6 +44,8 @@ MAX_LEFT, MAX_LEFT_BYTES = (
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"
+# Matches the KiB of memory of a process, of memory that it shares, and of what is swapped out.
+_SHARES = re.compile(r"^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+)", re.MULTILINE)
 # The watchdog is a process that reads from its input which process groups begin and end. The input
 # closes when this process ends, even by SIGKILL. The watchdog then ends the remaining groups.
 _WATCHDOG = """
@@ -90,7 +94,8 @@ class Limits(NamedTuple):
     Attributes
     ----------
     max_file, memory : int
-        Bytes. The memory is that of all processes, without what they share.
+        Bytes. The memory is that of all processes; what they share counts once, and the code of
+        programs does not count.
     cpu : float
         Seconds of processor time of all processes.
     """
@@ -140,17 +145,27 @@ _roots: dict[Path, _TemporaryRoot] = {}
 def private_base() -> Path:
     """Return a folder for working folders that only this user may enter.
 
-    It is in the user's cache and not in the temporary directory, which the sandbox of codex leaves
-    writable for every command. Without a writable home it is the temporary directory.
+    It is below ``/var/tmp``: the sandbox of codex leaves the temporary directory writable for every
+    command, and below the home a program would read the user's own instructions and skills. If this
+    is not possible, it is in the user's cache, and without one in the temporary directory.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    base = cache / "skillcomp" / "work"
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not cache.is_absolute():  # invalid by the XDG specification
+        cache = Path(os.path.expanduser("~/.cache"))
+    bases = [cache / "skillcomp" / "work"] if cache.is_absolute() else []
+    bases = [VAR_TMP / f"skillcomp-{os.getuid()}", *bases] if VAR_TMP.is_dir() else bases
+    return next(filter(_is_made_private, bases), Path(tempfile.gettempdir()))
+
+
+def _is_made_private(base: Path) -> bool:
     try:
         base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if base.is_symlink() or base.stat().st_uid != os.getuid():
+            return False
         base.chmod(0o700)
-    except (OSError, RuntimeError):
-        return Path(tempfile.gettempdir())
-    return base if os.access(base, os.W_OK) else Path(tempfile.gettempdir())
+    except OSError:
+        return False
+    return os.access(base, os.W_OK)
 
 
 def _temporary_root(base: Path) -> _TemporaryRoot:
@@ -175,7 +190,7 @@ def case_folder(base: Path | None = None) -> Iterator[Path]:
 
     It is below `base`, by default in the temporary directory, and removed at the end.
     """
-    root = _temporary_root(Path(tempfile.gettempdir()) if base is None else base)
+    root = _temporary_root((Path(tempfile.gettempdir()) if base is None else base).resolve())
     folder = Path(tempfile.mkdtemp(dir=root.folder))
     try:
         for name in ("home", "work", "tmp", "io"):
@@ -264,19 +279,50 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
     """Return which limit the processes of a program exceed together; empty if none."""
     if limits.memory is None or limits.cpu is None:
         return ""
-    memory, cpu = 0, 0.0
+    upper, cpu, nameless, pids = 0, 0.0, dict[int, int](), list[int]()
     with contextlib.suppress(psutil.Error):
         first = psutil.Process(pid)
         for process in (first, *first.children(recursive=True)):
             with contextlib.suppress(psutil.Error):
-                usage = process.memory_info()
-                memory += usage.rss - getattr(usage, "shared", 0)
+                pids.append(process.pid)
+                upper += process.memory_info().rss
                 cpu += sum(process.cpu_times()[:4])  # with those of its ended children
-    if memory > limits.memory:
+                nameless |= _nameless_files(process.pid)
+    # the exact sum takes longer, so compute it only if the simple sum exceeds the limit
+    memory = upper if upper <= limits.memory else sum(map(_share_of_memory, pids))
+    if memory + sum(nameless.values()) > limits.memory:
         return f"all its processes used more than {limits.memory >> 20} MiB of memory"
     if cpu > limits.cpu:
         return f"all its processes used more than {limits.cpu:g} s of processor time"
     return ""
+
+
+def _share_of_memory(pid: int) -> int:
+    """Return the bytes of memory of a process, without files; shared ones count in part."""
+    try:
+        counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        counts = []
+    if counts:
+        return sum(map(int, counts)) << 10
+    with contextlib.suppress(psutil.Error):
+        usage = psutil.Process(pid).memory_info()
+        return int(usage.rss) - int(getattr(usage, "shared", 0))
+    return 0
+
+
+def _nameless_files(pid: int) -> dict[int, int]:
+    """Return the bytes of the open files of a process that exist only in memory, by inode."""
+    sizes: dict[int, int] = {}
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(entry.path).startswith("/memfd:"):
+                    status = os.stat(entry.path)
+                    sizes[status.st_ino] = status.st_blocks * 512
+    return sizes
 
 
 def _decoded_text(file: Path) -> str:
