@@ -113,6 +113,7 @@ def changed(request: pytest.FixtureRequest) -> Frames:
 OTHERS = {
     *("planning.cost_estimate", "planning.cost_total", "reliability.join_labels"),
     *("reliability.label_sheet", "reliability.read_labels"),
+    *("overlap.positives", "overlap.positives_found", "overlap.spans"),  # texts, made or shown
 }
 
 
