@@ -158,7 +158,7 @@ def is_study_file(path: Path) -> bool:
 
 def _places_and_skills(path: Path) -> tuple[list[Path], list[Path]]:
     """Return the skills and suites to lint, and the skills to which the suites may belong."""
-    if path.is_dir() and not (path / "manifest.json").is_file():
+    if isdir(path) and not (path / "manifest.json").is_file():
         skills = [path] if (path / FILE_NAME).is_file() else []
         if not (skills or holds_suite(path)):
             files = _files_below(path, FILE_NAME)
@@ -188,7 +188,7 @@ def _readable_suites(places: Iterable[Path]) -> list[Suite]:
     """Return the suites among some places; those that cannot be read are left out."""
     suites = []
     for place in places:
-        if place.suffix in (".json", ".csv") or (place.is_dir() and holds_suite(place)):
+        if place.suffix in (".json", ".csv") or (isdir(place) and holds_suite(place)):
             with suppress(SkillcompError):
                 suites.append(read_suite(place))
     return suites
