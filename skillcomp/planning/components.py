@@ -506,7 +506,7 @@ def components_by_group(
     if pilot is None:
         merged = Components(**stated)
         if lacking := _missing_components(merged, needed):
-            raise StudyError(f"planning: stated assumptions {lacking}. State it.")
+            raise StudyError(f"planning: stated assumptions {lacking}. {_remedy(lacking)}")
         return [({"condition": "skill"}, merged, "", "")]
     keys = [*listed(assumptions.by), "condition"]
     require_frame(pilot, "planning")
@@ -534,8 +534,25 @@ def components_by_group(
     if out and all(lacking for _, _, lacking, _ in out):
         about, _, lacking, _ = out[0]
         of = ", ".join(map(str, about.values()))
-        raise StudyError(f"planning: the pilot ({of}) {lacking}. State it.")
+        raise StudyError(f"planning: the pilot ({of}) {lacking}. {_remedy(lacking)}")
     return out
+
+
+# what a pilot must have to estimate a component
+_SOURCES = {
+    "tau2": "several skills, each with several cases",
+    "omega2": "several cases of each skill (for a gap, at each distance)",
+    "sigma2": "several attempts at each case",
+    "baseline_rate": "outcomes under the reference",
+    "delta": "outcomes under both conditions",
+}
+
+
+def _remedy(lacking: str) -> str:
+    """Say how the unknown components can be known: from an argument or from another pilot."""
+    names = [name for name in _SOURCES if name in lacking]
+    parts = [f"{name}= (a pilot needs {_SOURCES[name]})" for name in names]
+    return f"Give {' and '.join(parts)}." if parts else "Give it as an argument."
 
 
 def _missing_components(parts: Components, needed: Sequence[str]) -> str:
