@@ -26,7 +26,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 _SHOWN = 20  # problems in a message: it should fit on a screen
-_LINES, _LETTERS = 24, 400  # lines of a message, and characters of a line
+_LINES, _LETTERS = 24, 2400  # lines of a message; characters of one line, shared by several
 
 
 class SkillcompError(Exception):
@@ -164,14 +164,15 @@ def screenful(message: str) -> str:
     Examples
     --------
     >>> len(screenful("x" * 10_000)), screenful("short")
-    (400, 'short')
+    (2400, 'short')
     """
     lines = message.split("\n")
     if len(lines) > _LINES:
         lines = [*lines[: _LINES - 1], f"- and {len(lines) - _LINES + 1} more lines."]
-    tail = _LETTERS // 3
+    most = max(_LETTERS // len(lines), 400)
+    tail = most // 3
     return "\n".join(
-        line if len(line) <= _LETTERS else f"{line[: _LETTERS - tail - 5]} ... {line[-tail:]}"
+        line if len(line) <= most else f"{line[: most - tail - 5]} ... {line[-tail:]}"
         for line in lines
     )
 
