@@ -210,7 +210,7 @@ async def run_program(
     """Run a command in a `case_folder`, with ``io/in`` as its input, then end its process group."""
     begun = time.monotonic()
     code, excess = await _exit_code(
-        command, environment, folder, begun + timeout, limits or Limits()
+        command, environment, folder, begun + timeout, limits or Limits(MAX_FILE)
     )
     seconds = time.monotonic() - begun
     output, complaint = (_decoded_text(folder / "io" / name) for name in ("out", "err"))
