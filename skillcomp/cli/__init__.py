@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -130,12 +131,22 @@ def notebooks(folder: _Folder) -> None:
     with _new_folder(folder, "notebooks"):
         copies.mkdir()
         for path in paths:
-            shutil.copyfile(path, copies / path.name)
+            (copies / path.name).write_text(_with_whole_paths(path, folder), encoding="utf-8")
         shutil.copytree(data, folder / "data", ignore=shutil.ignore_patterns(".*"))
     say(f"notebooks: {len(paths)} in {copies}, their data in {folder / 'data'}. Next:")
     if find_spec("jupyterlab") is None:
         say('  pip install "skillcomp[lab]"')
     say(f"  jupyter lab {copies}")
+
+
+def _with_whole_paths(notebook: Path, folder: Path) -> str:
+    """Return a notebook whose parameters name places in `folder`, so that it runs from anywhere."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    for cell in content["cells"]:
+        if "parameters" in cell["metadata"].get("tags", []):
+            whole = json.dumps(folder.resolve().as_posix(), ensure_ascii=False)[:-1]
+            cell["source"] = [line.replace('"..', whole) for line in cell["source"]]
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 @contextmanager
