@@ -385,6 +385,19 @@ def test_check_evals_refuses_the_ids_that_a_trigger_run_refuses(repository, iden
         prepare_run(*folders, TriggerSettings(suite="all"))
 
 
+@pytest.mark.parametrize("ident", ["..", "/abs", "a/../b", "a\nb"])
+def test_check_names_ids_of_suites_that_are_paths_or_break_lines(tmp_path, ident):
+    task = {"id": ident, "prompt": "Go.", "judge": {"type": "contains", "expected": ["a"]}}
+    tasks = {"skill_id": "tea", "version": "1.0", "tasks": [task]}
+    cases = {"skill_name": "tea", "evals": [{"id": ident, "prompt": "What?"}]}
+    for file in (
+        put(tmp_path, "task_suite.yaml", json.dumps(tasks)),
+        put(tmp_path, "evals/tea.json", json.dumps(cases)),
+    ):
+        messages = lint_path(file)["message"]
+        assert messages.str.contains("it can name neither a file nor a line of a log").sum() == 1
+
+
 def test_check_evals_refuses_a_folder_name_that_a_trigger_run_refuses(repository):
     put(repository, "skills/a b/SKILL.md", SKILL.replace("name: tea", "name: a-b"))
     messages = lint_path(repository, evals=True)["message"]

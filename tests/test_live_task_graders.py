@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 import time
@@ -138,6 +139,35 @@ def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path)
     assert why is not None and "No permissions to create new namespace" in why
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert sandbox.why_no_sandbox.__wrapped__() is not None
+
+
+SYSTEMD_RUN = """#!/bin/sh
+case "$*" in
+  *MemoryMax=64M*) {trial};;
+esac
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize(("trial", "works"), [("kill -9 $$", True), ("exit 0", False)])
+def test_a_control_group_is_used_only_where_a_trial_meets_its_limit(
+    trial, works, suite, monkeypatch, tmp_path
+):
+    program = tmp_path / "systemd-run"
+    program.write_text(SYSTEMD_RUN.format(trial=trial))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    sandbox.control_group.cache_clear()
+    try:
+        command = sandbox.control_group()
+        assert bool(command) == works
+        assert not works or f"MemoryMax={sandbox.KERNEL_MEMORY}" in command
+        good = verdict(sc.live.Pytest(suite, trust=True), suite, "run", "print('hello')")
+        assert good.passed is True
+    finally:
+        sandbox.control_group.cache_clear()
 
 
 def test_tests_that_pass_and_tests_that_fail(suite, mode):

@@ -3,10 +3,12 @@
 bubblewrap makes the sandbox. Inside, the test has only its own processes, no network, and a file
 system with only the system's programs, Python, the suite's fixtures and the answer. Limits bound
 the time, memory, processes and output of a run, each for all processes together. Without
-bubblewrap, only trusted answers run, and only these limits apply. Memory and processor time are
-added up ten times a second, so a run can exceed them for that long. Not limited are the kernel's
-memory for a run (its pipes and file systems), the bandwidth of memory and disk, and the number of
-runs at the same time.
+bubblewrap, only trusted answers run, and only these limits apply. Where systemd can start a run in
+a control group, the kernel itself limits the memory (also its own for the run) and the processes.
+Elsewhere memory is added up ten times a second, as is processor time everywhere, so a run can
+exceed them for that long. Files in memory that are only on their way through a socket, and the
+processor time of children whose parent ends without waiting for them, do not count then. Never
+limited are the bandwidth of memory and disk and the number of runs at the same time.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from skillcomp.live.concurrency import run_sync
 # limits of a run: bytes of memory of all processes (and of address space of each), bytes of one
 # file, number of processes and threads, number of open files
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
+# limits of the kernel: above those of the run, which give a reason
+TASKS, KERNEL_MEMORY = PROCESSES + 8, MEMORY + (MEMORY >> 2)
 DISK = 64 << 20  # maximum number of bytes in each folder to which the sandbox may write
 USERS = range(61184, 65520)  # user ids that operating systems leave unassigned
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
@@ -154,7 +158,8 @@ async def run_tests(
         (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
         program = [sys.executable, "-I", "-B", str(judge / ".inside.py"), str(judge / ".job")]
         command = program if trusted else [*sandboxed(place, user is not None), *program]
-        environment = {  # no environment variable of this process is passed on
+        environment = {  # of the variables of this process, only the address of systemd
+            **_address_of_systemd(),
             "AI_OUTPUT_FILE": str(judge / "answer.txt"),
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(room / "home"),
@@ -163,6 +168,7 @@ async def run_tests(
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }
         limits_of_all = Limits(FILE, MEMORY, timeout)
+        command = [*control_group(), *command]
         ran = await run_program(command, environment, place, timeout, limits_of_all)
         return _read_report(place / "io" / "report", ran, timeout)
 
@@ -195,6 +201,34 @@ def without_userns() -> list[str]:
     return options if ended.returncode == 0 else []
 
 
+@cache
+def control_group() -> list[str]:
+    """Return the start of a command that limits memory and processes by the kernel.
+
+    It is empty where systemd cannot start a program in a control group, or does not limit its
+    memory: a trial that takes too much memory must end by a signal.
+    """
+    program = shutil.which("systemd-run") if sys.platform == "linux" else None
+    if program is None:
+        return []
+    command = [program, *([] if os.getuid() == 0 else ["--user"]), "--scope", "--quiet"]
+    command += ["--collect", "-p", "MemorySwapMax=0", "-p", f"TasksMax={TASKS}"]
+    waste = [sys.executable, "-I", "-c", "bytearray(256 << 20)"]
+    how: dict[str, Any] = {"capture_output": True, "timeout": 20, "cwd": "/"}
+    try:
+        ended = subprocess.run([*command, "-p", "MemoryMax=64M", "--", *waste], **how)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    if ended.returncode != -signal.SIGKILL:
+        return []
+    return [*command, "-p", f"MemoryMax={KERNEL_MEMORY}", "--"]
+
+
+def _address_of_systemd() -> dict[str, str]:
+    names = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS") if control_group() else ()
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 def probe(*, trusted: bool) -> Report:
     """Run a test that must pass, as a trial; this works even inside a running event loop."""
     tests = {"t.py": _PROBE}
@@ -211,6 +245,8 @@ def sandboxed(place: Path, is_root: bool) -> list[str]:
         bound.add(Path(pytest_spec.origin).resolve().parents[1])
     bound = {path for path in bound if not (path.is_relative_to("/usr") or str(path) in _SYSTEM)}
     command = ["bwrap", "--die-with-parent", "--new-session"]
+    for name in _address_of_systemd():
+        command += ["--unsetenv", name]
     command += [f"--unshare-{name}" for name in ("ipc", "pid", "net", "uts", "cgroup-try")]
     if is_root:  # sandbox_inside needs these two rights to change from root to another user
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -343,7 +379,10 @@ def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> 
         return report.reason
     if ended is None or ran.code not in (0, 1) or (ran.code == 0) != (not report.failed):
         last = _short_line(ran.complaint, last=True)
-        return f"ended by itself with {_exit_name(ran.code)} {last}"
+        name = _exit_name(ran.code)
+        if name == "SIGKILL" and control_group():
+            return f"killed, as the kernel does above {KERNEL_MEMORY >> 20} MiB of memory {last}"
+        return f"ended by itself with {name} {last}"
     if set(report.collected) != report.passed | set(report.failed):
         return "ended by itself before all tests were done"
     return ""

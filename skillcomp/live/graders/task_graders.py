@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -233,7 +234,9 @@ class Pytest(_TaskGrader):
         # each test has a processor of its own, so that no other test can use up its time
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
-            for number in _usable_cores():
+            cores = list(_usable_cores())
+            random.shuffle(cores)  # another program may also begin with its first processor
+            for number in cores:
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()
         try:
