@@ -6,6 +6,7 @@ from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import skillcomp as sc
@@ -41,7 +42,7 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "execution", "corpus", "messy", "triggers", "process")
+        for folder in ("pilot", "execution", "corpus", "messy", "triggers", "process", "published")
         for path in (DATA / folder).rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
@@ -246,3 +247,34 @@ def test_the_scripted_traces_are_of_both_programs_and_name_no_place_of_a_machine
     }  # fmt: skip
     text = "".join(f.read_text() for f in store.path.rglob("*.jsonl"))
     assert not re.search(r"/tmp/|/home/[a-z]|/root|127\.0\.0\.1:\d|sk-", text)
+
+
+def test_the_published_counts_give_the_values_worked_by_hand() -> None:
+    judges = pd.read_csv(DATA / "published" / "judges.csv").set_index(["version", "judge"])
+    assert judges.index.is_unique and len(judges) == 20
+    assert judges.groupby("version").sum().sum(axis=1).to_dict() == {"V1": 39_415, "V2": 28_800}
+    # GPT-4 on V1: agreement 3,277 / 3,595; by chance (2,560 x 2,506 + 1,035 x 1,089) / 3,595^2
+    both, missed, wrong, neither = judges.loc[("V1", "GPT-4")]
+    agreement = sc.stats.wilson(both + neither, both + missed + wrong + neither)
+    assert agreement.estimate == pytest.approx(0.91154, abs=1e-5)
+    kappa = sc.stats.cohen_kappa([[both, missed], [wrong, neither]])
+    assert kappa.estimate == pytest.approx((0.911544 - 0.583602) / (1 - 0.583602), abs=1e-5)
+
+
+def test_the_published_skill_has_the_published_delta_and_standard_error() -> None:
+    counts = pd.read_csv(DATA / "published" / "skill_delta_counts.csv")
+    checks = counts.loc[counts.index.repeat(counts["total"])].assign(skill="gke")
+    checks["number"] = checks.groupby(level=0).cumcount()
+    own = sc.from_frame(
+        checks.assign(met=checks["number"] < checks["passed"]),
+        case="eval_id",
+        condition="arm",
+        repeat="iteration",
+        check="number",
+        passed="met",
+        conditions={"without_skill": "baseline", "with_skill": "skill"},
+    )
+    delta = sc.deltas.paired(own.outcomes, value="share_passed", interval="t").iloc[0]
+    assert (delta["n"], len(own.attempts)) == (40, 560)
+    assert round(delta["estimate"], 4) == 0.3564
+    assert round(delta["se"], 4) == 0.0276

@@ -241,3 +241,39 @@ def test_the_default_reference_is_the_baseline_or_the_previous_version() -> None
     assert sc.report.default_reference(conditions, "skill") == "skill"
     with pytest.raises(StudyError, match="Choose one: with reference='v1'"):
         sc.report.default_reference(pd.DataFrame({"condition": ["v1", "v2"]}))
+
+
+def test_graders_are_compared_with_passing_everything_and_the_order_by_kappa() -> None:
+    names = ["a", "b", "c"]
+    raw = rows(
+        *[("raw_agreement", *v) for v in [(0.8, 0.7, 0.9), (0.75, 0.71, 0.8), (0.9, 0.8, 1)]]
+    )
+    kappa = rows(*[("cohen_kappa", v, NAN, NAN) for v in (0.4, 0.5, 0.7)])
+    frame = pd.concat([raw.assign(grader=names), kappa.assign(grader=names)])
+    assert about_graders(chance=frame.assign(prevalence=0.7)) == [
+        "By gold 70 % of the items pass, so a grader that passes every item agrees on as many and "
+        "has kappa 0. Not shown to agree more often than that: a (80 % [70 % to 90 %]).",
+        "Kappa gives another order than agreement. These graders fall: a from place 2 (80 %) to 3 "
+        "(kappa 0.40).",
+    ]
+    first, second = about_graders(chance=frame.iloc[[0, 3]].assign(prevalence=0.4))
+    assert first == (
+        "By gold 60 % of the items fail, so a grader that fails every item agrees on as many and "
+        "has kappa 0. Every grader is shown to agree more often than that."
+    )
+    assert second == "Kappa gives the same order as agreement."
+    assert about_graders(chance=frame.iloc[:0]) == []
+
+
+def test_pairs_of_graders_that_cannot_be_distinguished_are_listed() -> None:
+    pairs = rows(("x", 0.1, 0.05, 0.2), ("x", 0.01, -0.05, 0.07), ("x", NAN, NAN, NAN))
+    pairs = pairs.assign(grader=["a", "a", "b"], reference=["b", "c", "c"])
+    assert about_graders(unpaired=pairs) == [
+        "1 of 3 pairs of graders differs in agreement, compared as unpaired and adjusted for the "
+        "number of pairs. Not shown to differ: a and c; their intervals allow differences of up "
+        "to 7 points. Not known: b and c."
+    ]
+    assert about_graders(unpaired=pairs.head(1)) == [
+        "1 of 1 pair of graders differs in agreement, compared as unpaired."
+    ]
+    assert about_graders(unpaired=pairs.iloc[:0]) == []

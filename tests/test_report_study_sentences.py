@@ -110,3 +110,35 @@ def test_verdicts_are_described_without_the_graders(checked: bool) -> None:
     assert sentences[0] == f"{alone}tea teaches."
     assert sentences[1].startswith("tea (v2) teaches" + " by the grader alone" * (not checked))
     assert len(sentences) == 2
+
+
+def test_shares_of_checks_are_not_called_answers() -> None:
+    about = {"skill": "tea", "condition": "skill", "rate": 0.84, "reference_rate": 0.48}
+    about |= {"estimate": 0.36, "ci_low": 0.29, "ci_high": 0.42, "n": 40.0, "margin": 0.1}
+    about |= {"verdict": "teaching", "note": "", "measure": "delta_share_passed"}
+    decided = pd.DataFrame([about])
+    (text,) = sc.report.skill_sentences(decided, overall=decided, checked=True)[2:]
+    assert "with the skill 84 % of the checks pass and without it 48 %" in text
+    (text,) = sc.report.skill_sentences(decided, overall=decided, checked=True)[1:2]
+    assert "84 % of the checks pass and without 48 %" in text
+    (_, text) = sc.report.skill_sentences(decided.assign(verdict="redundant"))
+    assert "48 % of the checks pass without it" in text
+
+
+def test_repeats_are_described_by_their_spread_and_their_standard_errors() -> None:
+    names = ["repeat", "estimate", "ci_low", "ci_high", "se", "n"]
+    rounds = pd.DataFrame(
+        [(1, 0.3, 0.2, 0.4, 0.05, 40), (2, 0.4, 0.3, 0.5, 0.06, 40)], columns=names
+    )
+    every = pd.DataFrame([(0.35, 0.25, 0.45, 0.04, 40)], columns=names[1:])
+    rows = every.assign(se=0.02, n=80)
+    assert sc.report.repeat_sentences(rounds, every, rows=rows) == [
+        "Taken alone, the 2 repeats give +30 to +40 points (standard deviation 7.1); together they "
+        "give +35 points [+25, +45].",
+        "The standard error is 5.0 to 6.0 points with one repeat and 4.0 points with 2, because "
+        "the 40 cases are the units. With every repeat of a case taken as a unit (80), it would "
+        "be 2.0 points.",
+    ]
+    (lone,) = sc.report.repeat_sentences(rounds.head(1), every)
+    assert lone == "The noise between repeats is not known: fewer than two have a change."
+    assert sc.report.repeat_sentences(rounds.assign(estimate=np.nan), every) == [lone]

@@ -18,5 +18,6 @@ from .show_sections import section as section
 from .show_sections import section_rows as section_rows
 from .show_sections import show as show
 from .study_sentences import plan_sentences as plan_sentences
+from .study_sentences import repeat_sentences as repeat_sentences
 from .study_sentences import skill_sentences as skill_sentences
 from .study_sentences import threshold_sentences as threshold_sentences

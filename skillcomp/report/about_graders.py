@@ -27,7 +27,10 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
         Results by topic: ``ranking`` of :func:`skillcomp.reliability.agreement` by grader;
         ``ceiling``, the same on all labels and, with the column ``labeller``, on those of each
         labeller alone; ``errors``, the changes of
-        :func:`skillcomp.reliability.drift`; ``flips`` of :func:`skillcomp.reliability.flip_counts`;
+        :func:`skillcomp.reliability.drift`; ``chance`` of :func:`skillcomp.reliability.agreement`
+        by grader, compared with a grader that passes everything; ``unpaired``, differences of
+        agreement between ``grader`` and ``reference``, at a level for all pairs; ``flips`` of
+        :func:`skillcomp.reliability.flip_counts`;
         ``rules`` of :func:`skillcomp.reliability.integrity_rates`; ``modes`` of
         :func:`skillcomp.reliability.failure_mode_rates` by condition; ``biases`` of
         :func:`skillcomp.bias.audit` by grader; ``copies`` of :func:`skillcomp.bias.perturbed`;
@@ -67,6 +70,59 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
         if best["ci_low"] <= second["ci_high"]:
             text += f"; the intervals of {best['grader']} and {second['grader']} overlap"
         yield f"{text}."
+
+
+def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
+    """Compare graders with one that decides all items alike, and their order with that by kappa."""
+    raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
+    if raw.empty:
+        return
+    passes = raw["prevalence"].median() >= 0.5
+    alike = raw["prevalence"] if passes else 1 - raw["prevalence"]
+    verb = "passes" if passes else "fails"
+    text = f"By gold {say.count_range(100 * alike)} % of the items {'pass' if passes else 'fail'}, "
+    text += f"so a grader that {verb} every item agrees on as many and has kappa 0."
+    lower = raw[raw["ci_low"] <= alike]
+    names = [f"{row['grader']} ({say.share(row)})" for _, row in lower.iterrows()]
+    others = f"Not shown to agree more often than that: {say.listing(names)}" if names else ""
+    yield f"{text} {others or 'Every grader is shown to agree more often than that'}."
+    kappa = agreement[agreement["measure"].eq("cohen_kappa")].dropna(subset=["estimate"])
+    both = raw.merge(kappa, on="grader", suffixes=("", "_kappa"))
+    for name in ("estimate", "estimate_kappa"):
+        both[f"{name}_place"] = both[name].rank(method="min", ascending=False)
+    both["fall"] = both["estimate_kappa_place"] - both["estimate_place"]
+    lower = both[both["fall"] > 0].sort_values("fall", ascending=False)
+    falls = [
+        f"{row['grader']} from place {row['estimate_place']:.0f} ({say.rate(row['estimate'])}) to "
+        f"{row['estimate_kappa_place']:.0f} (kappa {row['estimate_kappa']:.2f})"
+        for _, row in lower.iterrows()
+    ]
+    if falls:
+        yield f"Kappa gives another order than agreement. These graders fall: {say.listing(falls)}."
+    elif len(both):
+        yield "Kappa gives the same order as agreement."
+
+
+def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
+    """Count the pairs of graders that differ in agreement, and list those that may not."""
+    if pairs.empty:
+        return
+    rows = pairs.dropna(subset=["estimate", "ci_low"])
+    alike = rows[rows["ci_low"].le(0) & rows["ci_high"].ge(0)]
+    n, differ = len(pairs), len(rows) - len(alike)
+    text = f"{differ} of {n} pair{say.plural(n)} of graders "
+    text += f"{'differs' if differ == 1 else 'differ'} in agreement, compared as unpaired"
+    text += " and adjusted for the number of pairs." if n > 1 else "."
+    if len(alike):
+        widest = alike[["ci_low", "ci_high"]].abs().max(axis=None)
+        text += f" Not shown to differ: {_pairs_in_words(alike)}; their intervals allow "
+        text += f"differences of up to {say.points(widest)} points."
+    unknown = pairs[~pairs.index.isin(rows.index)]
+    yield text + (f" Not known: {_pairs_in_words(unknown)}." if len(unknown) else "")
+
+
+def _pairs_in_words(pairs: pd.DataFrame) -> str:
+    return ", ".join(f"{row['grader']} and {row['reference']}" for _, row in pairs.iterrows())
 
 
 def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
@@ -359,6 +415,8 @@ def _p_value(value: float) -> str:
 _TOPICS: dict[str, Callable[[pd.DataFrame], Iterator[str]]] = {
     "ranking": _ranking_sentences,
     "ceiling": _ceiling_sentences,
+    "chance": _chance_sentences,
+    "unpaired": _unpaired_sentences,
     "errors": _error_sentences,
     "flips": _flip_sentences,
     "rules": _rule_sentences,

@@ -282,7 +282,7 @@ def _summary_sentences(
             yield Sentence(text, row["condition"])
             continue
         without = f"{say.without(reference, '')} {say.rate(row['reference_rate'])}"
-        rates = f"{say.rate(row['rate'])} of the answers pass and {without}"
+        rates = f"{say.rate(row['rate'])} of the {_what_passes(row)} pass and {without}"
         over = "skills"
         if n_agents > 1:
             over = "agents" if main["skill"].nunique() == 1 else "skills and agents"
@@ -447,7 +447,8 @@ def _evidence(row: Row) -> str:
     if row.get("estimator", NAIVE) != NAIVE:
         return f"{_rates_of_conditions(row)} by the grader; corrected, {change}"
     if row["verdict"] == "redundant":
-        rates = f"{say.rate(row['reference_rate'])} of the answers pass {say.without(reference)}"
+        rates = f"{say.rate(row['reference_rate'])} of the {_what_passes(row)} pass "
+        rates += say.without(reference)
         return f"{rates}; with it {change}"
     end = "; " if row["verdict"] == "ineffective" else ", "
     return f"{_rates_of_conditions(row)}{end}{change}"
@@ -456,7 +457,13 @@ def _evidence(row: Row) -> str:
 def _rates_of_conditions(row: Row) -> str:
     reference = row.get("reference", "baseline")
     text = f"with {say.treatment(row['condition'], reference)} {say.rate(row['rate'])} of the "
-    return f"{text}answers pass and {say.without(reference)} {say.rate(row['reference_rate'])}"
+    text += f"{_what_passes(row)} pass and {say.without(reference)} "
+    return text + say.rate(row["reference_rate"])
+
+
+def _what_passes(row: Row) -> str:
+    """Return what the rates of a row count: answers or checks."""
+    return "checks" if row.get("measure") == "delta_share_passed" else "answers"
 
 
 def _placebo_sentences(rows: pd.DataFrame) -> Sentences:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import nbformat
 
 INJECTED = "injected-parameters"
+_OWN_DATA = ("00-", "11-")  # notebooks on data of their own: a table, and published counts
 
 
 class NotebookError(StudyError):
@@ -37,7 +38,8 @@ def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[P
     folder : pathlib.Path, optional
         Folder of the notebooks; by default the one in the checkout or the installed package.
     every : bool, default False
-        Include the tutorial ``00-...`` and ``my-study.ipynb``, which are not chapters.
+        Include the notebooks that are not chapters: the tutorial ``00-...``, the published studies
+        ``11-...`` and ``my-study.ipynb``.
 
     Returns
     -------
@@ -59,7 +61,7 @@ def find_notebooks(folder: Path | None = None, *, every: bool = False) -> list[P
         )
     if every:
         return [*paths, *where.glob("my-study.ipynb")]
-    return [path for path in paths if not path.name.startswith("00-")]
+    return [path for path in paths if not path.name.startswith(_OWN_DATA)]
 
 
 def is_injected(cell: nbformat.NotebookNode) -> bool:

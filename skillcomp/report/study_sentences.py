@@ -43,6 +43,45 @@ def skill_sentences(
     return rows.loc[rows["topic"].isin(topics), "sentence"].tolist()
 
 
+def repeat_sentences(
+    repeats: pd.DataFrame, every: pd.DataFrame, *, rows: pd.DataFrame | None = None
+) -> list[str]:
+    """Describe the noise between repeats of the same comparison in sentences.
+
+    Parameters
+    ----------
+    repeats, every : pandas.DataFrame
+        Results of :func:`skillcomp.deltas.paired` for one condition: a row per repeat, and one row
+        of all repeats.
+    rows : pandas.DataFrame, optional
+        The same with every repeat of a case as a case of its own, to show the error of doing so.
+
+    Returns
+    -------
+    list of str
+        The range of the changes, and the standard errors of one and of all repeats.
+    """
+    changes, whole = repeats.dropna(subset=["estimate", "se"]), every.iloc[0]
+    if len(changes) < 2:
+        return ["The noise between repeats is not known: fewer than two have a change."]
+    low, high = (say.signed(end) for end in (changes["estimate"].min(), changes["estimate"].max()))
+    text = f"Taken alone, the {len(changes)} repeats give {low} to {high} points (standard "
+    text += f"deviation {say.points(changes['estimate'].std(), 1)}); together they give "
+    sentences = [f"{text}{say.difference(whole, ' points')}."]
+    errors = [say.points(end, 1) for end in (changes["se"].min(), changes["se"].max(), whole["se"])]
+    text = (
+        f"The standard error is {errors[0]} to {errors[1]} points with one repeat and {errors[2]} "
+    )
+    text += f"points with {len(changes)}, because the {whole['n']:,.0f} cases are the units."
+    if rows is not None and say.has_estimate(rows.iloc[0]):
+        wrong = say.points(rows["se"].iloc[0], 1)
+        text += (
+            f" With every repeat of a case taken as a unit ({rows['n'].iloc[0]:,.0f}), it would be "
+        )
+        text += f"{wrong} points."
+    return [*sentences, text]
+
+
 def threshold_sentences(cut: pd.DataFrame, copies: str = "copies") -> list[str]:
     """Summarise a calibration of the n-gram threshold in sentences.
 
