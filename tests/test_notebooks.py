@@ -210,6 +210,7 @@ NO_RESULTS = (
     *(r"`[^`]*`", r"\]\([^)]*\)", r"\b[A-Za-z]\w*\d\w*", r"[Cc]hapters? \d(?: to \d)?"),
     *(r"\b\d-grams?\b", r"\d{4}-\d\d-\d\d", r"\b(?:above|below|of) 0\b", r"\.05\b"),
     *(r"\b95 %", r"\bten minutes\b", r"\bfour times in five\b"),
+    *(r"\bet al\. \d{4}", r"\barXiv:[\d.]+\d"),  # sources
 )
 SMALL = "two|three|four|five|six|seven|eight|nine|ten"  # counts of what was designed may stay
 LARGE = "eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|hundreds?|thousands?|dozens?"

@@ -68,17 +68,13 @@ def repeat_sentences(
     text = f"Taken alone, the {len(changes)} repeats give {low} to {high} points (standard "
     text += f"deviation {say.points(changes['estimate'].std(), 1)}); together they give "
     sentences = [f"{text}{say.difference(whole, ' points')}."]
-    errors = [say.points(end, 1) for end in (changes["se"].min(), changes["se"].max(), whole["se"])]
-    text = (
-        f"The standard error is {errors[0]} to {errors[1]} points with one repeat and {errors[2]} "
-    )
-    text += f"points with {len(changes)}, because the {whole['n']:,.0f} cases are the units."
+    least, most = (say.points(end, 1) for end in (changes["se"].min(), changes["se"].max()))
+    text = f"The standard error is {least} to {most} points with one repeat and "
+    text += f"{say.points(whole['se'], 1)} points with {len(changes)}, because the "
+    text += f"{whole['n']:,.0f} cases are the units."
     if rows is not None and say.has_estimate(rows.iloc[0]):
-        wrong = say.points(rows["se"].iloc[0], 1)
-        text += (
-            f" With every repeat of a case taken as a unit ({rows['n'].iloc[0]:,.0f}), it would be "
-        )
-        text += f"{wrong} points."
+        text += f" With every repeat of a case taken as a unit ({rows['n'].iloc[0]:,.0f}), it "
+        text += f"would be {say.points(rows['se'].iloc[0], 1)} points."
     return [*sentences, text]
 
 
