@@ -114,7 +114,7 @@ def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
     text += f"{'differs' if differ == 1 else 'differ'} in agreement, compared as unpaired"
     text += " and adjusted for the number of pairs." if n > 1 else "."
     if len(alike):
-        widest = alike[["ci_low", "ci_high"]].abs().max(axis=None)
+        widest = max(alike["ci_high"].max(), -alike["ci_low"].min())
         text += f" Not shown to differ: {_pairs_in_words(alike)}; their intervals allow "
         text += f"differences of up to {say.points(widest)} points."
     unknown = pairs[~pairs.index.isin(rows.index)]
