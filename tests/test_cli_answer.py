@@ -8,9 +8,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from build import results
 from typer.testing import CliRunner
 
+import skillcomp as sc
 from skillcomp.cli import answer_command, app
+from skillcomp.report import page
 
 ROWS = [
     {"case": f"c{i}", "skill": "sea", "condition": arm, "passed": arm == right or i == 0}
@@ -40,6 +43,23 @@ def test_a_table_becomes_sentences_and_a_page(tmp_path: Path, name: str) -> None
     assert result.exit_code == 0, result.output
     assert "sea" in result.output and (tmp_path / "page" / "index.html").is_file()
     assert f"page: {tmp_path / 'page' / 'index.html'}" in result.output.splitlines()[-1]
+
+
+def test_a_study_is_answered_once_and_its_problems_are_among_the_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    answer = sc.report.answer
+    monkeypatch.setattr(sc.report, "answer", lambda *a, **k: calls.append(1) or answer(*a, **k))
+    monkeypatch.setattr(page, "answer", lambda *a, **k: calls.append(2) or answer(*a, **k))
+    file = tmp_path / "own.csv"
+    pd.DataFrame(ROWS).assign(passed="yes").to_csv(file, index=False)
+    result = run(results(file).save(tmp_path / "s"), "--out", tmp_path / "page")
+    assert result.exit_code == 0, result.output
+    assert calls == [1]
+    assert "'yes' as True (16 rows)" in result.stdout and "note:" not in result.stderr
+    html = (tmp_path / "page" / "index.html").read_text("utf-8")
+    assert "Study <strong>s</strong>" in html and "as True (16 rows)" in html
 
 
 def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(

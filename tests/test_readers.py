@@ -8,6 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from build import problems, results
+from test_readers_deepeval import a_case as deepeval_case
+from test_readers_deepeval import metric
+from test_readers_deepeval import written as run_file
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -66,6 +69,37 @@ def test_one_file_per_arm(tmp_path: Path) -> None:
     files["skill"].write_text(json.dumps(content))
     with pytest.raises(FrameError, match=r"s.json: holds several arms \(with, without\)"):
         results(files, skill="tea")
+
+
+def test_known_confounds_stand_next_to_the_delta(tmp_path: Path) -> None:
+    skilled = [
+        deepeval_case(name, metric(True), input=f"Use the skill. What about {name}?")
+        for name in "abc"
+    ]
+    plain = [deepeval_case(name, metric(name == "a")) for name in "abc"]
+    files = {"baseline": run_file(tmp_path / "b.json", *plain)}
+    files["skill"] = run_file(tmp_path / "s.json", *skilled)
+    made = results(files, skill="tea", agent_model="m")
+    confound = (
+        "prompt: differs between the attempts of 3 cases, such as 'a'; the delta is that of the "
+        "prompt too, and not of the skill alone."
+    )
+    assert made.cases["prompt"].tolist() == [f"What about {name}?" for name in "abc"]
+    saved = sc.RunStore(made.save(tmp_path / "saved"))
+    both = sc.frames.concat({"may": made, "june": results(saved.path)})
+    for study in (made, saved, results(saved.path)):
+        answer = sc.report.answer(study)
+        rows = answer.findings
+        sentences = rows["sentence"].tolist()
+        of_skill = rows.index[rows["topic"].eq("skill")]
+        assert rows.index[rows["topic"].eq("reading")][0] == of_skill[-1] + 1
+        assert sentences[of_skill[-1] + 1] == confound and "agent=" in sentences[of_skill[-1] + 2]
+        assert "and not of the skill alone" in answer._repr_html_()
+    page = sc.report.build(made, tmp_path / "page", progress=False).read_text("utf-8")
+    left_column = page.split("<h2>Skill by skill</h2>")[1].split("<figure>")[0]
+    assert "the delta is that of the prompt too" in left_column
+    origins = both.problems.loc[both.problems["done"].str.contains("skill alone"), "place"]
+    assert origins.tolist() == ["may: prompt", "june: prompt"]
 
 
 def test_arguments_name_what_the_file_cannot_say(tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_both_kinds_of_logs_become_frames(logs: dict[str, Path]) -> None:
     assert made.verdicts["grader"].unique().tolist() == ["includes"]
 
 
+def test_files_of_one_arm_only_are_a_confound(logs: dict[str, Path], tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log, write_eval_log
+
+    log = read_eval_log(str(logs["skill"]), format="json")
+    for sample in log.samples or []:
+        sample.files = ["tides.csv"]
+    file = tmp_path / "x.json"
+    write_eval_log(log, str(file), format="json")
+    made = results({"baseline": logs["baseline"], "skill": file}, **KNOWN)
+    sentences = sc.report.answer(made).findings["sentence"]
+    assert sentences.str.contains("delta is that of the files too").any()
+    assert problems(results(logs, **KNOWN), "files") == ""
+
+
 def test_the_arm_is_a_field_that_conditions_name(logs: dict[str, Path]) -> None:
     made = results(logs["baseline"], conditions={"plain": "baseline"}, **KNOWN)
     assert made.attempts["condition"].unique().tolist() == ["baseline"]

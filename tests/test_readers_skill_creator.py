@@ -92,6 +92,23 @@ def test_an_attempt_without_a_grading_is_a_missing_verdict(workspace: Path) -> N
     assert set(made.verdicts.loc[made.verdicts["passed"].isna(), "status"]) == {"error"}
 
 
+def test_a_judge_that_did_not_answer_is_missing_and_its_tool_is_named(workspace: Path) -> None:
+    put(workspace / "meta.json", {"target": "m", "judge": "j", "modes": ["with_skill"]})
+    for case, facts in {
+        "one": {"evidence": "judge returned unparseable output: {"},
+        "two": {"evidence": "judge omitted this assertion"},
+        "three": {"evidence": "gate failed", "skipped": True},
+    }.items():
+        file = workspace / f"iteration-1/eval-{case}/with_skill/run-1/grading.json"
+        content = grading(True, True)
+        content["expectations"][1] |= {"passed": False, **facts}
+        put(file, content)
+    made = results(workspace, **KNOWN)
+    skilled = made.outcomes[made.outcomes["condition"].eq("skill")]
+    assert skilled["passed"].isna().sum() == 3 and not skilled["passed"].eq(False).any()
+    assert "input files and a system message only with the skill" in problems(made, "meta.json")
+
+
 def test_flat_folders_with_other_keys_and_old_versions(tmp_path: Path) -> None:
     for arm, passed in {"old_skill": False, "with_skill": True}.items():
         place = tmp_path / "iteration-1" / "eval-tea" / arm / "grading.json"

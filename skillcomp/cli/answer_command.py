@@ -6,6 +6,7 @@ Its exit status is 0 on success and 2 if the input cannot be used or the baselin
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from typer import Argument, Option
 from skillcomp.cli.study_commands import warnings_as_notes
 from skillcomp.cli.terminal import say
 from skillcomp.errors import StudyError, require_known
+from skillcomp.io.journal import is_store
 
 if TYPE_CHECKING:
     from skillcomp.frames import Frames
@@ -42,19 +44,23 @@ def answer(
 ) -> None:
     """Print what a study found, and write its page: from a table, a study or another tool."""
     import skillcomp as sc
-    from skillcomp.report import build
+    from skillcomp.report.page import write_answer
 
     facts: dict[str, Any] = {"skill": skill, "case": case, "agent": agent, "checks": checks}
     with warnings_as_notes(None):
+        # the sentences list what its warning does
+        warnings.simplefilter("ignore", sc.frames.FrameWarning)
         frames = _frames_at(path, _meanings(condition or []), facts)
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
             reference = _chosen_baseline(names, [f"--reference '{n}'" for n in names])
         how: dict[str, Any] = {"margin": margin, "reference": reference}
         how["checks"] = checks or "all"
-        for sentence in sc.report.answer(frames, **how).findings["sentence"]:
+        study = sc.RunStore(path) if is_store(path) else frames
+        result = sc.report.answer(study, **how)
+        for sentence in result.findings["sentence"]:
             say(sentence)
-        page = build(frames, out, progress=False, **how)
+        page = write_answer(result, study, out)
     say(f"page: {page}")
 
 

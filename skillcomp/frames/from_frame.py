@@ -35,10 +35,9 @@ from skillcomp.frames.table_reader import (
     WHAT,
     Columns,
     TableReader,
-    change_lines,
     changes_frame,
 )
-from skillcomp.io.study_overview import overview_facts, overview_html
+from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
 from skillcomp.records import dimension_family
 
 # arguments that name a column about cases, about answers, and about verdicts
@@ -74,8 +73,9 @@ class Frames:
     pairwise, passages : pandas.DataFrame
         Comparisons of two answers and labelled passages; empty unless a reader adds them.
     problems : pandas.DataFrame
-        One row per kind of value that was converted or dropped: ``place`` (column and argument),
-        ``found``, ``done`` (what became of it) and ``n`` (number of rows).
+        One row per kind of value that was converted or dropped, or known distortion: ``place``
+        (column, field and argument), ``found``, ``done`` (what became of it, or the consequence)
+        and ``n`` (number of rows; 0 if it concerns the whole study).
     gold_drawn, drawn_by : str
         How the labels were drawn, as in :func:`skillcomp.correction.delta`.
     columns : mapping of str to str
@@ -440,10 +440,11 @@ def from_frame(
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
     how = {"attempts": made["attempts"], "checks": checks}
     outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
-    if reader.changes:
-        lines = "".join(f"\n- {line}" for line in change_lines(reader.changes))
+    problems = changes_frame(reader.changes)
+    if len(problems):
+        lines = "".join(f"\n- {line}" for line in change_lines(problems.to_dict("records")))
         warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
-    about: dict[str, Any] = {**made, "problems": changes_frame(reader.changes)}
+    about: dict[str, Any] = {**made, "problems": problems}
     about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
     about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
     return Frames(outcomes=outcomes, **about, gold_drawn=gold_drawn, drawn_by=drawn_by)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, StoreError, plural
 from skillcomp.frames.contracts import CONTRACTS
+from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
 from skillcomp.io.store import SAVED_FRAMES, RunStore
@@ -61,6 +62,13 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
     except OSError as cause:
         raise _unwritable(place, cause) from cause
     return place
+
+
+def saved_facts(store: RunStore) -> dict[str, Any]:
+    """Return what `save_frames` recorded about the frames; empty for a study that was recorded."""
+    about = dict(store.manifest.get(SAVED_FRAMES, {}))
+    rows = [Change(**row) for row in about.get("problems", [])]
+    return {**about, "problems": changes_frame(rows)} if about else {}
 
 
 def _unwritable(place: Path, cause: OSError) -> StoreError:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -32,12 +30,10 @@ from skillcomp.frames.words import (
     literal_key,
     plain_word,
 )
-from skillcomp.io.study_overview import change_text
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
 _MOST_WORDS = 5  # number of distinct words that a problem lists
-_SHOWN = 8  # number of changes at one place that a warning lists
 # argument, column of the frames, and the value of that column if the argument is not given
 _NAMES: tuple[tuple[str, str, str | None], ...] = (
     ("skill", "skill", "the skill"),
@@ -66,24 +62,11 @@ class Change(NamedTuple):
     done: str
     n: int
 
-    @property
-    def sentence(self) -> str:
-        """The change in words, without its place."""
-        return change_text(self.found, self.done, self.n)
-
 
 def changes_frame(changes: Iterable[Change]) -> pd.DataFrame:
     """Return the changes as a frame with the columns place, found, done and n."""
     dtypes = dict.fromkeys(Change._fields, "str") | {"n": "Int64"}
     return pd.DataFrame(list(changes), columns=list(Change._fields)).astype(dtypes)
-
-
-def change_lines(changes: Iterable[Change]) -> Iterator[str]:
-    """Yield one line for each place, with its changes."""
-    for place, group in groupby(changes, key=attrgetter("place")):
-        parts = [change.sentence for change in group]
-        more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-        yield f"{place}: {', '.join(parts[:_SHOWN])}{more}."
 
 
 class TableReader:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 _UNANSWERED = ("error", "paused")
 _SHOWN = 6  # names or lines
+_MOST_TEXTS = 8  # changes at one place
 
 
 def overview_facts(
@@ -63,15 +66,25 @@ def _counts_by(values: pd.Series) -> str:
     return f"{len(values):,} ({_names_in_short(f'{n:,} {name}' for name, n in counts.items())})"
 
 
-def change_text(found: str, done: str, n: int) -> str:
-    """Describe values that were changed when a table was read."""
+def _change_text(change: Mapping[Any, Any]) -> str:
+    """Describe values that were changed; without a number if it concerns the whole study."""
+    found, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
-    return f"{found}{words} ({plural(n, 'row')})"
+    return f"{found}{words}" + (f" ({plural(n, 'row')})" if n else "")
 
 
 def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
-    """Return a sentence for each changed value: a mapping with place, found, done and n."""
-    return [f"{c['place']}: {change_text(c['found'], c['done'], c['n'])}." for c in changes]
+    """Return a sentence for each place, with its changes: mappings with place, found, done and n.
+
+    What concerns the whole study (n is 0) comes first.
+    """
+    lines = []
+    in_order = sorted(changes, key=lambda change: bool(change["n"]))
+    for place, group in groupby(in_order, key=itemgetter("place")):
+        texts = [_change_text(change) for change in group]
+        more = f" and {len(texts) - _MOST_TEXTS} more" if len(texts) > _MOST_TEXTS else ""
+        lines.append(f"{place}: {', '.join(texts[:_MOST_TEXTS])}{more}.")
+    return lines
 
 
 def overview_html(
@@ -92,8 +105,8 @@ def overview_html(
                "<td style='text-align:left'>{}</td></tr>").format(name, text)
         for name, text in {**facts, **read}.items()
     )  # fmt: skip
-    more = [f"and {len(changes) - _SHOWN} more"] if len(changes) > _SHOWN else []
     texts = change_lines(changes)
+    more = [f"and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
     lines = Markup("").join(Markup("<li>{}</li>").format(t) for t in [*texts[:_SHOWN], *more])
     notes = Markup("<p>How values were read:</p><ul>{}</ul>").format(lines) if changes else ""
     whole = Markup("<b>{}</b><table><tbody>{}</tbody></table>{}").format(title, rows, notes)

@@ -74,4 +74,4 @@ def _report_unused(rows: list[dict[str, Any]], problems: Problems) -> None:
     used = [r["triggered"] for r in rows if r["condition"] in ("with-skill", "with_skill")]
     if used and not any(used):
         done = "the delta is that of offering the skill, not of its text"
-        problems.add("n_skill_invocations", "0 in every rollout with the skill", done, len(used))
+        problems.add("n_skill_invocations", "0 in every rollout with the skill", done, 0)

@@ -45,7 +45,7 @@ class DeepevalReader(Reader):
         } - {None}
         if len(models) > 1:
             names = ", ".join(sorted(map(str, models)))
-            problems.add("evaluationModel", names, "several models judged; the model is unknown")
+            problems.add("evaluationModel", names, "several models judged; the model is unknown", 0)
         model = models.pop() if len(models) == 1 else None
         rows: list[dict[str, Any]] = []
         for case in sorted(cases, key=lambda case: as_number(case.get("order")) or 0):

@@ -37,7 +37,7 @@ class InspectReader(Reader):
         spec = log.eval
         if log.status != "success":
             done = "the samples that were scored are kept, the others are missing"
-            problems.add("status", str(log.status), done)
+            problems.add("status", str(log.status), done, 0)
         facts = {"task": spec.task, "agent": spec.model, "agent_model": spec.model}
         facts["tags"] = ", ".join(spec.tags or []) or None
         facts |= _texts_of("task_args", spec.task_args) | _texts_of("metadata", spec.metadata)
@@ -101,6 +101,7 @@ def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
         "case": str(sample.id),
         "repeat": int(sample.epoch),
         "prompt": prompt,
+        "files": ", ".join(sorted(sample.files or [])),
         "status": "error" if sample.error is not None else status,
         "stop_reason": limit,
         "answer": sample.output.completion if sample.error is None else None,

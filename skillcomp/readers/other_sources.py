@@ -13,7 +13,9 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames import from_store
 from skillcomp.frames.from_frame import Frames, FrameWarning, from_frame
+from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
+from skillcomp.frames.save_frames import saved_facts
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.store import RunStore
 from skillcomp.readers.reader import MAX_BYTES
@@ -33,7 +35,7 @@ def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
 def frames_of_store(path: Path) -> Frames:
     """Return the frames of a recorded study or of saved frames."""
     store = RunStore(path)
-    cases, attempts = from_store.cases(store), from_store.attempts(store)
+    cases, attempts = from_store.cases(store), with_planned(from_store.attempts(store), store)
     verdicts = from_store.verdicts(store)
     return Frames(
         cases=cases,
@@ -42,6 +44,8 @@ def frames_of_store(path: Path) -> Frames:
         outcomes=outcomes(verdicts, cases, attempts=attempts),
         gold=from_store.gold(store),
         pairwise=from_store.pairwise(store),
+        passages=from_store.passages(store),
+        **saved_facts(store),
     )
 
 

@@ -87,14 +87,14 @@ def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Probl
     """Report what holds for the whole file."""
     if content.get("partial"):
         reason = as_text(content.get("partialReason")) or "no reason"
-        problems.add("partial", reason, "the evaluation ended early; later runs are missing")
+        problems.add("partial", reason, "the evaluation ended early; later runs are missing", 0)
     if suite.get("ablation") == "none":
         done = "every grader is scored; absolute scores differ from those of a file with two arms"
-        problems.add("suite.ablation", "none", f"{done}, so never combine them")
+        problems.add("suite.ablation", "none", f"{done}, so never combine them", 0)
     if plugins := list_of_objects(suite.get("plugins")):
         names = ", ".join(as_text(plugin.get("name")) or "?" for plugin in plugins)
         done = "the arm loads every skill, hook and agent of it: the delta is that of the plugin"
-        problems.add("suite.plugins", names, done)
+        problems.add("suite.plugins", names, done, 0)
     starts: dict[str, list[str]] = {}
     for case in list_of_objects(content["cases"]):
         for arm, runs in (case.get("arms") or {}).items():
@@ -107,7 +107,7 @@ def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Probl
         and (max(first) < min(second) or max(second) < min(first))
     ):
         done = "a change of the service over time looks like an effect of the skill"
-        problems.add("startedAt", "one arm was run before the other", done)
+        problems.add("startedAt", "one arm was run before the other", done, 0)
 
 
 def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> None:
@@ -120,7 +120,7 @@ def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> 
     context = case.get("context")
     if isinstance(context, dict) and context.get("historyFile"):
         done = "both arms replay one transcript; recorded with the plugin, it helps the baseline"
-        problems.add("context.history_file", f"case '{name}'", done)
+        problems.add("context.history_file", f"case '{name}'", done, 0)
 
 
 def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems) -> dict[str, Any]:

@@ -14,9 +14,10 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, problem_list, require_known
 from skillcomp.frames.from_frame import Frames, FrameWarning
-from skillcomp.frames.table_reader import Change, change_lines, changes_frame
+from skillcomp.frames.table_reader import changes_frame
 from skillcomp.io.files import as_path, shown
 from skillcomp.io.journal import is_store
+from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.benchflow import BenchflowReader
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
@@ -47,6 +48,7 @@ from skillcomp.readers.result_table import (
     with_arguments,
     with_case,
     with_checks,
+    with_equal_inputs,
     with_ids,
     with_whole_graders,
 )
@@ -169,11 +171,11 @@ def read_results(
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
             named = {**facts, "conditions": conditions, "case": case, "format": format}
             refuse_arguments(named, place)
-            return frames_of_store(paths[None])
+            return _reported(frames_of_store(paths[None]), problems, place, strict)
         if None in paths and format is None and (table := table_at(paths[None])) is not None:
             how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
             made = frames_of_table(table, {**facts, "case": case}, name=shown(paths[None]), **how)
-            return _reported(made, Problems(), place, strict)
+            return _reported(made, problems, place, strict)
         tables, pairs = [], []
         for condition, file in paths.items():
             reader, file = _reader_and_file(file, format)
@@ -188,6 +190,7 @@ def read_results(
         compared = pd.concat(pairs, ignore_index=True)
         sides = {*compared["first"], *compared["second"]}
         table = with_conditions(table, conditions, place, sides)
+        table = with_equal_inputs(table, problems)
         made = _frames_of_rows(table, checks, problems, place, reader.name)
         if len(compared):
             compared = with_case(compared, case, place).assign(skill=_skill_of(compared, table))
@@ -320,9 +323,8 @@ def _skill_of(pairs: pd.DataFrame, table: pd.DataFrame) -> Any:
 
 def _reported(made: Frames, problems: Problems, place: str, strict: bool) -> Frames:
     """Add the problems of the reader to the frames, and warn or raise if there are any."""
-    own = changes_frame(problems.changes)
-    every = pd.concat([own, made.problems], ignore_index=True) if len(made.problems) else own
-    lines = list(change_lines(Change(*row) for row in every.itertuples(index=False)))
+    every = pd.concat([changes_frame(problems.changes), made.problems], ignore_index=True)
+    lines = change_lines(every.to_dict("records"))
     if strict and lines:
         raise FrameError(problem_list(place, lines), lines)
     if lines:

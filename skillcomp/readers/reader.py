@@ -46,9 +46,10 @@ class Problems:
         done : str
             What became of it, or what follows from it for the result.
         n : int, default 1
-            Number of rows that it concerns.
+            Number of rows that it concerns; 0 for what concerns the whole study, such as a known
+            distortion of the comparison.
         """
-        key = (place, found, done)
+        key = (place, " ".join(found.split()), done)
         self._counts[key] = self._counts.get(key, 0) + n
 
     @property

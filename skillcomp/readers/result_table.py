@@ -93,6 +93,19 @@ def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame
     raise FrameError(f"{place}: case=: there is no field {literal(case)}; there: {words}.")
 
 
+def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    """Return the table with one prompt per case; report prompts and files that differ in a case."""
+    for name in [n for n in ("prompt", "files") if n in table]:
+        of_case = table.groupby(CASE, dropna=False)[name]
+        cases = distinct_words(table.loc[of_case.transform("nunique").gt(1), "case"])
+        if cases:
+            found = f"differs between the attempts of {plural(len(cases), 'case')}"
+            done = f"the delta is that of the {name} too, and not of the skill alone"
+            problems.add(name, f"{found}, such as '{cases[0]}'", done, 0)
+            table = table.assign(**{name: of_case.transform("first")})
+    return table
+
+
 def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
     """Return one row per check where the file only counts them; refuse arms with other counts.
 

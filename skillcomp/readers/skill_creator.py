@@ -26,6 +26,8 @@ _RUN = re.compile(r"run-(\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
 _GRADER = "skill-creator"
+# evidence that tools write if their judge did not answer
+_NO_JUDGE = ("judge returned unparseable", "judge omitted", "judge response missing")
 _SCRIPT = re.compile(r"\b(?:script|regex|grep|exit code|pytest|assert)\b", re.I)
 
 
@@ -62,6 +64,7 @@ class WorkspaceReader(Reader):
             about |= _facts_of_timing(json_object(file.parent / "timing.json", path))
             rows += rows_of_grading(json_object(file, path), about, problems)
         rows += _ungraded(path, {(r["case"], r["condition"], r["repeat"]) for r in rows}, problems)
+        _report_tool(path, problems)
         return with_check_ids(pd.DataFrame(rows), problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
@@ -77,6 +80,16 @@ class WorkspaceReader(Reader):
                 about["iteration"] = _iteration_of(file, path)
                 rows.append({**about, **pair_of(content, problems), **arms})
         return pd.DataFrame(rows) if rows else super().pairs(path, problems)
+
+
+def _report_tool(path: Path, problems: Problems) -> None:
+    """Report what another tool that writes the same folders does in one arm only."""
+    for file in files_below(path, "meta.json"):
+        if {"target", "judge", "modes"} <= json_object(file, path).keys():
+            done = "the delta is that of these too, and not of the skill alone"
+            found = "agent-skills-eval gives input files and a system message only with the skill"
+            problems.add("meta.json", found, done, 0)
+            return
 
 
 class ComparisonReader(Reader):
@@ -205,8 +218,11 @@ def rows_of_grading(
         yield {**about, "verdict_status": "error"}
     for position, row in enumerate(rows, start=1):
         evidence, passed = as_text(row.get("evidence")) or "", as_truth(row.get("passed"))
-        if passed is None:
-            problems.add("passed", f"{row.get('passed')!r}", "a missing verdict, not a fail")
+        if row.get("skipped") is True or evidence.lower().startswith(_NO_JUDGE):
+            problems.add("passed", evidence[:80] or "skipped", "a missing verdict, not a fail")
+            passed = None
+        elif passed is None:
+            problems.add("passed", f"{row.get('passed')!r:.80}", "a missing verdict, not a fail")
         yield {
             **about,
             "position": position,

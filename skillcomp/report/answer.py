@@ -30,10 +30,11 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
 from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
+from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
-from skillcomp.io.store import SAVED_FRAMES, RunStore
+from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.decided import decided_skills, with_failed_ends
 from skillcomp.report.default_grader import (
@@ -62,7 +63,7 @@ class Answer:
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
         effects, explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds,
         drift, corrected, overall_corrected, labellers, needed. A name is absent if the study does
-        not allow the estimate.
+        not allow the estimate. ``problems``: those of the frames, if there are any.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -84,11 +85,13 @@ class Answer:
         return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
 
     def _repr_html_(self) -> str:
-        """Return the sentences as an escaped list; the others after the first dozen are counted."""
-        sentences = [str(sentence) for sentence in self.findings["sentence"]]
-        more = len(sentences) - ON_FIRST_PAGE
-        rest = [f"and {more} more: .findings"] if more > 0 else []
-        lines = [Markup("<li>{}</li>").format(s) for s in [*sentences[:ON_FIRST_PAGE], *rest]]
+        """Return the first dozen sentences and those on the data, as an escaped list."""
+        of_data = self.findings["topic"].eq("reading")
+        sentences = self.findings["sentence"]
+        shown = [*sentences[~of_data][:ON_FIRST_PAGE], *sentences[of_data]]
+        more = len(sentences) - len(shown)
+        rest = [f"and {more} more: .findings"] if more else []
+        lines = [Markup("<li>{}</li>").format(s) for s in [*shown, *rest]]
         return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
 
     def headline(self) -> pd.DataFrame:
@@ -213,6 +216,9 @@ def answer(
     verdicts = _of_round(every, round, whole=isinstance(study, Frames))
     attempts = _asked_attempts(study, attempts, asked)
     estimates = _Estimates()
+    saved = saved_facts(study) if isinstance(study, RunStore) else vars(study)
+    if len(saved.get("problems", ())):
+        estimates.frames["problems"] = saved["problems"]
     if isinstance(study, RunStore):
         _add_triggers(estimates, frames.invocations(study), verdicts, cases)
     without_baseline = "baseline" not in set(verdicts["condition"])
@@ -223,7 +229,7 @@ def answer(
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
     outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
     graders = list(dict.fromkeys(verdicts["grader"]))
-    draw = _draw_of(study, gold_drawn, drawn_by, graders)
+    draw = _draw_of(saved, gold_drawn, drawn_by, graders)
     how: dict[str, Any] = {"by": ["grader"], "cases": cases, **draw}
     estimates.add(
         "agreement", len(gold), reliability.agreement, verdicts, gold, **how, average=["agent"]
@@ -493,15 +499,11 @@ def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFr
 
 
 def _draw_of(
-    study: RunStore | Frames, gold_drawn: Drawn | None, drawn_by: str | None, graders: list[str]
+    saved: Mapping[str, Any], gold_drawn: Drawn | None, drawn_by: str | None, graders: list[str]
 ) -> dict[str, Any]:
     """Return how gold was drawn, by default as the frames state it."""
     if gold_drawn is None and drawn_by is None:
-        if isinstance(study, Frames):
-            gold_drawn, drawn_by = study.gold_drawn, study.drawn_by
-        else:
-            saved = study.manifest.get(SAVED_FRAMES, {})
-            gold_drawn, drawn_by = saved.get("gold_drawn"), saved.get("drawn_by")
+        gold_drawn, drawn_by = saved.get("gold_drawn"), saved.get("drawn_by")
     name = None if drawn_by is None else grader_named(drawn_by, graders)
     check_draw(gold_drawn or "random", name, pd.Series(graders), "report")
     return {"gold_drawn": gold_drawn or "random", "drawn_by": name}

@@ -11,6 +11,7 @@ import pandas as pd
 from skillcomp.frames.case_table import MIN_SKILLS
 from skillcomp.frames.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.frames.estimates import require_columns
+from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
 from skillcomp.report.grader_findings import (
     addressing_sentences,
@@ -85,6 +86,7 @@ def findings(
     rounds: pd.DataFrame | None = None,
     overall_corrected: pd.DataFrame | None = None,
     labellers: pd.DataFrame | None = None,
+    problems: pd.DataFrame | None = None,
     missing: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Summarise the estimates of a study in sentences.
@@ -138,17 +140,20 @@ def findings(
     labellers : pandas.DataFrame, optional
         Gold labels, one row per kind and family of labeller: labeller_kind, labeller_family, n,
         answered and graded (whether an agent or a grader is of the family).
+    problems : pandas.DataFrame, optional
+        The ``problems`` of :func:`skillcomp.read_results` or :func:`skillcomp.from_frame`.
     missing : mapping of str to str, optional
         The reason for each estimate (by the name of its parameter) that could not be computed.
 
     Returns
     -------
     pandas.DataFrame
-        One row per sentence: topic (summary, skill, condition, placebo, transfer, structure,
-        trigger, grader, drift, correction or limits), about (skill, grader or condition; NaN if the
-        sentence is not about a single one), verdict (of the skill; NaN if the sentence gives none),
-        sentence, why (the reasons for the verdict in one line; NaN without a verdict). The topics
-        condition and placebo are the other conditions of each skill.
+        One row per sentence: topic (summary, skill, condition, placebo, reading, transfer,
+        structure, trigger, grader, drift, correction or limits), about (skill, grader or
+        condition; NaN if the sentence is not about a single one), verdict (of the skill; NaN if the
+        sentence gives none), sentence, why (the reasons for the verdict in one line; NaN without a
+        verdict). The topics condition and placebo are the other conditions of each skill; reading
+        is how the results came about and were read.
 
     Raises
     ------
@@ -176,6 +181,7 @@ def findings(
     for frame, names in zip((decided, placebo, gap, effects, explained), _COLUMNS, strict=True):
         if frame is not None:
             require_columns(frame, names, "report.findings")
+    reading = ("reading", _sentences_if_present(problems, _problem_sentences))
     topics: list[tuple[str, Iterable[Sentence]]] = [
         ("structure", _sentences_if_present(effects, _factor_sentences)),
         ("structure", _sentences_if_present(explained, _score_sentences)),
@@ -196,11 +202,14 @@ def findings(
             ("skill", _sentences_if_present(unanswered, _unanswered_sentences)),
             ("condition", _verdict_sentences(arms, placebo, previous, unchecked)),
             ("placebo", _placebo_sentences(others.drop(arms.index))),
+            reading,
             ("transfer", _transfer_sentences(gap, main)),
             *topics,
         ]
-    elif gap is not None:
-        topics.append(("transfer", _transfer_sentences(gap, gap)))
+    else:
+        topics.append(reading)
+        if gap is not None:
+            topics.append(("transfer", _transfer_sentences(gap, gap)))
     # a whole page also says that there is no gold, or only one grader
     whole = decided is not None
     topics += [
@@ -236,6 +245,10 @@ def _sentences_if_present(
     frame: pd.DataFrame | None, build: Callable[[pd.DataFrame], Sentences]
 ) -> Sentences:
     return iter(()) if frame is None else build(frame)
+
+
+def _problem_sentences(problems: pd.DataFrame) -> Sentences:
+    return map(Sentence, change_lines(problems.to_dict("records")))
 
 
 def _verdict_sentences(

@@ -114,8 +114,7 @@ def build(
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study, out = opened(study), Path(out)
-    name = study.path.name if isinstance(study, RunStore) else _OWN_TABLE
-    recorded = isinstance(study, RunStore)
+    name, recorded = _name_of(study), isinstance(study, RunStore)
     paths = find_notebooks() if notebooks is None and recorded else list(notebooks or [])
     defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
     _require_named(parameters or {}, defaults.values())
@@ -131,11 +130,10 @@ def build(
     how |= {"margin": _margin_of(values["MARGIN"])}
     how |= {"round": _round_of(values["ROUND"], study)}
     result, problem = _answer_or_reason(study, grader, how)
-    figures = _headline_figures(result, out, study.fingerprint) if result else []
     run = _Run(study, name, out, _with_paths(values, study, out), result, progress)
     bar = tqdm(defaults, desc="report", unit=" notebooks", disable=not (progress and defaults))
     chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
-    page = _write_page(run, problem, figures, chapters)
+    page = _write_page(run, problem, chapters)
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -185,11 +183,23 @@ def _with_paths(
     return {**values, **paths}
 
 
-def _write_page(run: _Run, problem: str, figures: list[Figure], chapters: list[Chapter]) -> Path:
+def write_answer(result: Answer, study: RunStore | Frames, out: Path) -> Path:
+    """Write the page of an answer that was computed, without chapters."""
+    out.mkdir(parents=True, exist_ok=True)
+    return _write_page(_Run(study, _name_of(study), out, {}, result, progress=False), "", [])
+
+
+def _name_of(study: RunStore | Frames) -> str:
+    return study.path.name if isinstance(study, RunStore) else _OWN_TABLE
+
+
+def _write_page(run: _Run, problem: str, chapters: list[Chapter]) -> Path:
+    result, fingerprint = run.result, run.study.fingerprint
+    figures = _headline_figures(result, run.out, fingerprint) if result else []
     drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
-    content = _first_page(run.result, problem, run.study.fingerprint)
+    content = _first_page(result, problem, fingerprint)
     content |= {"study": run.name, "archive": archive, "version": skillcomp.__version__}
     html = _page_template().render(**content, figures=figures, chapters=chapters)
     page = run.out / "index.html"
