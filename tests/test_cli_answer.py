@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import skillcomp as sc
 from skillcomp.cli import answer_command, app
 from skillcomp.report import page
 
+NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "my-study.ipynb"
 ROWS = [
     {"case": f"c{i}", "skill": "sea", "condition": arm, "passed": arm == right or i == 0}
     for i in range(8)
@@ -77,7 +79,26 @@ def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(
     assert asked.exit_code == 0 and "page:" in asked.output
 
 
-def test_results_of_another_tool_with_unknown_arms(tmp_path: Path) -> None:
+def test_my_study_reads_what_answer_reads(tmp_path: Path) -> None:
+    notebook = json.loads(NOTEBOOK.read_text("utf-8"))
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    parameters, imports, reading = cells[:3]
+    csv, parquet = a_table(tmp_path), a_table(tmp_path, "own.parquet")
+    store, tool = results(csv).save(tmp_path / "s"), another_tool(tmp_path)
+    arms = {"x": "skill", "y": "baseline"}
+    for place, about in [(csv, {}), (parquet, {}), (store, {}), (tool, {"conditions": arms})]:
+        names: dict[str, Any] = {}
+        exec(parameters, names)
+        names |= {"DATA": str(place), "ROLES": {}, "ABOUT": about}
+        with warnings.catch_warnings():
+            exec(f"{imports}\n{reading}", names)
+        expected = results(place, **about)
+        assert names["own"].outcomes.equals(expected.outcomes)
+        assert names["own"].problems.equals(expected.problems)
+
+
+def another_tool(folder: Path) -> Path:
+    """Results of plugin-eval with the unknown arms x and y."""
     cases = []
     for number in range(4):
         rows = {
@@ -85,12 +106,24 @@ def test_results_of_another_tool_with_unknown_arms(tmp_path: Path) -> None:
             for arm in ("x", "y")
         }
         cases.append({"name": f"c{number}", "arms": rows})
-    file = tmp_path / "aggregate-result.json"
+    file = folder / "aggregate-result.json"
     content = {"schemaVersion": 1, "claudeVersion": "2", "suite": {}, "cases": cases}
     file.write_text(json.dumps(content))
+    return file
+
+
+def test_results_of_another_tool_with_unknown_arms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = another_tool(tmp_path)
     out = ["--skill", "sea", "--out", tmp_path / "page"]
     message = str(run(file, *out).exception)
     assert "--condition 'x=baseline' --condition 'y=skill'" in message
     assert "--condition 'y=baseline' --condition 'x=skill'" in message
+    assert not (tmp_path / "page").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_command, "in_terminal", lambda: True)
+        asked = run(file, *out, input="y\n")
+    assert asked.exit_code == 0 and "Which of these is the baseline: x, y?" in asked.output
     result = run(file, *out, "--condition", "y=baseline", "--condition", "x=skill")
     assert result.exit_code == 0, result.output
