@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
+import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from test_readers_deepeval import a_case, metric, written
 from test_readers_harbor import a_tree, put, rollout
+from test_readers_inspect import a_log
+from test_readers_plugin_eval import run
+from test_readers_plugin_eval import written as plugin_file
+from test_readers_promptfoo import row
+from test_readers_promptfoo import written as promptfoo_file
+from test_readers_skill_creator import grading
 from typer.testing import CliRunner
 
 import skillcomp as sc
@@ -72,25 +81,81 @@ def test_three_commands_lead_from_a_skill_folder_to_the_page(
     assert "my-skill" in result.output and (tmp_path / "page" / "index.html").is_file()
 
 
-@pytest.mark.parametrize("name", ["deepeval", "harbor", "benchflow"])
-def test_three_lines_of_each_how_to_lead_to_delta_verdict_figure_and_page(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def skill_creator(folder: Path) -> None:
+    for case in ("one", "two", "three"):
+        for arm in ("with_skill", "without_skill"):
+            place = folder / "my-skill-workspace/iteration-1" / f"eval-{case}" / arm
+            put(place / "grading.json", grading(True, arm == "with_skill" or case == "one"))
+
+
+def plugin_eval(folder: Path) -> None:
+    (folder / "evals/results/today").mkdir(parents=True)
+    arms = {"with": [run(True)], "without": [run(False)]}
+    plugin_file(folder / "evals/results/today", dict.fromkeys("abc", arms))
+
+
+def promptfoo(folder: Path) -> None:
+    rows = [
+        row(at, prompt, tide, prompt != "plain" or tide == "ebb")
+        for at, tide in enumerate(("ebb", "flow", "neap"))
+        for prompt in ("plain", "with skill")
+    ]
+    promptfoo_file(folder, rows)
+
+
+def inspect(folder: Path) -> None:
+    pytest.importorskip("inspect_ai")
+    for arm, answers in {"plain": ["yes", *["no"] * 3], "skilled": ["yes"] * 4}.items():
+        log = a_log(folder / arm, answers, arm, "eval")
+        log.rename(folder / "logs" / f"{arm}.eval")
+
+
+def deepeval(folder: Path) -> None:
     for arm, passed in (("plain", False), ("skilled", True)):
         cases = [a_case(f"c{i}", metric(passed or i == 0)) for i in range(3)]
-        written(tmp_path / f"{arm}.json", *cases)
-    a_tree(tmp_path / "jobs")
+        written(folder / f"{arm}.json", *cases)
+
+
+def harbor(folder: Path) -> None:
+    a_tree(folder / "jobs")
+
+
+def benchflow(folder: Path) -> None:
     for task in ("ebb", "flow"):
         for mode in ("no-skill", "with-skill"):
             content = rollout(task, mode, float(mode == "with-skill"), 1)
-            put(tmp_path / "rollouts" / task / mode / "r1" / "a" / "result.json", content)
+            put(folder / "rollouts" / task / mode / "r1" / "a" / "result.json", content)
+
+
+@pytest.mark.filterwarnings("ignore")  # problems of the files; streams that inspect-ai leaves open
+@pytest.mark.parametrize(
+    "build", [skill_creator, plugin_eval, promptfoo, inspect, deepeval, harbor, benchflow]
+)
+def test_three_lines_of_each_how_to_lead_to_delta_verdict_figure_and_page(
+    build: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    build(tmp_path)
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", (ROOT / f"docs/results/{name}.md").read_text(), re.S)
+    text = (ROOT / f"docs/results/{build.__name__.replace('_', '-')}.md").read_text("utf-8")
+    code = re.search(r"```python\n(.*?)```", text, re.S)
     assert code is not None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        space: dict[str, object] = {}
-        exec(code[1], space)
+    lines = [line for line in code[1].splitlines() if line and not line.startswith("import")]
+    assert len(lines) <= 3
     plt.close("all")
-    assert (tmp_path / "page" / "index.html").is_file()
-    assert len(space["verdicts"]) == len(space["delta"]) == 1  # type: ignore[arg-type]
+    space: dict[str, Any] = {}
+    exec(code[1], space)
+    assert plt.get_fignums() and (tmp_path / "page" / "index.html").is_file()
+    plt.close("all")
+    assert len(space["verdicts"]) == len(space["delta"]) == 1
+    assert space["delta"]["estimate"].gt(0).all() and space["delta"]["skill"].eq("my-skill").all()
+    (tmp_path / "page" / "index.html").unlink()
+    for command in re.findall(r"`skillcomp (answer .*?)`", text):
+        # the answer itself is computed above
+        monkeypatch.setattr(sc.report, "answer", lambda *_, **__: sc.report.Answer(*EMPTY))
+        monkeypatch.setattr("skillcomp.report.page.write_answer", lambda *_: "page")
+        result = CliRunner().invoke(app, shlex.split(command))
+        assert (result.exit_code, result.exception) == (0, None), command
+
+
+EMPTY: tuple[Any, ...] = (pd.DataFrame({"sentence": []}), {}, {}, "", {})
