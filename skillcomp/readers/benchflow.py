@@ -8,7 +8,15 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.readers.harbor import FILE, first_files, rows_of_rewards
-from skillcomp.readers.reader import Problems, Reader, as_number, as_text, files_below, json_object
+from skillcomp.readers.reader import (
+    Problems,
+    Reader,
+    as_number,
+    as_object,
+    as_text,
+    json_object,
+    objects_below,
+)
 
 
 class BenchflowReader(Reader):
@@ -22,10 +30,7 @@ class BenchflowReader(Reader):
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per rollout and reward."""
-        files = [path] if path.is_file() else files_below(path, FILE)
-        root = path if path.is_dir() else None
-        rollouts = [(file, json_object(file, root)) for file in files]
-        rollouts = [(file, content) for file, content in rollouts if _is_rollout(content)]
+        rollouts = [part for part in objects_below(path, FILE, problems) if _is_rollout(part[1])]
         finished = {_cell_of(f, c) for f, c in rollouts if c.get("rewards") is not None}
         rows: list[dict[str, Any]] = []
         for file, content in rollouts:
@@ -53,8 +58,7 @@ def _facts_of_rollout(content: dict[str, Any]) -> dict[str, Any]:
     n_used = as_number(content.get("n_skill_invocations"))
     error, category = as_text(content.get("error")), as_text(content.get("error_category"))
     is_missing = content.get("rewards") is None and not content.get("verifier_error")
-    timing = content.get("timing")
-    seconds = as_number(timing.get("total")) if isinstance(timing, dict) else None
+    seconds = as_number(as_object(content.get("timing")).get("total"))
     timed_out = "timeout" in f"{category} {error}".lower().replace("timed out", "timeout")
     status = "timeout" if timed_out else "error" if is_missing else "ok"
     return {

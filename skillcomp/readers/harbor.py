@@ -13,9 +13,10 @@ from skillcomp.readers.reader import (
     Problems,
     Reader,
     as_number,
+    as_object,
     as_text,
-    files_below,
     json_object,
+    objects_below,
 )
 
 FILE = "result.json"
@@ -35,8 +36,7 @@ class HarborReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per trial and reward; ``job`` and ``skills`` may name the arm."""
         rows: list[dict[str, Any]] = []
-        for file in [path] if path.is_file() else files_below(path, FILE):
-            content = json_object(file, path if path.is_dir() else None)
+        for file, content in objects_below(path, FILE, problems):
             if not _is_trial(content):
                 continue  # a job has a result.json, too
             about = _facts_of_trial(content, problems)
@@ -59,14 +59,13 @@ def _is_trial(content: dict[str, Any]) -> bool:
 
 
 def _rewards_of(content: dict[str, Any]) -> Any:
-    result = content.get("verifier_result")
-    return result.get("rewards") if isinstance(result, dict) else None
+    return as_object(content.get("verifier_result")).get("rewards")
 
 
 def _facts_of_trial(content: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    config = _object_at(content, "config", "agent")
-    info, spent = _object_at(content, "agent_info"), _object_at(content, "agent_result")
-    error = _object_at(content, "exception_info")
+    config = as_object(as_object(content.get("config")).get("agent"))
+    info, spent = (as_object(content.get(key)) for key in ("agent_info", "agent_result"))
+    error = as_object(content.get("exception_info"))
     kind = as_text(error.get("exception_type"))
     status = "ok"
     if kind is not None and _TIMEOUT in kind.lower() and "agent" in kind.lower():
@@ -80,7 +79,7 @@ def _facts_of_trial(content: dict[str, Any], problems: Problems) -> dict[str, An
         "skills": ", ".join(map(str, skills)) or "none" if isinstance(skills, list) else None,
         "agent": as_text(info.get("name")) or as_text(config.get("name")),
         "agent_model": as_text(config.get("model_name"))
-        or as_text(_object_at(info, "model_info").get("name")),
+        or as_text(as_object(info.get("model_info")).get("name")),
         "status": status,
         "stop_reason": kind,
         "started_at": as_text(content.get("started_at")),
@@ -90,13 +89,6 @@ def _facts_of_trial(content: dict[str, Any], problems: Problems) -> dict[str, An
         "output_tokens": as_number(spent.get("n_output_tokens")),
         "cost_usd": _cost_of(spent, problems),
     }
-
-
-def _object_at(content: dict[str, Any], *keys: str) -> dict[str, Any]:
-    for key in keys:
-        value = content.get(key)
-        content = value if isinstance(value, dict) else {}
-    return content
 
 
 def _seconds_between(start: Any, end: Any) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, extra_imports
 from skillcomp.readers.reader import Problems, Reader, as_text, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
@@ -59,13 +59,8 @@ def _is_eval_file(path: Path) -> bool:
 
 def _log_at(path: Path) -> Any:
     """Return the log at a path, whatever its name is."""
-    try:
+    with extra_imports("inspect", f"{path}: a log of Inspect"):
         from inspect_ai.log import read_eval_log
-    except ImportError as cause:
-        raise FrameError(
-            f"{path}: a log of Inspect is read by inspect-ai, which is not installed. Install it: "
-            "pip install 'skillcomp[inspect]'."
-        ) from cause
     try:
         return read_eval_log(str(path), format="eval" if _is_eval_file(path) else "json")
     except Exception as cause:  # a broken log raises errors of several libraries

@@ -13,6 +13,7 @@ from skillcomp.readers.reader import (
     Problems,
     Reader,
     as_number,
+    as_object,
     as_text,
     as_truth,
     json_object,
@@ -49,7 +50,7 @@ class PluginEvalReader(Reader):
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and grader that both arms are scored on."""
         content = _in_camel_case(read_json(path))
-        suite = content.get("suite") or {}
+        suite = as_object(content.get("suite"))
         _report_file(content, suite, problems)
         rows: list[dict[str, Any]] = []
         for case in list_of_objects(content["cases"]):
@@ -62,7 +63,7 @@ class PluginEvalReader(Reader):
                 "grader_model": as_text(suite.get("judgeModel")),
             }
             _report_case(case, facts["case"], problems)
-            for arm, runs in (case.get("arms") or {}).items():
+            for arm, runs in as_object(case.get("arms")).items():
                 for repeat, run in enumerate(list_of_objects(runs), start=1):
                     about = {**facts, "condition": arm, "repeat": repeat}
                     about |= _facts_of_run(run, case, problems)
@@ -97,7 +98,7 @@ def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Probl
         problems.add("suite.plugins", names, done, 0)
     starts: dict[str, list[str]] = {}
     for case in list_of_objects(content["cases"]):
-        for arm, runs in (case.get("arms") or {}).items():
+        for arm, runs in as_object(case.get("arms")).items():
             times = [as_text(run.get("startedAt")) for run in list_of_objects(runs)]
             starts.setdefault(arm, []).extend(time for time in times if time)
     first, second = (*starts.values(), [], [])[:2]
@@ -113,7 +114,7 @@ def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Probl
 def _report_case(case: dict[str, Any], name: str | None, problems: Problems) -> None:
     """Report runs that are missing and a history that the baseline replays."""
     planned = as_number(case.get("runsPerCase")) or 0
-    counts = [len(list_of_objects(runs)) for runs in (case.get("arms") or {}).values()]
+    counts = [len(list_of_objects(runs)) for runs in as_object(case.get("arms")).values()]
     if counts and min(counts) < planned:
         done = f"fewer runs are recorded than the {planned:g} planned; intervals rest on these"
         problems.add("runsPerCase", f"{min(counts)} of {planned:g}", done)
@@ -128,7 +129,7 @@ def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems)
     status, stop_reason = "ok", None
     error, aborted = as_text(run.get("error")), run.get("aborted")
     if aborted:
-        parts = [as_text(aborted.get(key)) for key in ("server", "tool", "reason")]
+        parts = [as_text(as_object(aborted).get(key)) for key in ("server", "tool", "reason")]
         stop_reason = "aborted: " + ", ".join(part for part in parts if part)
         status = "truncated"
         problems.add("aborted", "a guard of a mock stopped the run", "a failed attempt")
@@ -154,7 +155,7 @@ def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems)
 def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
     """Return whether the Skill tool was used, if a tool_used grader looked at it."""
     for grader in list_of_objects(case.get("graders")):
-        config = grader.get("config") or {}
+        config = as_object(grader.get("config"))
         if grader.get("type") == "tool_used" and "Skill" in map(str, config.values()):
             for row in list_of_objects(run.get("graders")):
                 passed = as_truth(row.get("passed"))
@@ -167,10 +168,12 @@ def _rows_of_run(
     run: dict[str, Any], case: dict[str, Any], about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per grader that counts; a row without a check if there is none."""
-    types = {g.get("name"): as_text(g.get("type")) for g in list_of_objects(case.get("graders"))}
+    graders = list_of_objects(case.get("graders"))
+    types = {as_text(grader.get("name")): as_text(grader.get("type")) for grader in graders}
     n_rows = 0
     for row in list_of_objects(run.get("graders")):
-        name, kind = as_text(row.get("name")), types.get(row.get("name"))
+        name = as_text(row.get("name"))
+        kind = types.get(name)
         if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
             problems.add("graders", f"'{name}' is not scored in both arms", "left out")
             continue

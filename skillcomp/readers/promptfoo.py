@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pandas as pd
 
 from skillcomp.readers.reader import (
@@ -93,7 +93,9 @@ def _case_of(result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _as_case_text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _facts_of_result(result: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +125,7 @@ def _rows_of_result(
         problems.add("failureReason", f"2: {error}", "the attempt is missing, not failed")
         yield about
         return
-    rows = list_of_objects(grading.get("componentResults")) if isinstance(grading, dict) else []
+    rows = list_of_objects(as_object(grading).get("componentResults"))
     if not rows:
         done = "missing verdicts, not fails"
         problems.add("gradingResult", "no result of an assertion", done)
@@ -155,8 +157,7 @@ def _rows_of_result(
 
 
 def _type_of(row: dict[str, Any]) -> str:
-    assertion = row.get("assertion")
-    return as_text(assertion.get("type") if isinstance(assertion, dict) else None) or "assertion"
+    return as_text(as_object(row.get("assertion")).get("type")) or "assertion"
 
 
 def _check_ids(rows: list[dict[str, Any]]) -> list[str]:

@@ -37,6 +37,7 @@ from skillcomp.readers.reader import (
     Reader,
     forget_files,
     json_object,
+    read_json,
 )
 from skillcomp.readers.result_arms import with_conditions
 from skillcomp.readers.result_pairs import pairwise_of
@@ -272,6 +273,9 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
         return f"{path}: its content does not have the shape of format='{format}'."
     if path.is_file() and path.stat().st_size > MAX_BYTES:
         return f"{path}: more than {MAX_BYTES:,} bytes; a file of results may have at most these."
+    for file in [path] if path.is_file() else _files_inside(path):
+        if (reason := _json_fault(file)) is not None:
+            return reason
     content = json_object(path)
     if "run_summary" in content:
         return (
@@ -282,6 +286,19 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
         f"{path}: the content has no known format; known: {names}, a store, csv and parquet. "
         "Read any other file with pandas and convert it: sc.from_frame(table, ...)."
     )
+
+
+def _json_fault(file: Path) -> str | None:
+    """Return why a file that looks like JSON is none; None for all other files."""
+    with file.open("rb") as stream:
+        head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if file.suffix == ".jsonl" or not head.startswith((b"{", b"[")):
+        return None
+    try:
+        read_json(file)
+    except FrameError as error:
+        return str(error)
+    return None
 
 
 def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, literal
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import is_below, read_bytes, whole_content
 
 MAX_BYTES = 200_000_000  # of one file of results
+MAX_COUNT = 10_000  # checks or attempts that a file counts at one place
 MAX_FILES = 100_000  # entries of a folder of results that are visited
 # words that tools use for the arms, and the condition that each means
 ARM_WORDS: Mapping[str, str] = {
@@ -128,9 +130,19 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
     what = "file of results"
     data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
     try:
-        return whole_content(orjson.loads(data.removeprefix(b"\xef\xbb\xbf")))
-    except (orjson.JSONDecodeError, RecursionError) as cause:
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        content = whole_content(orjson.loads(data))
+        json.loads(data, object_pairs_hook=_refuse_repeated_keys)
+    except (ValueError, RecursionError) as cause:
         raise FrameError(f"{path}: not JSON ({cause}).") from cause
+    return content
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
+    """Raise ValueError if an object has a key twice, of which parsers keep one silently."""
+    if len(names := {name for name, _ in pairs}) < len(pairs):
+        repeated = next(name for name in names if [n for n, _ in pairs].count(name) > 1)
+        raise ValueError(f"an object has the key {literal(repeated)} twice")
 
 
 def forget_files() -> None:
@@ -164,6 +176,13 @@ def as_number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def as_count(value: Any) -> int | None:
+    """Return a whole number from 0 to 10,000; None for all else."""
+    number = as_number(value)
+    is_count = number is not None and 0 <= number <= MAX_COUNT and number == int(number)
+    return int(number) if is_count and number is not None else None
+
+
 def as_text(value: Any) -> str | None:
     """Return a text that is not empty, or a number as text; None for all else."""
     if isinstance(value, str):
@@ -174,6 +193,25 @@ def as_text(value: Any) -> str | None:
 def as_truth(value: Any) -> bool | None:
     """Return a truth value; None for all else, so that a broken verdict is missing."""
     return value if isinstance(value, bool) else None
+
+
+def objects_below(
+    path: Path, name: str, problems: Problems
+) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a file, or the files called ``name`` below a folder, with the object in each.
+
+    A file that is not JSON is left out and reported.
+    """
+    root = path if path.is_dir() else path.parent
+    for file in [path] if path.is_file() else files_below(path, name):
+        try:
+            content = read_json(file, root)
+        except FrameError as error:
+            found = str(error).removeprefix(f"{file}: ")
+            problems.add(str(file.relative_to(root)), found, "left out; its attempt is missing")
+            continue
+        if isinstance(content, dict):
+            yield file, content
 
 
 def files_below(folder: Path, name: str) -> Iterator[Path]:

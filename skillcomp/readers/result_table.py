@@ -97,12 +97,15 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with one prompt per case; report prompts and files that differ in a case."""
     for name in [n for n in ("prompt", "files") if n in table]:
         of_case = table.groupby(CASE, dropna=False)[name]
-        cases = distinct_words(table.loc[of_case.transform("nunique").gt(1), "case"])
-        if cases:
+        several = table.groupby([*CASE, "condition"])[name].transform("nunique").gt(1)
+        # prompts that differ under one condition are those of other cases, and refused later
+        mixed = several.groupby([table[column] for column in CASE]).transform("any")
+        differ = of_case.transform("nunique").gt(1) & ~mixed
+        if cases := distinct_words(table.loc[differ, "case"]):
             found = f"differs between the attempts of {plural(len(cases), 'case')}"
             done = f"the delta is that of the {name} too, and not of the skill alone"
             problems.add(name, f"{found}, such as '{cases[0]}'", done, 0)
-            table = table.assign(**{name: of_case.transform("first")})
+            table = table.assign(**{name: table[name].mask(differ, of_case.transform("first"))})
     return table
 
 
@@ -225,11 +228,12 @@ def frames_of(table: pd.DataFrame, place: str) -> Frames:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)
         made = from_frame(table, name=place, **names)
-    return replace(
-        made,
-        attempts=_with_columns_of_attempts(made.attempts, table),
-        verdicts=_with_columns_of_verdicts(made.verdicts, table),
-    )
+    try:
+        attempts = _with_columns_of_attempts(made.attempts, table)
+        verdicts = _with_columns_of_verdicts(made.verdicts, table)
+    except FrameError as error:
+        raise FrameError(f"{place}: {error}") from error
+    return replace(made, attempts=attempts, verdicts=verdicts)
 
 
 def _with_columns_of_attempts(attempts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, literal
 from skillcomp.readers.reader import (
     ARM_WORDS,
     Problems,
     Reader,
+    as_count,
     as_number,
     as_object,
     as_text,
@@ -54,7 +55,7 @@ class BenchmarkReader(Reader):
             model = _name(run, "model") or _name(metadata, "executor_model")
             skill = _name(run, "skill") or _name(metadata, "skill_name")
             facts = {"skill": skill or _name(content, "skill_name"), "agent_model": model}
-            facts |= {"case": _case_name(run), "condition": _value(run, *_ARM_KEYS)}
+            facts |= {"case": _case_name(run), "condition": as_text(_value(run, *_ARM_KEYS))}
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
             counts[tuple(facts.values())] += 1
@@ -82,7 +83,8 @@ def _is_run(run: dict[str, Any]) -> bool:
     """Return whether a run names its arm and case, and has a result."""
     result = {**run, **as_object(run.get("result"))}
     graded = any(key in result for key in (*_CHECKS, *_TOTAL, "pass_rate"))
-    return graded and _value(run, *_ARM_KEYS) is not None and _case_name(run) is not None
+    arm = as_text(_value(run, *_ARM_KEYS))
+    return graded and arm is not None and _case_name(run) is not None
 
 
 def _value(run: dict[str, Any], *keys: str) -> Any:
@@ -105,7 +107,7 @@ def _rows_of_run(
     """Yield the expectations of a run, else its counts, else its share as a score."""
     result = {**run, **as_object(run.get("result"))}
     seconds, duration = as_number(result.get("time_seconds")), as_number(result.get("duration_ms"))
-    failed = bool(as_number(result.get("exit_code")))
+    failed = result.get("exit_code") not in (None, 0, "0")
     about = {
         **facts,
         "seconds": seconds or (duration / 1000 if duration else None),
@@ -116,23 +118,27 @@ def _rows_of_run(
         "grader": "skill-creator",
     }
     checks = next((run[key] for key in _CHECKS if list_of_objects(run.get(key))), None)
-    passed, total = (as_number(_value(result, *keys)) for keys in (_PASSED, _TOTAL))
+    counts = [_value(result, *keys) for keys in (_PASSED, _TOTAL)]
+    passed, total = map(as_count, counts)
     share = as_number(result.get("pass_rate"))
     if failed:
-        problems.add("exit_code", f"{result['exit_code']}", "the attempt is missing, not failed")
+        problems.add(
+            "exit_code", literal(result["exit_code"]), "the attempt is missing, not failed"
+        )
         yield {**about, "passed": None}
     elif checks is not None:
         yield from rows_of_grading({"expectations": checks}, about, problems)
-    elif total is not None and total > 0 and passed is not None:
+    elif total and passed is not None and passed <= total:
         yield {**about, "n_passed": passed, "n_checks": total}
-    elif total is None and share is not None:
+    elif counts[1] is None and share is not None and 0 <= share <= 100:
         if share > 1:
             problems.add("pass_rate", "percentages", "divided by 100")
         share = share / 100 if share > 1 else share
         problems.add("pass_rate", "no counts of checks", "read as a score: value='score'")
         yield {**about, "check": "pass rate", "passed": share == 1, "score": share}
     else:
-        problems.add("total", "0 checks: the grading is missing", "a missing verdict, not 0")
+        found = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
+        problems.add("total", found, "no usable grading: a missing verdict, not 0")
         yield {**about, "passed": None, "verdict_status": "error"}
 
 

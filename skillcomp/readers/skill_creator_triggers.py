@@ -8,9 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.errors import literal
 from skillcomp.readers.reader import (
     Problems,
     Reader,
+    as_count,
     as_text,
     as_truth,
     json_object,
@@ -36,11 +38,14 @@ class TriggerReader(Reader):
         rows: list[dict[str, Any]] = []
         for result in list_of_objects(content["results"]):
             should = as_truth(result["should_trigger"])
+            if should is None:
+                found = literal(result["should_trigger"])
+                problems.add("should_trigger", found, "no truth value; missing verdicts")
             about = {"case": as_text(result["query"]), "should_trigger": should}
             about |= {"prompt": about["case"], "condition": "skill", "check": "trigger"}
             about |= {"skill": as_text(content.get("skill_name")), "grader": "run_eval"}
             for repeat, triggered in enumerate(_attempts_of(result, problems), start=1):
-                passed = None if triggered is None else triggered == should
+                passed = None if triggered is None or should is None else triggered == should
                 status = "error" if triggered is None else "ok"
                 facts = {"repeat": repeat, "triggered": triggered, "passed": passed}
                 rows.append({**about, **facts, "status": status, "grader_kind": "rules"})
@@ -61,5 +66,10 @@ def _attempts_of(result: dict[str, Any], problems: Problems) -> Iterator[bool | 
     if not attempts:
         done = "time-outs and crashes count as not triggered, so that negatives pass"
         problems.add("triggers", "counts only", done)
-        n_triggers, n_runs = int(result["triggers"] or 0), int(result["runs"] or 0)
-        yield from [True] * n_triggers + [False] * (n_runs - n_triggers)
+        n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
+        if n_triggers is None or n_runs is None or n_triggers > n_runs:
+            found = f"{literal(result['triggers'])} of {literal(result['runs'])}"
+            problems.add("triggers", found, "no counts; missing, not 'not triggered'")
+            yield None
+        else:
+            yield from [True] * n_triggers + [False] * (n_runs - n_triggers)

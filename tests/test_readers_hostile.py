@@ -1,0 +1,174 @@
+"""Broken and hostile files of other tools: one clear error or a missing verdict, never a crash."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from build import problems, results
+from test_readers_deepeval import CRASH, a_case, metric
+from test_readers_deepeval import written as deepeval
+from test_readers_harbor import put, rollout, trial
+from test_readers_plugin_eval import run
+from test_readers_plugin_eval import written as plugin_eval
+from test_readers_promptfoo import row
+from test_readers_promptfoo import written as promptfoo
+from test_readers_skill_creator import comparison, grading, official
+
+from skillcomp.errors import ExtraError, FrameError
+from skillcomp.readers import Problems, Reader
+from skillcomp.readers.benchflow import BenchflowReader
+from skillcomp.readers.deepeval import DeepevalReader
+from skillcomp.readers.harbor import HarborReader
+from skillcomp.readers.plugin_eval import PluginEvalReader
+from skillcomp.readers.promptfoo import PromptfooReader
+from skillcomp.readers.skill_creator import ComparisonReader, WorkspaceReader
+from skillcomp.readers.skill_creator_benchmark import BenchmarkReader
+from skillcomp.readers.skill_creator_triggers import TriggerReader
+
+KNOWN = {"skill": "sea", "agent": "c", "agent_model": "m", "grader_model": "j"}
+NESTED = json.loads("[" * 300 + "]" * 300)
+STRANGE = ["x", [], {"a": {"b": 1}}, 10**15, -1, NESTED]
+
+
+def triggers(**facts: Any) -> dict[str, Any]:
+    return {"query": "tide?", "should_trigger": True, "triggers": 2, "runs": 3, **facts}
+
+
+def counted(passed: Any, total: Any, **facts: Any) -> dict[str, Any]:
+    case = {"case_id": "a", "condition": "with_skill", "passed": passed, "total": total}
+    return {"runs": [{**case, **facts}]}
+
+
+def contents(folder: Path) -> Iterator[tuple[Reader, Any]]:
+    """Yield a reader and a small file for each format."""
+    aborted = run(True, aborted={"server": "s"})
+    suite = {"ablation": "none", "plugins": [{"name": "sea"}]}
+    arms = {"with": [run(True), aborted], "without": [run(False, error="timeout")]}
+    yield PluginEvalReader(), plugin_eval(folder, {"a": arms}, suite=suite)
+    rows = [row(0, "plain", "neap", True, False), row(0, "skilled", "neap", True)]
+    yield PromptfooReader(), promptfoo(folder, rows)
+    yield DeepevalReader(), deepeval(folder / "d.json", a_case("a", metric(True), CRASH))
+    spent = {"cost_usd": 0.3, "model_usage": [{"cost_usd": 0.2}]}
+    yield HarborReader(), trial("ebb", 1.0, agent_result=spent)
+    yield BenchflowReader(), rollout("ebb", "with-skill", 1.0)
+    runs = [official(arm, 1, True) for arm in ("with_skill", "without_skill")]
+    yield BenchmarkReader(), {"metadata": {"skill_name": "sea"}, "runs": runs}
+    yield BenchmarkReader(), counted(3, 4, exit_code=0, cost_usd=0.5)
+    yield TriggerReader(), {"skill_name": "sea", "results": [triggers()]}
+    sides = {side: {"details": [{"text": "a", "passed": True}]} for side in "AB"}
+    yield ComparisonReader(), comparison(expectation_results=sides)
+    yield WorkspaceReader(), grading(True, False)
+
+
+def changed(content: Any, value: Any) -> Iterator[Any]:
+    """Yield copies of parsed JSON with the value at each place in turn."""
+    yield value
+    for key in content if isinstance(content, dict) else range(len(content)):
+        part = content[key]
+        for new in changed(part, value) if isinstance(part, dict | list) else [value]:
+            other = copy.copy(content)
+            other[key] = new
+            yield other
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_value_of_another_type_at_any_place_is_no_crash(number: int, tmp_path: Path) -> None:
+    reader, content = list(contents(tmp_path))[number]
+    content = json.loads(content.read_text()) if isinstance(content, Path) else content
+    whole = isinstance(reader, WorkspaceReader)
+    file = tmp_path / "w" / "eval-a" / "with_skill" / "grading.json"
+    file.parent.mkdir(parents=True)
+    path, n_read = (tmp_path / "w" if whole else file), 0
+    for at, other in enumerate(new for value in STRANGE for new in changed(content, value)):
+        file.write_text(json.dumps(other) + " " * at)  # files of one size and time are one file
+        if reader.recognises(path):
+            made = reader.table(path, Problems())
+            n_read += 1
+            assert len(made) < 50 and len(reader.pairs(path, Problems())) < 2
+    assert n_read > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"results": {"results": [', "not JSON .*line 1 column 26"),
+        ('{"runs": [{"pass_rate": NaN}]}', "not JSON .*line 1 column 25"),
+        ('{"runs": [{"passed": 1, "passed": 0}]}', "not JSON .*the key 'passed' twice"),
+        ('{"a": ' + "[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "out.json"
+    file.write_text(text)
+    for path in (file, tmp_path):
+        with pytest.raises(FrameError, match=f"out.json: {message}"):
+            results(path)
+
+
+def test_a_broken_file_in_a_tree_is_a_missing_attempt_that_is_reported(tmp_path: Path) -> None:
+    for job, passed in {"plain": 0.0, "skilled": 1.0}.items():
+        put(tmp_path / "jobs" / job / "a" / "result.json", trial("ebb", passed))
+        put(tmp_path / "rollouts" / job / "r1" / "a" / "result.json", rollout("ebb", job, passed))
+    jobs = {"plain": "baseline", "skilled": "skill"}
+    for tree in ("jobs", "rollouts"):
+        file = tmp_path / tree / "skilled" / "b" / "c" / "result.json"
+        file.parent.mkdir(parents=True)
+        file.write_text('{"task_name": "flow"')
+        (file.parent / "x").symlink_to("/etc")
+        made = results(tmp_path / tree, conditions=jobs, **KNOWN)
+        assert "its attempt is missing" in problems(made, "skilled/b/c/result.json")
+        assert made.outcomes["passed"].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("passed", "total"), [(5, 4), (-1, 4), (2.5, 4), (3, 10**15), (3, "4"), (None, 4), (1, 0)]
+)
+def test_impossible_counts_are_missing_verdicts(tmp_path: Path, passed: Any, total: Any) -> None:
+    file = tmp_path / "b.json"
+    put(file, counted(passed, total))
+    made = results(file, **KNOWN)
+    assert len(made.verdicts) == 1 and made.outcomes["passed"].isna().all()
+    assert "no usable grading" in problems(made, "total")
+
+
+@pytest.mark.parametrize("rate", [-20, 250])
+def test_an_impossible_share_is_a_missing_verdict(tmp_path: Path, rate: float) -> None:
+    file = tmp_path / "b.json"
+    put(file, {"runs": [{"eval_id": 1, "configuration": "with_skill", "pass_rate": rate}]})
+    made = results(file, **KNOWN)
+    assert made.outcomes["passed"].isna().all() and made.verdicts["score"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "facts", [{"triggers": 5}, {"triggers": "x"}, {"runs": 10**15}, {"should_trigger": "yes"}]
+)
+def test_impossible_trigger_counts_are_missing(tmp_path: Path, facts: dict[str, Any]) -> None:
+    file = tmp_path / "t.json"
+    put(file, {"skill_name": "sea", "results": [triggers(**facts)]})
+    made = results(file, **KNOWN)
+    assert made.outcomes["passed"].isna().all() and len(made.attempts) <= 3
+    assert "missing" in problems(made, next(iter(facts)).replace("runs", "triggers"))
+
+
+def test_cases_of_one_name_with_other_prompts_are_refused(tmp_path: Path) -> None:
+    file = deepeval(tmp_path / "d.json", a_case("a", metric(True)), a_case("a", metric(False)))
+    content = json.loads(file.read_text())
+    content["testRunData"]["testCases"][1]["input"] = "Something else?"
+    file.write_text(json.dumps(content))
+    with pytest.raises(FrameError, match=r"d.json(.|\n)*'prompt'.*differs between the rows of one"):
+        results({"skill": file}, **KNOWN)
+
+
+def test_a_log_of_inspect_without_inspect_ai_names_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "log.json", {"status": "success", "eval": {"task": "t", "model": "m"}})
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    with pytest.raises(ExtraError, match=r"log.json: a log of Inspect needs .*skillcomp\[inspect"):
+        results(tmp_path / "log.json", **KNOWN)
