@@ -156,6 +156,12 @@ def test_impossible_trigger_counts_are_missing(tmp_path: Path, facts: dict[str, 
     assert "missing" in problems(made, next(iter(facts)).replace("runs", "triggers"))
 
 
+def test_a_query_of_another_type_is_named(tmp_path: Path) -> None:
+    put(tmp_path / "t.json", {"results": [triggers(query=["a"]), triggers()]})
+    with pytest.raises(FrameError, match=r"t.json(.|\n)*'case' \(case=\): missing in 3 rows"):
+        results(tmp_path / "t.json", **KNOWN)
+
+
 def test_cases_of_one_name_with_other_prompts_are_refused(tmp_path: Path) -> None:
     file = deepeval(tmp_path / "d.json", a_case("a", metric(True)), a_case("a", metric(False)))
     content = json.loads(file.read_text())

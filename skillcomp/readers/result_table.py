@@ -97,9 +97,11 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with one prompt per case; report prompts and files that differ in a case."""
     for name in [n for n in ("prompt", "files") if n in table]:
         of_case = table.groupby(CASE, dropna=False)[name]
-        several = table.groupby([*CASE, "condition"])[name].transform("nunique").gt(1)
+        of_arm = table.groupby([*CASE, "condition"], dropna=False)[name]
+        several = of_arm.transform("nunique").gt(1)
         # prompts that differ under one condition are those of other cases, and refused later
-        mixed = several.groupby([table[column] for column in CASE]).transform("any")
+        keys = [table[column] for column in CASE]
+        mixed = several.groupby(keys, dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed
         if cases := distinct_words(table.loc[differ, "case"]):
             found = f"differs between the attempts of {plural(len(cases), 'case')}"
