@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
@@ -96,6 +97,7 @@ _CALLED = {
 _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # choices of fonts with missing characters that were reported
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
+_TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # texts of artists in the svg
 _METHOD = 90  # a caption shows at most this many characters of a method
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
@@ -403,6 +405,32 @@ def describe_axes(ax: Any, what: str, numbers: str = "") -> None:
     _AXES_TEXTS[ax] = (what, numbers)
 
 
+def name_artist(artist: Any, kind: str, title: str) -> None:
+    """Give an artist a title, which a pointer on it shows in the svg."""
+    artist.set_gid(kind)
+    _TITLES[artist] = title
+
+
+def _titled_svg(fig: Figure, stem: str) -> bytes:
+    """Return the figure as svg, in which each artist with a title has an id and this title."""
+    titles = {}
+    gids = {}
+    for artist in fig.findobj(lambda part: part in _TITLES):
+        name = f"{stem}-{artist.get_gid()}-{len(titles)}"
+        gids[artist], titles[name] = artist.get_gid(), _TITLES[artist]
+        artist.set_gid(name)
+    drawn = BytesIO()
+    try:
+        fig.savefig(drawn, format="svg", metadata={"Date": None})
+    finally:
+        for artist, gid in gids.items():
+            artist.set_gid(gid)
+    text = drawn.getvalue().decode()
+    pattern = re.compile(f'<g id="({re.escape(stem)}-[a-z]+-[0-9]+)">')
+    named = pattern.sub(lambda found: f"{found[0]}<title>{escape(titles[found[1]])}</title>", text)
+    return named.encode()
+
+
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
     """Return `lead` and a description of frames: rows, n, clusters, level and method."""
     alike: dict[str, list[str]] = {}
@@ -567,15 +595,16 @@ def save(
     target = Path(path)
     stem = re.sub(r"\.(pdf|png)$", "", target.name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    pictures = [target.parent / f"{stem}.{kind}" for kind in ("pdf", "png", "svg")]
+    pdf, png, svg = pictures = [target.parent / f"{stem}.{end}" for end in ("pdf", "png", "svg")]
     # dates and program names would differ between runs; each format has its own key for them
-    dates: Any = ({"CreationDate": None}, {"Software": None}, {"Date": None})
+    dates: Any = ({"CreationDate": None}, {"Software": None})
     with use(), _layout_at_rest(fig):
-        for picture, metadata in zip(pictures, dates, strict=True):
+        for picture, metadata in zip(pictures, dates, strict=False):
             # draw in memory, because matplotlib leaves half a file on a full disk
             drawn = BytesIO()
             fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
             replace_file(picture, drawn.getvalue())
+        replace_file(svg, _titled_svg(fig, stem))
         cut = _between_panels(fig)
     tables, frames = [], {}
     for name, frame in data.items():
@@ -604,7 +633,6 @@ def save(
     text = json.dumps(provenance, indent=2, ensure_ascii=False).encode()
     replace_file(provenance_file, text + b"\n")
     replace_file(caption_file, words.encode() + b"\n")
-    pdf, png, svg = pictures
     return [pdf, png, *tables, svg, caption_file, provenance_file]
 
 

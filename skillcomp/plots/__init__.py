@@ -9,6 +9,10 @@ Estimates with intervals (forest)
     severity : shifts in severity between graders
     transfer : rates or deltas of near and far cases, and the gap between them
 
+Single cases (case_plots)
+    cases : the deltas of the cases below each interval
+    case_map : pass rate of each case under each condition
+
 Grids of cells and panels (grids)
     dimensions : heat map of dimensions and conditions
     flips : verdicts that stayed or flipped between two graders
@@ -27,11 +31,14 @@ Charts of numbers (charts)
 """
 
 from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold
+from skillcomp.plots.case_plots import case_map, cases
 from skillcomp.plots.charts import coverage, cusum, power, scores
 from skillcomp.plots.forest import corrected, estimates, severity, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
 
 __all__ = [
+    "case_map",
+    "cases",
     "corrected",
     "coverage",
     "cusum",

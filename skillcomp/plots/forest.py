@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -117,16 +117,47 @@ def estimates(
     ['a (n = 14)', 'b (n = 0)']
     """
     names = [y] if isinstance(y, str) else list(y)
-    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], "plots.estimates")
+    how: dict[str, Any] = {"null": null, "percent": percent, "label": label, "width": width}
+    drawn = draw_estimates(frame, names, hue, group=group, ax=ax, **how)
+    draw.legend(drawn.ax, drawn.entries, legend)
+    draw.describe_axes(drawn.ax, drawn.text)
+    return drawn.ax
+
+
+class Forest(NamedTuple):
+    """A drawn forest: axes, position of each row, legend entries and a description."""
+
+    ax: Axes
+    at: draw.Floats
+    entries: list[draw.Entry]
+    text: str
+
+
+def draw_estimates(
+    frame: pd.DataFrame,
+    names: list[str],
+    hue: str | None,
+    *,
+    group: str | None,
+    null: float | Literal["auto"] | None,
+    label: str | None,
+    width: str,
+    ax: Axes | None,
+    percent: bool | None = None,
+    lane: float = _LINE,
+    where: str = "plots.estimates",
+) -> Forest:
+    """Draw a forest without its legend; `lane` is the height of an interval in inches."""
+    draw.require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
     # on an axis without percent, raw and chance-corrected agreement may be drawn together
     together = ("coefficient", "rate") if percent is False else ()
-    unit = draw.unit(frame, "plots.estimates", together=together)
+    unit = draw.unit(frame, where, together=together)
     hues, look_of, _ = draw.hue_looks(frame, hue)
     percent = unit in ("rate", "points") if percent is None else percent
     how: dict[str, Any] = {"unit": unit, "null": null, "percent": percent, "label": label, "ax": ax}
-    how |= {"where": "plots.estimates", "width": width, "group": group}
+    how |= {"where": where, "width": width, "group": group, "line": lane}
     ax, text, bare, at = _draw_forest(frame, names, hue, look_of, **how)
     entries: list[draw.Entry] = []
     for level, look in look_of.items() if len(look_of) > 1 else ():
@@ -137,10 +168,8 @@ def estimates(
         entries.append(("hollow: no interval", draw.marker(Look(INK, "o"), hollow=True)))
     with_signs = "verdict" in frame.columns and hue != "verdict"
     signs = _draw_verdicts(ax, frame, at) if with_signs else []
-    draw.legend(ax, [*entries, *signs], legend)
     verdicts = ", with the sign of its verdict" if signs else ""
-    draw.describe_axes(ax, f"{text} {draw.each(names, hue)}{verdicts}")
-    return ax
+    return Forest(ax, at, [*entries, *signs], f"{text} {draw.each(names, hue)}{verdicts}")
 
 
 def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
@@ -288,6 +317,7 @@ def _draw_forest(
     width: str = "text",
     filled: draw.Bools | None = None,
     group: str | None = None,
+    line: float = _LINE,
 ) -> tuple[Axes, str, draw.Bools, draw.Floats]:
     """Draw points, intervals and notes of a forest.
 
@@ -304,7 +334,7 @@ def _draw_forest(
     _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
     lane, n_lanes = _lanes_of_rows(places, [order.index(level) for level in hues], len(order))
     at = places + lane
-    lines = len(categories) * (n_lanes * _LINE + 0.06)
+    lines = len(categories) * (n_lanes * line + 0.06)
     height = max(lines + _MARGIN, 1.3)
     ax = draw.axes(ax, width=width, height=height)
     grow(ax.figure.get_figure(root=True), height)
@@ -317,9 +347,9 @@ def _draw_forest(
         if not rows.any():
             continue
         thick = np.full(len(rows), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
-        for line in np.unique(thick[rows]):
-            some = rows & (thick == line)
-            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=line)
+        for size in np.unique(thick[rows]):
+            some = rows & (thick == size)
+            draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
         hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
         name = "estimate" if hue is None else level
         draw.points(ax, value[rows], at[rows], look, name)

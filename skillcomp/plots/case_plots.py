@@ -1,0 +1,240 @@
+"""Plots of single cases: strips of deltas below their intervals, and maps of pass rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from skillcomp.plots import _shared as draw
+from skillcomp.plots.forest import draw_estimates
+from skillcomp.style import GREY, INK, RATES, Look, name_artist
+
+# what changes for a case
+_CHANGES: Mapping[str, Look] = {
+    "lost": Look("#D55E00", "v"),
+    "passes, no change": Look(GREY, "o"),
+    "mixed, no change": Look(GREY, "x"),
+    "fails, no change": Look(GREY, "o"),
+    "gained": Look("#0072B2", "^"),
+}
+_HOLLOW = "fails, no change"
+_COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
+_LANE = 0.43  # height in inches of an interval with the strip of its cases
+_STACK = 3  # cases that a strip shows above each other before it widens
+_SIZE = 3.2  # diameter of a case in points; smaller where many cases share a value
+_MOST_NAMED = 2000  # cases with a title of their own in the svg
+_WHERE = "plots.cases"
+_BASE = " · reference"
+
+
+def cases(
+    frame: pd.DataFrame,
+    estimates: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "skill",
+    group: str | None = None,
+    label: str | None = None,
+    legend: str | bool = "below",
+    width: str = "text",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw deltas with their intervals and, below each, the deltas of its cases.
+
+    A case is a mark at its delta. Colour and marker show whether it gained or lost and, without a
+    change, whether it passes. Cases with the same delta stand next to each other.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The cases: the result of :func:`skillcomp.skillverdicts.cases`, with the columns `y`,
+        ``case_id``, ``condition``, ``rate``, ``reference_rate`` and ``delta``.
+    estimates : pandas.DataFrame
+        The deltas, such as the result of :func:`skillcomp.deltas.paired` or
+        :func:`skillcomp.skillverdicts.decide`: as for :func:`skillcomp.plots.estimates`, with the
+        columns `y` and ``condition``.
+    y, group, label, legend, width, ax : optional
+        As for :func:`skillcomp.plots.estimates`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        In an svg written by ``sc.style.save``, a pointer on a case shows its id and its rates.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing, or two rows of `estimates` have the same `y` and condition.
+
+    Notes
+    -----
+    A case without a delta, because no attempt has an outcome under one of the conditions, is not
+    drawn. A strip shows the cases as recorded; a corrected estimate may lie beside their mean.
+    """
+    names = [y] if isinstance(y, str) else list(y)
+    draw.require(frame, [*names, *_COLUMNS], _WHERE)
+    draw.require(estimates, [*names, "condition"], _WHERE)
+    how: dict[str, Any] = {"group": group, "label": label, "width": width, "where": _WHERE}
+    forest = draw_estimates(estimates, names, "condition", ax=ax, null=0, lane=_LANE, **how)
+    ax = forest.ax
+    keys = [*names, "condition"]
+    table = _with_changes(frame[frame["delta"].notna()])
+    named = len(table) <= _MOST_NAMED
+    rows = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
+    inch = abs(float(np.ptp(ax.get_ylim()))) / max(draw.panel_size(ax)[1] - 0.85, 0.5)
+    low, high = ax.get_xlim()
+    reach = max(float(table["delta"].abs().max() or 0) if len(table) else 0, abs(low), abs(high))
+    ax.set_xlim(max(-1.08, min(low, -reach)), min(1.08, max(high, reach)))
+    for key, part in table.groupby(keys, sort=False, observed=True):
+        if key in rows:
+            _draw_strip(ax, part, rows[key] + 0.1 * inch, inch, named=named)
+    changes = [change for change in _CHANGES if change in set(table["change"])]
+    marks = [(f"case {change}", _mark_of_case(change)) for change in changes]
+    draw.legend(ax, [*forest.entries, *marks], legend)
+    draw.describe_axes(ax, f"{forest.text}, above the deltas of its cases")
+    return ax
+
+
+def case_map(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "skill",
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the pass rate of each case under each condition as a map of colours.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The result of :func:`skillcomp.skillverdicts.cases`.
+    y : str or sequence of str, default "skill"
+        Columns that group the rows of the map; each group has one row per condition.
+    label : str, optional
+        Label of the colours.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Within a group, cases are sorted by the delta of its first condition, the largest loss
+        first. A case without an outcome under a condition is white.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing.
+    """
+    names = [y] if isinstance(y, str) else list(y)
+    draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
+    table = frame.assign(_group=list(frame[names].itertuples(index=False, name=None)))
+    rows, cells = _rows_of_map(table)
+    wide = max(len(row) for row in cells) if cells else 1
+    ax = draw.axes(ax, width="text", height=max(len(rows) * 0.17 + 1.0, 1.6))
+    colors = plt.get_cmap(RATES)
+    for i, row in enumerate(cells):
+        for j, (rate, text) in enumerate(row):
+            unknown = not np.isfinite(rate)
+            color = "white" if unknown else colors(rate)
+            cell = Rectangle((j + 0.04, i - 0.46), 0.92, 0.92, facecolor=color, linewidth=0.3)
+            cell.set_edgecolor(draw.LINE_GREY if unknown else "none")
+            ax.add_patch(cell)
+            if len(rows) * wide <= _MOST_NAMED:
+                name_artist(cell, "cell", text)
+    draw.label_rows(ax, rows, separated=False)
+    for i, row in enumerate(rows[1:]):
+        if row.endswith(_BASE):
+            ax.axhline(i + 0.5, color=INK, marker="", linewidth=0.6, clip_on=False, xmin=-0.02)
+    ax.set(xlim=(0, wide), xticks=[])
+    draw.label_x(ax, "Cases, from the largest loss to the largest gain")
+    ax.spines[:].set_visible(False)
+    bar = ax.figure.colorbar(ScalarMappable(Normalize(0, 1), colors), ax=ax, pad=0.02, aspect=25)
+    bar.set_label(label or "Attempts passed (%)")
+    bar.outline.set_linewidth(0.4)
+    draw.scale(bar.ax.yaxis, percent=True)
+    draw.describe_axes(ax, f"Attempts passed of each case {draw.each(names, 'condition')}")
+    return ax
+
+
+def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float, str]]]]:
+    """Return the labels of the rows of a map, and for each row the rate and text of its cases."""
+    labels, rows = [], []
+    heads = draw.level_names(" · ".join(map(str, group)) for group in frame["_group"].unique())
+    for group, part in frame.groupby("_group", sort=False):
+        conditions = draw.levels(part["condition"])
+        first = part[part["condition"].eq(conditions[0])].sort_values("delta", kind="stable")
+        head = heads[" · ".join(map(str, group))]
+        order, base = list(first["case_id"]), first.set_index("case_id")["reference_rate"]
+        named = [(f"{head}{_BASE}", base)]
+        for condition in conditions:
+            own = part[part["condition"].eq(condition)].set_index("case_id")["rate"]
+            named.append((str(condition), own))
+        for name, rates in named:
+            labels.append(draw.level_name(name, width=48))
+            values = rates.reindex(order).astype("float64")
+            texts = [f"{case}, {name}: {_rate_text(rate)}" for case, rate in values.items()]
+            rows.append(list(zip(values, texts, strict=True)))
+    return labels, rows
+
+
+def _rate_text(rate: float) -> str:
+    known = np.isfinite(rate)
+    return f"{draw.number_text(rate, percent=True, digits=3)} %" if known else "no outcome"
+
+
+def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named: bool) -> None:
+    """Draw the cases of a condition below `top`; `inch` is the length of an inch on the y axis."""
+    order = {change: i for i, change in enumerate(_CHANGES)}
+    ranked = part.assign(_rank=part["change"].map(order)).sort_values(["delta", "_rank"])
+    left, right = ax.get_xlim()
+    point = (right - left) / (max(draw.panel_size(ax)[0] - 1.6, 1.0) * 72)  # of the x axis
+    counts = ranked.groupby("delta")["delta"].transform("size").to_numpy()
+    number = ranked.groupby("delta").cumcount().to_numpy()
+    values = np.unique(ranked["delta"])
+    between = float(np.diff(values).min()) if len(values) > 1 else right - left
+    columns = -(-int(counts.max()) // _STACK)
+    size = max(min(_SIZE, 0.85 * between / point / columns - 0.5), 0.6)
+    step = (size + 0.6) * point
+    wide = -(-counts // _STACK)
+    x = ranked["delta"].to_numpy() + (number // _STACK - (wide - 1) / 2) * step
+    y = top + (number % _STACK) * (size + 0.6) / 72 * inch
+    for i, row in enumerate(ranked.to_dict("records")) if named else ():
+        mark = _mark_of_case(row["change"], size)
+        mark.set_data([x[i]], [y[i]])
+        mark.set(clip_on=False, zorder=2.5)
+        ax.add_line(mark)
+        name_artist(mark, "case", _text_of_case(row))
+    for change, some in ranked.reset_index(drop=True).groupby("change") if not named else ():
+        mark = _mark_of_case(str(change), size)
+        mark.set_data(x[some.index], y[some.index])
+        mark.set(clip_on=False, zorder=2.5, gid="case")
+        ax.add_line(mark)
+
+
+def _with_changes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the column ``change``; a case without a change passes if most of its attempts do."""
+    change, rate = frame["delta"], frame["rate"]
+    conditions = [change < 0, change > 0, rate > 0.5, rate < 0.5]
+    names = ["lost", "gained", "passes, no change", "fails, no change"]
+    return frame.assign(change=np.select(conditions, names, default="mixed, no change"))
+
+
+def _mark_of_case(change: str, size: float = _SIZE) -> Line2D:
+    mark = draw.marker(_CHANGES[change], hollow=change == _HOLLOW)
+    mark.set(markersize=size, markeredgewidth=0.5)
+    return mark
+
+
+def _text_of_case(row: Mapping[str, Any]) -> str:
+    rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
+    note = f"; {row['note']}" if row.get("note") else ""
+    return f"{row['case_id']}: {rate} passed under {row['condition']}, {base} without it{note}"
