@@ -413,8 +413,8 @@ def name_artist(artist: Any, kind: str, title: str) -> None:
 
 def _titled_svg(fig: Figure, stem: str) -> bytes:
     """Return the figure as svg, in which each artist with a title has an id and this title."""
-    titles = {}
-    gids = {}
+    titles: dict[str, str] = {}
+    gids: dict[Any, str | None] = {}
     for artist in fig.findobj(lambda part: part in _TITLES):
         name = f"{stem}-{artist.get_gid()}-{len(titles)}"
         gids[artist], titles[name] = artist.get_gid(), _TITLES[artist]

@@ -136,7 +136,8 @@ def case_map(
     """
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
-    table = frame.assign(_group=list(frame[names].itertuples(index=False, name=None)))
+    groups: Any = frame[names].itertuples(index=False, name=None)
+    table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
     rows, cells = _rows_of_map(table)
     wide = max(len(row) for row in cells) if cells else 1
     ax = draw.axes(ax, width="text", height=max(len(rows) * 0.17 + 1.0, 1.6))
@@ -151,8 +152,8 @@ def case_map(
             if len(rows) * wide <= _MOST_NAMED:
                 name_artist(cell, "cell", text)
     draw.label_rows(ax, rows, separated=False)
-    for i, row in enumerate(rows[1:]):
-        if row.endswith(_BASE):
+    for i, name in enumerate(rows[1:]):
+        if name.endswith(_BASE):
             ax.axhline(i + 0.5, color=INK, marker="", linewidth=0.6, clip_on=False, xmin=-0.02)
     ax.set(xlim=(0, wide), xticks=[])
     draw.label_x(ax, "Cases, from the largest loss to the largest gain")
@@ -168,11 +169,11 @@ def case_map(
 def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float, str]]]]:
     """Return the labels of the rows of a map, and for each row the rate and text of its cases."""
     labels, rows = [], []
-    heads = draw.level_names(" · ".join(map(str, group)) for group in frame["_group"].unique())
+    heads = draw.level_names(frame["_group"].unique())
     for group, part in frame.groupby("_group", sort=False):
         conditions = draw.levels(part["condition"])
         first = part[part["condition"].eq(conditions[0])].sort_values("delta", kind="stable")
-        head = heads[" · ".join(map(str, group))]
+        head = heads[group]
         order, base = list(first["case_id"]), first.set_index("case_id")["reference_rate"]
         named = [(f"{head}{_BASE}", base)]
         for condition in conditions:
@@ -234,7 +235,7 @@ def _mark_of_case(change: str, size: float = _SIZE) -> Line2D:
     return mark
 
 
-def _text_of_case(row: Mapping[str, Any]) -> str:
+def _text_of_case(row: Mapping[Any, Any]) -> str:
     rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
     note = f"; {row['note']}" if row.get("note") else ""
     return f"{row['case_id']}: {rate} passed under {row['condition']}, {base} without it{note}"
