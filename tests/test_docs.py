@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # the pages of the site that are built here; the other notebooks are built like this one
 PAGES = ("*.md", "docs/*.md", "docs/results/*", "docs/api/*", "data/README.md")
-PAGES += ("notebooks/00-*.ipynb", "notebooks/my-study.ipynb")
+PAGES += tuple(f"notebooks/{name}.ipynb" for name in ("00-*", "11-*", "my-study"))
 
 
 class Links(HTMLParser):

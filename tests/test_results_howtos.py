@@ -1,0 +1,108 @@
+"""The how-tos on formats without a reader: their code runs on files of the shapes described."""
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skillcomp as sc
+
+HOWTOS = Path(__file__).resolve().parent.parent / "docs" / "results"
+N = 6  # cases
+
+
+def lines(path: Path, *rows: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
+def lm_eval(folder: Path) -> None:
+    """The arms have the documents in another order, and a second filter passes everything."""
+    for arm, order in (("plain", range(N)), ("skilled", reversed(range(N)))):
+        rows = [
+            {"doc_id": at, "doc": {"q": doc}, "target": "4", "resps": [["4"]]}
+            | {"filter": name, "metrics": ["exact_match"], "doc_hash": f"h{doc}"}
+            | {"exact_match": float(arm == "skilled" or doc == 0 or name != "strict-match")}
+            for at, doc in enumerate(order)
+            for name in ("strict-match", "flexible-extract")
+        ]
+        lines(folder / arm / "samples.jsonl", *rows)
+
+
+def waza(folder: Path) -> None:
+    """Two checks in two runs; the flag is_baseline is on the arm with the skill."""
+
+    def tasks(skill: bool) -> list[dict[str, Any]]:
+        checks = [
+            {"type": "text", "score": 1.0, "passed": p, "feedback": ""} for p in (True, skill)
+        ]
+        checks_of_first = [check | {"passed": True} for check in checks]
+        return [
+            {
+                "test_id": f"t{at}",
+                "runs": [
+                    {
+                        "run_number": run,
+                        "validations": dict(
+                            zip("ab", checks if at else checks_of_first, strict=True)
+                        ),
+                    }
+                    for run in (1, 2)
+                ],
+            }
+            for at in range(N)
+        ]
+
+    document = {"eval_id": "e", "skill": "tea", "tasks": tasks(True), "is_baseline": True}
+    document["baseline_outcome"] = {"tasks": tasks(False)}
+    (folder / "results.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+def vally(folder: Path) -> None:
+    """One executor error (null grade) and one judge that crashed (passed is false)."""
+    rows = []
+    for variant in ("plain", "skilled"):
+        for at in range(N):
+            for trial in (0, 1):
+                passed, error = variant == "skilled" or at == 0, (variant, at, trial)
+                grade: dict[str, Any] | None = {"name": "g", "kind": "llm", "passed": passed}
+                grade |= {"details": [{"name": "d", "passed": passed}]}
+                if error == ("skilled", 1, 0):
+                    crash = {"metadata": {"error": "timeout"}, "passed": False}
+                    grade |= {"passed": False, "details": [crash]}
+                if error == ("skilled", 2, 0):
+                    grade = None
+                row = {"type": "trial-result", "variant": variant, "stimulus": f"s{at // 2}"}
+                row |= {"evalFilePath": f"{at % 2}.yaml", "model": "m", "trialIndex": trial}
+                rows.append(row | {"gradeResult": grade, "status": "success"})
+    lines(folder / "results.jsonl", *rows, {"type": "run-summary", "total": len(rows)})
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "n_attempts", "n_missing"),
+    [("lm-eval", lm_eval, 12, 0), ("waza", waza, 24, 0), ("vally", vally, 24, 2)],
+)
+def test_the_code_of_a_how_to_gives_the_planted_delta_and_a_page(
+    name: str,
+    write: Any,
+    n_attempts: int,
+    n_missing: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (HOWTOS / f"{name}.md").read_text("utf-8"), re.S)
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sc.frames.FrameWarning)
+        exec(compile(code, name, "exec"), names)
+    (row,) = names["delta"].to_dict("records")
+    # all N cases pass with the skill, and one of them without it
+    assert (row["n"], row["rate"], row["reference_rate"]) == (N, 1, pytest.approx(1 / N))
+    own = names["own"]
+    assert (len(own.attempts), own.outcomes["passed"].isna().sum()) == (n_attempts, n_missing)
+    assert len(names["verdicts"]) == 1 and (tmp_path / "page" / "index.html").is_file()
