@@ -62,8 +62,8 @@ class Analysis:
 
 
 def cells(runs: int) -> list[Analysis]:
-    """List the analyses and their designs."""
-    most = _fewer(runs, 4)
+    """List the analyses and their designs; those that take long have a third of the studies."""
+    third, half = max(1, runs // 3), max(1, runs // 2)
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
                  (("n", n),), 0)
@@ -72,37 +72,30 @@ def cells(runs: int) -> list[Analysis]:
     for stratum, gold in (("all", None), ("gold fail", 0.0)):
         numbers = (("gold", gold), ("shares", (0.08, 0.05)))
         made.append(Analysis("leniency_study", f"audit: leniency, {stratum}",
-                             "two skills, few answers fool the grader", numbers, most))  # fmt: skip
+                             "two skills, few answers fool the grader", numbers, third))  # fmt: skip
     for bias, name in FEATURES.items():
         for design, share, effect in GRADERS:
             numbers = (("name", name), ("share", share), ("effect", effect))
             rare = share < 0.1 and effect > 0
-            made.append(Analysis("feature", f"audit: {bias}", design, numbers, most, not rare))
+            made.append(Analysis("feature", f"audit: {bias}", design, numbers, third, not rare))
     made += [
-        Analysis("copies", "perturbed", "few verdicts change", (("down", 0.0),), most),
-        Analysis("copies", "perturbed", "changes in both directions", (("down", 0.2),), most),
+        Analysis("copies", "perturbed", "few verdicts change", (("down", 0.0),), half),
+        Analysis("copies", "perturbed", "changes in both directions", (("down", 0.2),), half),
     ]
     for rare in (True, False):
         design = "few verdicts change" if rare else "two noisy versions"
-        made.append(Analysis("versions", "drift", design, (("rare", rare),), _fewer(runs, 8)))
+        made.append(Analysis("versions", "drift", design, (("rare", rare),), third))
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
-        made.append(
-            Analysis("scores", "structure.score_association", design, numbers, _fewer(runs, 10))
-        )
+        made.append(Analysis("scores", "structure.score_association", design, numbers, third))
     made += [
         Analysis("dimensions", "deltas.by_dimension, family-wise",
-                 "nine dimensions of six cases without an effect", (), _fewer(runs, 2)),
+                 "nine dimensions of six cases without an effect", (), runs),
         Analysis("null_skills", "decide, family-wise",
-                 "ten skills of twenty cases without an effect", (), _fewer(runs, 2)),
+                 "ten skills of twenty cases without an effect", (), runs),
     ]  # fmt: skip
     return made
-
-
-def _fewer(runs: int, factor: int) -> int:
-    """Return fewer studies for an analysis that takes long."""
-    return max(1, runs // factor)
 
 
 def run(cell: Analysis) -> Rows:

@@ -149,9 +149,9 @@ class Quantity:
     c: float
     largest: bool = False
 
-    def mirrored(self) -> Quantity:
-        """Return the quantity with the opposite sign."""
-        return replace(self, low=-self.high, high=-self.low)
+    def lowest(self, turned: Any) -> Floats:
+        """Return the smallest possible value, with the opposite sign where ``turned``."""
+        return np.where(turned, -self.high, self.low)
 
     def weight_at(self, error_rate: Any) -> Floats:
         """Return the weight of the pseudo-case at error rates (1 minus the confidence level).
@@ -182,6 +182,7 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
+_SMALL_SAMPLE = 15  # Samples with at most one distinct value more are solved together.
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integrand were Gaussian.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
@@ -224,15 +225,19 @@ class CaseCounts:
         parts = (self.value, self.weight, self.count, self.start, self.end, self.reach)
         return CaseCounts(*(part[keep] for part in parts))
 
-    def mirrored(self) -> CaseCounts:
-        """Return the studies with the opposite sign."""
-        ends = -self.end, -self.start
-        return CaseCounts(-self.value, self.weight, self.count, *ends, self.reach)
+    def turned(self, which: Any) -> CaseCounts:
+        """Return the studies, those in ``which`` with the opposite sign."""
+        value = np.where(which[:, None], -self.value, self.value)
+        ends = np.where(which, [-self.end, -self.start], [self.start, self.end])
+        return CaseCounts(value, self.weight, self.count, *ends, self.reach)
 
     def with_pseudo_case(
-        self, quantity: Quantity, error_rate: Any
+        self, quantity: Quantity, error_rate: Any, bound: Floats
     ) -> tuple[Floats, Floats, Floats]:
-        """Return value, weight and count; the last column is the pseudo-case of lower limits."""
+        """Return value, weight and count; the last column is the pseudo-case of lower limits.
+
+        ``bound`` is the lowest possible value of each study.
+        """
         size = (self.count * self.weight**3).sum(1) / (self.count * self.weight**2).sum(1)
         if quantity.largest:
             size = np.where(self.count > 0, self.weight, 0.0).max(1)
@@ -242,7 +247,7 @@ class CaseCounts:
         ratio = stdtrit(df, 1.0 - 0.5 * np.minimum(error_rate, _ALPHA)) / stdtrit(df, _SURE)
         further = reach**2 * (ratio**2 - 1.0)
         far = mean - np.sqrt((mean - self.start) ** 2 + further)
-        start = np.where(further > 0, np.maximum(far, quantity.low), self.start)
+        start = np.where(further > 0, np.maximum(far, bound), self.start)
         c = np.broadcast_to(quantity.weight_at(error_rate), len(size))
         return (
             np.hstack([self.value, start[:, None]]),
@@ -363,15 +368,20 @@ def _path_integral(
     return height * total, height * tilt
 
 
-def _lower_limits(samples: CaseCounts, quantity: Quantity, ci_level: float) -> Floats:
+def _lower_limits(
+    samples: CaseCounts, quantity: Quantity, ci_level: float, turned: Any
+) -> Floats:
     """Return the lower limit of each study, a quantile of the randomly weighted mean.
+
+    ``samples`` have the opposite sign where ``turned``; there, the limit is minus the upper limit.
 
     The quantile is found by Newton's method inside a bracket, with probabilities on the scale of
     normal quantiles. The first value is a quantile of the beta distribution that has the same mean
     and variance as the randomly weighted mean.
     """
     tail = 0.5 * (1.0 - ci_level)
-    value, weight, count = samples.with_pseudo_case(quantity, 1.0 - ci_level)
+    bound = quantity.lowest(turned)
+    value, weight, count = samples.with_pseudo_case(quantity, 1.0 - ci_level, bound)
     top = np.maximum(samples.top, value[:, -1])
     limits: Floats = np.where(count > 0, value, np.inf).min(1)
     live = np.flatnonzero(top - limits > _XTOL * (quantity.high - quantity.low))
@@ -445,13 +455,14 @@ def solved_limits(
 
     The p-values are NaN if ``null`` is None.
     """
-    low = _lower_limits(samples, quantity, ci_level)
-    high = -_lower_limits(samples.mirrored(), quantity.mirrored(), ci_level)
+    turned = np.repeat([False, True], len(samples.value))
+    both = samples.rows(np.tile(np.arange(len(samples.value)), 2)).turned(turned)
+    low, high = np.split(_lower_limits(both, quantity, ci_level, turned), 2)
     p_value = np.full(len(low), np.nan)
     if null is not None and not math.isnan(null):
         chance = partial(_two_sided, quantity=quantity, null=null)
         p_value = _p_values(samples, chance)
-    return np.stack([low, high, p_value])
+    return np.stack([low, -high, p_value])
 
 
 def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
@@ -500,12 +511,12 @@ def _two_sided(samples: CaseCounts, quantity: Quantity, null: float, error_rate:
     size = samples.count * samples.weight
     above = (size * (samples.value - null)).sum(1) > 0
     rates = np.broadcast_to(error_rate, len(above))
-    beyond = partial(chance_beyond, samples, quantity, null, rates)
-    mirrored = partial(chance_beyond, samples.mirrored(), quantity.mirrored(), -null, rates)
-    chance = np.fmin(beyond(above), mirrored(~above))
-    rest = ~(chance <= 0.5)
-    other = np.fmin(beyond(rest & ~above), mirrored(rest & above))
-    return np.minimum(1.0, 2.0 * np.fmin(chance, other))
+    chance = chance_beyond(samples, quantity, null, rates, ~above)
+    rest = np.flatnonzero(~(chance <= 0.5))
+    if len(rest):
+        other = chance_beyond(samples.rows(rest), quantity, null, rates[rest], above[rest])
+        chance[rest] = np.fmin(chance[rest], other)
+    return np.minimum(1.0, 2.0 * chance)
 
 
 def chance_beyond(
@@ -513,23 +524,21 @@ def chance_beyond(
     quantity: Quantity,
     null: float,
     error_rates: Floats,
-    which: Any,
+    above: Any,
     near: tuple[float, float] | None = None,
 ) -> Floats:
-    """Return P(mean is below the null) for each study in ``which``; NaN for the others.
+    """Return P(mean is below the null) for each study, or P(mean is above it) where ``above``.
 
     ``near`` as in :func:`chance_below`.
     """
-    chance = np.full(len(samples.value), np.nan)
-    if which.any():
-        side = samples.rows(which)
-        whole = side.with_pseudo_case(quantity, error_rates[which])
-        below, _ = chance_below(*whole, np.full(len(side.value), null), near=near)
-        # if all values are at the pseudo-case, so is the mean, whatever the weights
-        start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
-        sure = (side.top <= start) & (bottom >= start) & (null >= start)
-        chance[which] = np.where(sure, 1.0, below)
-    return chance
+    side = samples.turned(above)
+    whole = side.with_pseudo_case(quantity, error_rates, quantity.lowest(above))
+    at = np.where(above, -null, null)
+    below, _ = chance_below(*whole, at, near=near)
+    # if all values are at the pseudo-case, so is the mean, whatever the weights
+    start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
+    sure = (side.top <= start) & (bottom >= start) & (at >= start)
+    return np.asarray(np.where(sure, 1.0, below))
 
 
 def bounded_mean(
@@ -673,9 +682,10 @@ def bounded_means(
         return [_t_interval(bare, null) for _, bare in read]
     compact = [sample for sample, _ in read]
     limits = np.full((3, len(read)), np.nan)
-    # Samples that are solved together are padded to the same number of distinct values, so each
-    # group has samples with a similar number.
-    sizes = np.array([-1 if c is None else (c.value.shape[1] - 1).bit_length() for c in compact])
+    # Samples that are solved together are padded to the same number of distinct values, so large
+    # samples are grouped with others of a similar number.
+    sizes = np.array([-1 if c is None else max(c.value.shape[1] - 1, _SMALL_SAMPLE).bit_length()
+                      for c in compact])  # fmt: skip
     for size in np.unique(sizes[sizes >= 0]):
         place = np.flatnonzero(sizes == size)
         batch = [sample for i in place if (sample := compact[i]) is not None]

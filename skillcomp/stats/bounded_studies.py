@@ -172,6 +172,5 @@ def sides_of_null(
         reach = stdtrit(df, 1.0 - tail) * np.sqrt(variance)
         return np.where((np.abs(mean - null) > reach) & (variance > ZERO_VARIANCE), side, 0.0)
     rates, near = np.full(len(side), 1.0 - ci_level), tuple(tail * _NEAR)
-    above = chance_beyond(samples, quantity, null, rates, side > 0, near)
-    below = chance_beyond(samples.mirrored(), quantity.mirrored(), -null, rates, side < 0, near)
-    return np.where(np.fmin(above, below) < tail, side, 0.0)
+    beyond = chance_beyond(samples, quantity, null, rates, side < 0, near)
+    return np.where(beyond < tail, side, 0.0)
