@@ -71,8 +71,10 @@ def cells(runs: int) -> list[Analysis]:
     ]  # fmt: skip
     for stratum, gold in (("all", None), ("gold fail", 0.0)):
         numbers = (("gold", gold), ("shares", (0.08, 0.05)))
-        made.append(Analysis("leniency_study", f"audit: leniency, {stratum}",
-                             "two skills, few answers fool the grader", numbers, third))  # fmt: skip
+        design = "two skills, few answers fool the grader"
+        made.append(
+            Analysis("leniency_study", f"audit: leniency, {stratum}", design, numbers, third)
+        )
     for bias, name in FEATURES.items():
         for design, share, effect in GRADERS:
             numbers = (("name", name), ("share", share), ("effect", effect))

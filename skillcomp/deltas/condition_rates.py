@@ -39,7 +39,8 @@ from skillcomp.stats.bounded import RATES, SHARES, IntervalRule, Sample, mixed_o
 from skillcomp.stats.results import join_notes
 
 OwnWords = Literal["passed_own_words"]
-MISSING_OF_RATE = ["n_missing", "n_attempts", "worst_low", "worst_high"]
+_WORST = ["worst_low", "worst_high"]
+MISSING_OF_RATE = ["n_missing", "n_attempts", *_WORST]
 
 
 def rates(
@@ -92,17 +93,23 @@ def rates(
     table = case_table(checked, by=[*names, *levels], column=check_cluster(cluster, checked))
     table = with_weights(table, checked, weight)
     parts, samples, by_name = [], [], []
-    for about, part in condition_groups(table.assign(rate=level_of(table, value)), names):
-        n = part["n" if value == "passed" else "n_shares"]
-        lost, warning = missing_of_rate(part["size"], n, _worst_rates(part, value))
-        part = part[part["rate"].notna()]
-        mixed = mixed_of_case(part["rate"], part["n"] if value == "passed" else None)
-        part, means = means_of_cases(part.assign(mixed=mixed), ["rate", "mixed"], levels)
-        label, note = claim(part["skill"], part["cluster"], cluster)
-        sides = [(part["rate"], part["n"], part["n_checks"], 1.0, part["mixed"])]
+    cases = _rates_of_cases(table, names, levels, value)
+    numbers = {name: cases[name].to_numpy() for name in cases}
+    for about, rows in condition_groups(cases[[*names, "condition"]], names):
+        at = rows.index.to_numpy()
+        weights = numbers["share_of_case"][at]
+        worst = [float(np.average(numbers[end][at], weights=weights)) for end in _WORST]
+        lost, warning = missing_of_rate(numbers["size"][at], numbers["n"][at], worst)
+        at, means = at[~np.isnan(numbers["rate"][at])], ""
+        columns = {name: values[at] for name, values in numbers.items()}
+        if levels:
+            part, means = means_of_cases(cases.loc[at], ["rate", "mixed"], levels)
+            columns = {name: part[name].to_numpy() for name in part}
+        label, note = claim(columns["skill"], columns["cluster"], cluster)
+        sides = [(columns["rate"], columns["n"], columns["n_checks"], 1.0, columns["mixed"])]
         arms = arms_of(sides, is_share=value != "passed")
-        samples.append(Sample(part["rate"], label, part.get(WEIGHT), arms))
-        by_name.append(claim(part["skill"], part["cluster_by_name"], cluster)[0])
+        samples.append(Sample(columns["rate"], label, columns.get(WEIGHT), arms))
+        by_name.append(claim(columns["skill"], columns["cluster_by_name"], cluster)[0])
         parts.append((about | lost, note, join_notes(means, warning)))
     quantity = RATES if value == "passed" else SHARES
     how = {"quantity": quantity, "ci_level": ci_level, "interval": interval}
@@ -161,20 +168,37 @@ def _own_words_note(n_unknown: int, low: float, high: float) -> str:
     )
 
 
-def _worst_rates(part: pd.DataFrame, value: str) -> list[float]:
-    """Return the rate of a condition if all missing attempts had failed, and if all had passed."""
-    met, name = part["n_passed"], "passed"
+def _rates_of_cases(
+    table: pd.DataFrame, names: list[str], levels: list[str], value: str
+) -> pd.DataFrame:
+    """Return the rate of each row of a case table, and what its interval and its bounds need.
+
+    ``worst_low`` and ``worst_high`` are the rates if all missing attempts had failed, and if all
+    had passed. ``share_of_case`` is the weight of a row: a case has its weight once under a
+    condition, however many rows it has.
+    """
+    n, met, name = table["n"], table["n_passed"], "passed"
     if value != "passed":
-        met, name = part["share"].fillna(0.0) * part["n_shares"], "share"
-    # a case has its weight once, however many rows it has
-    weights = part.get(WEIGHT, 1.0) / np.bincount(code := group_codes(part, CASE)[0])[code]
-    ends = [part[f"{name}_{end}"].to_numpy() for end in ("low", "high")]
-    return [float(np.average((met + end) / part["size"], weights=weights)) for end in ends]
+        n, met, name = table["n_shares"], table["share"].fillna(0.0) * table["n_shares"], "share"
+    rate = level_of(table, value)
+    group = group_codes(table, list(dict.fromkeys([*names, *CASE, "condition"])))[0]
+    keys = dict.fromkeys([*names, *levels, *CASE, "condition", "cluster", "cluster_by_name"])
+    weights = [WEIGHT] if WEIGHT in table else []
+    return (
+        table[[*keys, *weights, "size", "n_checks"]]
+        .reset_index(drop=True)
+        .assign(
+            n=n,
+            rate=rate,
+            mixed=mixed_of_case(rate, n if value == "passed" else None),
+            worst_low=(met + table[f"{name}_low"]) / table["size"],
+            worst_high=(met + table[f"{name}_high"]) / table["size"],
+            share_of_case=table.get(WEIGHT, 1.0) / np.bincount(group)[group],
+        )
+    )
 
 
-def missing_of_rate(
-    size: pd.Series, n: pd.Series, worst: list[float]
-) -> tuple[dict[str, Any], str]:
+def missing_of_rate(size: Any, n: Any, worst: list[float]) -> tuple[dict[str, Any], str]:
     """Return the columns about the missing attempts of a condition, and a note on them."""
     counts = [int((size - n).sum()), int(size.sum())]
     note, _ = missing_note(counts, [""])

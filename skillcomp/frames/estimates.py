@@ -376,9 +376,9 @@ def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.Dat
 def condition_groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Yield a pair for each group and condition: the values that identify it, and its rows."""
     for values, group in groups(frame, by):
-        for condition in ordered(group["condition"]):
-            part = group[group["condition"].eq(condition)]
-            yield values | {"condition": condition}, part
+        conditions = group["condition"].to_numpy(dtype=object)
+        for condition in ordered(conditions):
+            yield values | {"condition": condition}, group[conditions == condition]
 
 
 def grouped(frame: pd.DataFrame, names: Iterable[str]) -> Any:

@@ -21,6 +21,7 @@ from skillcomp.frames.estimates import (
     check_settings,
     covering,
     estimates,
+    group_codes,
     groups,
     listed,
     row,
@@ -198,9 +199,9 @@ def _comparison_rows(
     no_label = "no such gold label among these items" if with_gold else "no gold given"
     no_item = "no item has both verdicts"
     rows = [
-        _change_row("pass_rate_change", pair, None, level, rule, no_item),
-        _change_row("sensitivity_change", pair, 1.0, level, rule, no_label),
-        _change_row("specificity_change", pair, 0.0, level, rule, no_label),
+        _change_row("pass_rate_change", pair, level, rule, no_item),
+        _change_row("sensitivity_change", pair.with_label(1.0), level, rule, no_label),
+        _change_row("specificity_change", pair.with_label(0.0), level, rule, no_label),
     ]
     adjusted = holm([change["p_value"] for change in rows[1:]])
     for change, p_value in zip(rows[1:], adjusted, strict=True):
@@ -222,31 +223,31 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
         )
         worst = (low, high)
     p_values = _NO_RATES | {"p_interval": shift.p_value}
-    return _row_with_counts("severity_shift", shift, pair, None, worst) | p_values
+    return _row_with_counts("severity_shift", shift, pair, worst) | p_values
 
 
 def _change_row(
-    measure: str, pair: Pair, label: float | None, level: float, rule: IntervalRule, why: str
+    measure: str, pair: Pair, level: float, rule: IntervalRule, why: str
 ) -> dict[str, Any]:
     """Return the row of a paired change; specificity counts FAILs, so its verdicts are inverted."""
-    items = pair.decided_items(label)
+    items = pair.decided_items()
     old, new = (items[name].to_numpy(dtype=float) for name in ("old", "new"))
-    ends = [(rows["new"] - rows["old"]).mean() for rows in pair.worst_cases(label)]
-    if label == 0.0:
+    ends = [(rows["new"] - rows["old"]).mean() for rows in pair.worst_cases()]
+    if pair.label == 0.0:
         old, new = 1.0 - old, 1.0 - new
         ends = [-end for end in reversed(ends)]
     worst = (float(ends[0]), float(ends[1]))
     if not len(items):
         change = undefined("paired difference", why, ci_level=level, n=0.0)
-        return _row_with_counts(measure, change, pair, label, worst) | _NO_RATES
-    exchanged = label is not None
+        return _row_with_counts(measure, change, pair, worst) | _NO_RATES
+    exchanged = pair.label is not None
     readings = [
         paired_change(new, old, clusters, level, rule, exchanged=exchanged, items=items)
         for clusters in cluster_readings(items)
     ]
     change = reduce(covering, [interval for interval, _ in readings])
     columns = readings[0][1] | {"p_interval": max(c["p_interval"] for _, c in readings)}
-    return _row_with_counts(measure, change, pair, label, worst) | columns
+    return _row_with_counts(measure, change, pair, worst) | columns
 
 
 def paired_change(
@@ -286,35 +287,31 @@ def _sample_of_checks(items: pd.DataFrame) -> Sample:
     If several agents or runs answer a case, its number of attempts is the smallest of theirs, so
     that copies of an agent do not narrow the interval.
     """
-    check = [*CASE, "check_id"]
+    keys = [*CASE, "check_id"]
+    check, first = group_codes(items, keys)
     sources = [name for name in ("agent", "run") if name in items.columns]
-    sides = {name: (name, "mean") for name in ("new", "old")}
-    table = items.groupby(check, sort=False, dropna=False).agg(
-        **sides, n=("new", "size"), cluster=("cluster", "first")
-    )
-    of_source = items.groupby([*check, *sources], sort=False, dropna=False).agg(
-        **sides, n=("new", "size")
-    )
-    for name in ("new", "old"):
-        of_source[name] = mixed_of_case(of_source[name], of_source["n"])
-    by_check = of_source.groupby(check, sort=False, dropna=False)
-    attempts = by_check["n"].min().loc[table.index].to_numpy()
-    mixed = by_check[["new", "old"]].mean().loc[table.index]
-    arms = [
-        Arm(table[name].to_numpy(), attempts, sign, None, mixed[name].to_numpy())
-        for name, sign in (("new", 1.0), ("old", -1.0))
-    ]
-    return Sample.of_arms(*arms, clusters=table["cluster"], weights=table["n"])
+    source, first_of_source = group_codes(items, [*keys, *sources])
+    n, n_of_source = np.bincount(check), np.bincount(source)
+    check_of_source = check[first_of_source]
+    attempts = np.full(len(n), np.inf)
+    np.minimum.at(attempts, check_of_source, n_of_source)
+    arms = []
+    for name, sign in (("new", 1.0), ("old", -1.0)):
+        values = items[name].to_numpy(dtype=float)
+        mixed = mixed_of_case(np.bincount(source, values) / n_of_source, n_of_source)
+        mixed = np.bincount(check_of_source, mixed) / np.bincount(check_of_source)
+        arms.append(Arm(np.bincount(check, values) / n, attempts, sign, None, mixed))
+    return Sample.of_arms(*arms, clusters=items["cluster"].to_numpy()[first], weights=n)
 
 
 def _row_with_counts(
-    measure: str, interval: Interval, pair: Pair, label: float | None, worst: tuple[float, float]
+    measure: str, interval: Interval, pair: Pair, worst: tuple[float, float]
 ) -> dict[str, Any]:
-    items, (n_missing, n_missing_base) = pair.decided_items(label), pair.n_missing(label)
+    items, (n_missing, n_missing_base) = pair.decided_items(), pair.n_missing()
     ends = f"in the worst case the change is {worst[0]:+.2f} or {worst[1]:+.2f}"
     if not n_missing + n_missing_base or np.isnan(worst).any():
         ends = ""
-    note = join_notes(interval.note, *pair.notes_on_left_out(label), ends)
+    note = join_notes(interval.note, *pair.notes_on_left_out(), ends)
     return row(
         measure,
         replace(interval, note=note),
@@ -322,7 +319,7 @@ def _row_with_counts(
         grader_version=pair.version,
         n_gained=int(items["new"].gt(items["old"]).sum()),
         n_lost=int(items["new"].lt(items["old"]).sum()),
-        n_dropped=pair.n_dropped(label),
+        n_dropped=pair.n_dropped(),
         n_missing=n_missing,
         n_missing_reference=n_missing_base,
         worst_low=worst[0],
@@ -457,48 +454,53 @@ class Pair:
 
     ``old`` and ``new`` are the verdicts of the reference and the version, NaN without one. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both``.
+    only the reference did, and ``both``. ``label`` is the gold label of the items; None if they
+    have any.
     """
 
     grader: str
     version: str
     reference: Version
     items: pd.DataFrame
+    label: float | None = None
 
-    def items_with_label(self, label: float | None) -> pd.DataFrame:
-        """Return the items with this gold label; all of them if it is None."""
-        return self.items if label is None else self.items[self.items["gold"].eq(label)]
+    def with_label(self, label: float) -> Pair:
+        """Return the pair with only the items that have this gold label."""
+        return replace(self, items=self.items[self.items["gold"].eq(label)], label=label)
 
-    def decided_items(self, label: float | None = None) -> pd.DataFrame:
+    def decided_items(self) -> pd.DataFrame:
         """Return the items that both versions decided."""
-        items = self.items_with_label(label)
-        return items[items[["old", "new"]].notna().all(axis=1)].reset_index(drop=True)
+        return self.items[self._n_without(0)].reset_index(drop=True)
 
-    def n_dropped(self, label: float | None = None) -> int:
+    def _n_without(self, n: int) -> NDArray[np.bool_]:
+        """Return which items lack the verdict of this number of the two versions."""
+        new, old = (self.items[name].isna().to_numpy() for name in ("new", "old"))
+        return np.asarray(new.astype(int) + old == n)
+
+    def n_dropped(self) -> int:
         """Count the items that only one of the two versions decided."""
-        return int(self.items_with_label(label)[["old", "new"]].isna().sum(axis=1).eq(1).sum())
+        return int(self._n_without(1).sum())
 
-    def n_missing(self, label: float | None = None) -> list[int]:
+    def n_missing(self) -> list[int]:
         """Count the items graded by both that lack a verdict, of the version and the reference."""
-        items = self.items_with_label(label)
-        graded = items[items["_graded_by"].eq("both")]
-        return [int(graded[name].isna().sum()) for name in ("new", "old")]
+        both = self.items["_graded_by"].eq("both")
+        return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
 
-    def worst_cases(self, label: float | None = None) -> list[pd.DataFrame]:
+    def worst_cases(self) -> list[pd.DataFrame]:
         """Return the items that both graded, with verdicts for the lowest and highest change.
 
         For the lowest change, missing verdicts of the version are FAIL and those of the reference
         PASS.
         """
-        items = self.items_with_label(label)
-        graded = items[items["_graded_by"].eq("both")]
+        both = self.items["_graded_by"].eq("both")
+        graded = self.items.loc[both, ["new", "old", "cluster"]]
         return [graded.fillna({"new": x, "old": 1.0 - x}) for x in (0.0, 1.0)]
 
-    def notes_on_left_out(self, label: float | None = None) -> list[str]:
+    def notes_on_left_out(self) -> list[str]:
         """Return how many items are left out, and the reasons for each of the two versions."""
-        items, n_dropped = self.items_with_label(label), self.n_dropped(label)
+        items, n_dropped = self.items, self.n_dropped()
         dropped = f"{plural(n_dropped, 'item')} decided by one of the two only"
-        neither = int(items[["old", "new"]].isna().all(axis=1).sum())
+        neither = int(self._n_without(2).sum())
         notes = [dropped] if n_dropped else []
         notes += [f"{plural(neither, 'item')} decided by neither"] if neither else []
         versions = (self.grader, self.version), self.reference
@@ -512,8 +514,8 @@ class Pair:
         )
         for verdict, status, absent, name in sides:
             lacking = items[items[verdict].isna()]
-            reasons = lacking[status].mask(lacking["_graded_by"].eq(absent), "not graded")
             if len(lacking):
+                reasons = lacking[status].mask(lacking["_graded_by"].eq(absent), "not graded")
                 notes.append(f"without a verdict of {name}: {missing_reasons(reasons)}")
         return notes
 

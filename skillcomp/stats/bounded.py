@@ -368,9 +368,7 @@ def _path_integral(
     return height * total, height * tilt
 
 
-def _lower_limits(
-    samples: CaseCounts, quantity: Quantity, ci_level: float, turned: Any
-) -> Floats:
+def _lower_limits(samples: CaseCounts, quantity: Quantity, ci_level: float, turned: Any) -> Floats:
     """Return the lower limit of each study, a quantile of the randomly weighted mean.
 
     ``samples`` have the opposite sign where ``turned``; there, the limit is minus the upper limit.
