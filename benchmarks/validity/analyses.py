@@ -62,8 +62,8 @@ class Analysis:
 
 
 def cells(runs: int) -> list[Analysis]:
-    """List the analyses and their designs; those that take long have a third of the studies."""
-    third, half = max(1, runs // 3), max(1, runs // 2)
+    """List the analyses and their designs; slow ones have a third or a quarter of the studies."""
+    third, quarter = max(1, runs // 3), max(1, runs // 4)
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
                  (("n", n),), 0)
@@ -81,16 +81,16 @@ def cells(runs: int) -> list[Analysis]:
             rare = share < 0.1 and effect > 0
             made.append(Analysis("feature", f"audit: {bias}", design, numbers, third, not rare))
     made += [
-        Analysis("copies", "perturbed", "few verdicts change", (("down", 0.0),), half),
-        Analysis("copies", "perturbed", "changes in both directions", (("down", 0.2),), half),
+        Analysis("copies", "perturbed", "few verdicts change", (("down", 0.0),), third),
+        Analysis("copies", "perturbed", "changes in both directions", (("down", 0.2),), third),
     ]
     for rare in (True, False):
         design = "few verdicts change" if rare else "two noisy versions"
-        made.append(Analysis("versions", "drift", design, (("rare", rare),), third))
+        made.append(Analysis("versions", "drift", design, (("rare", rare),), quarter))
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
-        made.append(Analysis("scores", "structure.score_association", design, numbers, third))
+        made.append(Analysis("scores", "structure.score_association", design, numbers, quarter))
     made += [
         Analysis("dimensions", "deltas.by_dimension, family-wise",
                  "nine dimensions of six cases without an effect", (), runs),

@@ -307,7 +307,7 @@ def _sample_of_checks(items: pd.DataFrame) -> Sample:
 def _row_with_counts(
     measure: str, interval: Interval, pair: Pair, worst: tuple[float, float]
 ) -> dict[str, Any]:
-    items, (n_missing, n_missing_base) = pair.decided_items(), pair.n_missing()
+    items, (n_missing, n_missing_base) = pair.items, pair.n_missing()
     ends = f"in the worst case the change is {worst[0]:+.2f} or {worst[1]:+.2f}"
     if not n_missing + n_missing_base or np.isnan(worst).any():
         ends = ""
