@@ -389,6 +389,26 @@ def test_many_studies_and_counts_have_the_adaptive_limits_of_each_study() -> Non
     assert counted.low == pytest.approx(alone.low, abs=1e-8)
 
 
+@pytest.mark.parametrize("own", ["attempts", "checks", "mixed"])
+def test_studies_that_differ_only_in_their_arms_have_their_own_limits(own: str) -> None:
+    rates, counts = np.array([0.25, 0.5, 0.75]), np.array([[2, 5, 3]] * 3)
+    of_study = {
+        "attempts": {"attempts": np.array([[2.0] * 3, [8.0] * 3, [2.0] * 3])},
+        "checks": {"checks": np.array([[2.0] * 3, [8.0] * 3, [2.0] * 3])},
+        "mixed": {"attempts": [8] * 3, "mixed": np.array([[0.0] * 3, [1.0] * 3, [0.0] * 3])},
+    }[own]
+    found = bounded_mean_counts(rates, counts, arms=[Arm(np.tile(rates, (3, 1)), **of_study)])
+    for study in range(3):
+        values = np.repeat(rates, counts[study])
+        parts = {
+            name: np.repeat(np.broadcast_to(part, (3, 3))[study], counts[study])
+            for name, part in of_study.items()
+        }
+        alone = bounded_mean(values, arms=[Arm(values, **parts)])
+        assert (found.low[study], found.high[study]) == pytest.approx((alone.low, alone.high))
+    assert found.low[0] == found.low[2] != found.low[1]
+
+
 def test_p_values_invert_the_adaptive_limits_at_every_level() -> None:
     how = {"quantity": DELTAS, "arms": arms(S, B, k=3)}
     values = how["arms"][0].rates - how["arms"][1].rates

@@ -62,7 +62,7 @@ class Analysis:
 
 
 def cells(runs: int) -> list[Analysis]:
-    """List the analyses and their designs; slow ones have a third or a quarter of the studies."""
+    """List the analyses and their designs, with a third or a quarter of the studies each."""
     third, quarter = max(1, runs // 3), max(1, runs // 4)
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
@@ -93,9 +93,9 @@ def cells(runs: int) -> list[Analysis]:
         made.append(Analysis("scores", "structure.score_association", design, numbers, quarter))
     made += [
         Analysis("dimensions", "deltas.by_dimension, family-wise",
-                 "nine dimensions of six cases without an effect", (), runs),
+                 "nine dimensions of six cases without an effect", (), quarter),
         Analysis("null_skills", "decide, family-wise",
-                 "ten skills of twenty cases without an effect", (), runs),
+                 "ten skills of twenty cases without an effect", (), quarter),
     ]  # fmt: skip
     return made
 

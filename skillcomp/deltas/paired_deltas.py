@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -306,10 +306,10 @@ def paired_cases(
     cluster: str,
     average: list[str] | None,
     what: str = "deltas.paired",
-) -> tuple[list[dict[str, Any]], list[CasePairs], list[CasePairs]]:
+) -> tuple[list[dict[str, Any]], list[CasePairs], Iterable[CasePairs]]:
     """Return for each group and condition what identifies it, and its pairs of cases.
 
-    The last list holds the pairs of the reference with itself, in the same order. ``average`` is
+    The last result yields the pairs of the reference with itself, in the same order. ``average`` is
     None for an analysis without this argument, ``what`` the analysis that errors name.
     """
     if not isinstance(reference, str):
@@ -330,4 +330,4 @@ def paired_cases(
         for number, condition in compared
     ]
     sets = [cases.pairs(number, condition) for number, condition in compared]
-    return about, sets, [cases.pairs(number, reference) for number, _ in compared]
+    return about, sets, (cases.pairs(number, reference) for number, _ in compared)

@@ -52,6 +52,8 @@ Reference = str | tuple[str, str]
 _REFERENCE = ["reference", "reference_version"]
 EXTRA = [*_REFERENCE, "rate", "reference_rate", "n_gained", "n_lost", "n_dropped"]
 EXTRA += ["p_interval", "p_items", "n_missing", "n_missing_reference", "worst_low", "worst_high"]
+_READ = [*ITEM, *CASE, *VERSION, "cluster", "cluster_by_name", "agent", "run"]
+_READ += ["verdict", "status", "rationale"]
 _NO_RATES = dict.fromkeys(("rate", "reference_rate", "p_interval", "p_items"), NAN)
 
 
@@ -180,6 +182,7 @@ def drift(
     verdicts, note = graded_versions(verdicts, names, what, **how, average=average)
     reference = reference_version(verdicts, reference_grader)
     labels = None if gold is None else reference_labels(gold, "reliability")
+    verdicts = verdicts[[n for n in dict.fromkeys([*names, *_READ]) if n in verdicts.columns]]
     rows: list[dict[str, Any]] = []
     for values, part in groups(verdicts, names):
         keys = {**values, "reference": reference[0], "reference_version": reference[1]}

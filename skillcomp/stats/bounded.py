@@ -728,10 +728,13 @@ def _read_sample(
     se, df = _cr2_from_sums(sizes, sums - estimate * sizes)
     means = sums / sizes
     values = means if free else np.clip(means, quantity.low, quantity.high)
-    places = sample.places or Positions.at_bounds(quantity, 1)
-    if adaptive and sample.places is None:
-        arms = [arm.rows(present) for arm in sample.arms]
+    if sample.places is not None:
+        places = sample.places
+    elif adaptive:
+        arms = sample.arms if present.all() else [arm.rows(present) for arm in sample.arms]
         places = cluster_positions(arms, values[None], groups, quantity, heavy)
+    else:
+        places = Positions.at_bounds(quantity, 1)
     compact = _compact_sample(values, sizes, places)
     n, count, effective = groups.n, groups.count, float(sizes.sum() ** 2 / (sizes**2).sum())
     if effective < _EFFECTIVE - 1e-9 and (effective < count - 1e-9 or count < n):
@@ -953,9 +956,12 @@ def _cr2_from_sums(sizes: Floats, residuals: Floats) -> tuple[float, float]:
 
 def _compact_sample(value: Floats, weight: Floats, places: Positions) -> CaseCounts:
     """Count the clusters with equal value and weight, apart from rounding errors."""
-    pairs = np.stack([value, weight], axis=1).round(12)
-    distinct, count = np.unique(pairs, axis=0, return_counts=True)
-    columns = (distinct[None, :, 0], distinct[None, :, 1], count[None, :].astype(np.float64))
+    value, weight = value.round(12), weight.round(12)
+    order = np.lexsort((weight, value))
+    value, weight = value[order], weight[order]
+    new = np.r_[True, (value[1:] != value[:-1]) | (weight[1:] != weight[:-1])]
+    count = np.diff(np.flatnonzero(np.r_[new, True])).astype(np.float64)
+    columns = (value[new][None], weight[new][None], count[None])
     return CaseCounts(*columns, places.low, places.high, places.reach)
 
 

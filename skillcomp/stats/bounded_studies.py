@@ -116,13 +116,19 @@ def bounded_mean_counts(
     inside = numbers if recentred else clip_to_bounds(numbers, quantity)
     value = np.broadcast_to(inside, count.shape)
     heavy = relative_weights(weights, np.zeros(count.shape[1]))
-    sides = [side for arm in arms for side in (arm.rates, arm.attempts) if np.ndim(side) > 1]
-    both = np.hstack([count, value, *sides])
+    sides = [(arm.rates, arm.attempts, arm.checks, arm.mixed) for arm in arms]
+    both = np.hstack(
+        [count, value, *(part for side in sides for part in side if np.ndim(part) > 1)]
+    )
     _, first, back = np.unique(both, axis=0, return_index=True, return_inverse=True)
     size = np.tile(heavy, (len(first), 1))
     places = Positions.at_bounds(quantity, len(first))
     if arms:
-        distinct = [arm.rows(first) if np.ndim(arm.rates) > 1 else arm for arm in arms]
+        parts = [[np.asarray(p)[first] if np.ndim(p) > 1 else p for p in side] for side in sides]
+        distinct = [
+            Arm(rates, attempts, arm.sign, checks, mixed)
+            for arm, (rates, attempts, checks, mixed) in zip(arms, parts, strict=True)
+        ]
         bounds = quantity.low, quantity.high
         how: dict[str, Any] = {"count": count[first]}
         places = adaptive_positions(distinct, value[first], size, bounds, **how)
