@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from skillcomp import deltas
 from skillcomp.errors import FrameError, require_known
@@ -141,10 +143,12 @@ def detection(
     check_settings("triggers.detection", ci_level)
     checked = _checked_invocations(invocations, cases, names, "triggers.detection")
     sums: list[_Sample] = []
-    for values, group in groups(_prompts_by_skill(checked, names), names):
+    exact = _exact_cases(checked, names)
+    prompts = _prompts_by_skill(checked, names)
+    for values, group in groups(prompts.assign(right=_share_right(prompts)), names):
         sums += _detection_samples(group, values)
         if "offered" not in names:
-            sums.append(_exact_sample(rows_of_group(checked, values), values))
+            sums.append(_exact_sample(rows_of_group(exact, values), values))
     intervals = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
     rows = [
         row(measure, _with_edge_note(interval, nothing), **about)
@@ -282,7 +286,8 @@ def compare(
         wide = wide.reindex(columns=checked["condition"].unique())
         for values, group in groups(wide.add_prefix("of ").reset_index(), names):
             for condition in ordered(checked["condition"].unique(), reference):
-                for name, kind, part in _prompt_slices(group, measure):
+                for name, kind, which in _prompt_slices(group, measure):
+                    part = group[which]
                     rate, base = part[f"of {condition}"], part[f"of {reference}"]
                     both = rate.notna() & base.notna()
                     samples.append(((rate - base)[both], part.loc[both, "cluster"], None))
@@ -408,43 +413,42 @@ def _share_right(table: pd.DataFrame) -> pd.Series:
 
 # The input of an interval: the measure, the other columns of its row, the note if there is no
 # prompt, and the value, cluster and weight of each prompt.
-_Sample = tuple[str, dict[str, Any], str, tuple[pd.Series, pd.Series, pd.Series | None]]
+_Sample = tuple[str, dict[str, Any], str, tuple[Any, Any, Any]]
 
 
 def _prompt_slices(
     group: pd.DataFrame, measure: str = ""
-) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Yield the prompts for each measure and kind of prompt; leave out kinds without prompts."""
+) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
+    """Yield which prompts count for each measure and kind; leave out kinds without prompts."""
     if measure:
-        yield measure, "all", group
+        yield measure, "all", np.ones(len(group), dtype=bool)
         return
-    for name, should in (("recall", 1.0), ("specificity", 0.0)):
-        part = group[group["should"].eq(should)]
+    kinds, should = group["kind"].to_numpy(dtype=object), group["should"].to_numpy()
+    for name, value in (("recall", 1.0), ("specificity", 0.0)):
         for kind in _KINDS:
-            some = part if kind == "all" else part[part["kind"].eq(kind)]
-            if kind == "all" or len(some):
-                yield name, kind, some
+            which = (should == value) if kind == "all" else (should == value) & (kinds == kind)
+            if kind == "all" or which.any():
+                yield name, kind, which
 
 
 def _detection_samples(group: pd.DataFrame, values: dict[str, Any]) -> Iterator[_Sample]:
-    for measure, kind, part in _prompt_slices(group):
-        answered = part[part["n"] > 0]
-        right = _share_right(answered)
-        counts = {"n_right": (right * answered["n"]).sum(), "n_asked": answered["n"].sum()}
-        counts["n_missing"] = (part["size"] - part["n"]).sum()
+    names = ("should", "share", "right", "n", "size", "cluster")
+    should, share, right, n, size, cluster = (group[name].to_numpy() for name in names)
+    answered = n > 0
+    for measure, kind, which in _prompt_slices(group):
+        some = which & answered
+        counts = {"n_right": (right * n)[some].sum(), "n_asked": n[some].sum()}
+        counts["n_missing"] = (size - n)[which].sum()
         about = values | {"kind": kind} | counts
         nothing = "no prompt that should" + " not" * (measure != "recall") + " fire it"
-        yield measure, about, nothing, (right, answered["cluster"], None)
-    answered = group[group["n"] > 0]
-    should, share, n = answered["should"], answered["share"], answered["n"]
-    missing, total = (group["size"] - group["n"]).sum(), share + should
-    f1 = 2 * should * share / total.where(total > 0)
+        yield measure, about, nothing, (right[some], cluster[some], None)
+    total = share + should
+    f1 = 2 * should * share / np.where(total > 0, total, np.nan)
     for measure, value, weight in (("precision", should, share), ("f1", f1, total)):
-        some = weight > 0
-        about = values | {"kind": "all", "n_missing": missing}
+        some = answered & (weight > 0)
+        about = values | {"kind": "all", "n_missing": (size - n).sum()}
         about |= {"n_right": (value * weight * n)[some].sum(), "n_asked": (weight * n)[some].sum()}
-        sample = (value[some], answered["cluster"][some], weight[some])
-        yield measure, about, "nothing fired", sample
+        yield measure, about, "nothing fired", (value[some], cluster[some], weight[some])
 
 
 def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
@@ -473,8 +477,7 @@ def _exact_cases(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     return _counts_by(keys, attempts, "exact").assign(should=1.0, kind="all")
 
 
-def _exact_sample(invocations: pd.DataFrame, values: dict[str, Any]) -> _Sample:
-    table = _exact_cases(invocations, [])
+def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
     answered = table[table["n"] > 0]
     about = values | {"kind": "all", "n_right": table["fired"].sum(), "n_asked": table["n"].sum()}
     about["n_missing"] = (table["size"] - table["n"]).sum()

@@ -95,8 +95,8 @@ def rates(
     parts, samples, by_name = [], [], []
     cases = _rates_of_cases(table, names, levels, value)
     numbers = {name: cases[name].to_numpy() for name in cases}
-    for about, rows in condition_groups(cases[[*names, "condition"]], names):
-        at = rows.index.to_numpy()
+    for about, group in condition_groups(cases[[*names, "condition"]], names):
+        at = group.index.to_numpy()
         weights = numbers["share_of_case"][at]
         worst = [float(np.average(numbers[end][at], weights=weights)) for end in _WORST]
         lost, warning = missing_of_rate(numbers["size"][at], numbers["n"][at], worst)

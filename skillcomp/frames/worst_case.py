@@ -6,7 +6,7 @@ verdict: a fail under the condition, or a pass under the reference, if the verdi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,7 +132,7 @@ class Claim:
 def with_missing_attempts(
     decided: pd.DataFrame,
     sets: Sequence[CasePairs],
-    references: Sequence[CasePairs],
+    references: Iterable[CasePairs],
     value: str,
     assume_missing: str | None,
     *,
@@ -146,7 +146,7 @@ def with_missing_attempts(
     decided : pandas.DataFrame
         Verdicts with the columns of :func:`skillcomp.deltas.paired`, ``margin`` and ``p_limit``
         (the largest p-value with which a gain or loss of the row is shown among all rows).
-    sets, references : sequence of CasePairs
+    sets, references : iterable of CasePairs
         For each row, the pairs of condition and reference, and the pairs of the reference with
         itself.
     value : str

@@ -228,8 +228,8 @@ class CaseCounts:
     def turned(self, which: Any) -> CaseCounts:
         """Return the studies, those in ``which`` with the opposite sign."""
         value = np.where(which[:, None], -self.value, self.value)
-        ends = np.where(which, [-self.end, -self.start], [self.start, self.end])
-        return CaseCounts(value, self.weight, self.count, *ends, self.reach)
+        start, end = np.where(which, [-self.end, -self.start], [self.start, self.end])
+        return CaseCounts(value, self.weight, self.count, start, end, self.reach)
 
     def with_pseudo_case(
         self, quantity: Quantity, error_rate: Any, bound: Floats
