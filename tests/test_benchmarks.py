@@ -26,7 +26,9 @@ from benchmarks.validity import (
     scan,
     studies,
 )
+from skillcomp.deltas import by_dimension
 from skillcomp.frames.case_table import AVAILABLE_DELTAS
+from skillcomp.reliability import drift
 from skillcomp.stats import bounded_mean, cr2_mean, wilson
 from skillcomp.stats.clusters import Clusters
 
@@ -311,6 +313,37 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     written = validity.write_page(result, tmp_path, tmp_path / "docs")
     assert "Why this interval" in written.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")
+
+
+def test_drift_is_simulated_with_the_intervals_of_the_public_function() -> None:
+    simulated = [row[2:] for row in analyses.versions(np.random.default_rng(7), 1, rare=False)]
+    rng, answer = np.random.default_rng(7), np.repeat(np.arange(20), 3)
+    gold = rng.random(60) < rng.beta(2.0, 2.0, 20)[answer]
+    old, new = (
+        rng.random(60) < np.where(gold, high, low) for low, high in ((0.2, 0.95), (0.1, 0.85))
+    )
+    frame = pd.DataFrame({"case_id": answer.astype(str), "check_id": list("abc") * 20})
+    frame = frame.assign(skill="s", attempt_id=frame["case_id"], condition="skill")
+    verdicts = [frame.assign(grader="old", passed=old), frame.assign(grader="new", passed=new)]
+    labels = frame[["attempt_id", "check_id"]].assign(passed=gold, labeller="a")
+    rows = drift(pd.concat(verdicts), labels, reference_grader="old")
+    assert rows[["ci_low", "ci_high"]].head(3).to_numpy() == pytest.approx(np.array(simulated))
+
+
+def test_null_p_values_are_those_of_the_public_function() -> None:
+    rates = np.random.default_rng(1).random((9, 6))
+    simulated = analyses.null_p_values(np.random.default_rng(4), rates, 2)
+    passes = np.random.default_rng(4).binomial(2, rates, (2, 9, 6))
+    rows = [
+        (f"C{d + 1}", f"{d}/{case}", ("baseline", "skill")[side], k < n)
+        for (side, d, case), n in np.ndenumerate(passes)
+        for k in range(2)
+    ]
+    names = ["comprehension_dimension", "case_id", "condition", "passed"]
+    rows = by_dimension(pd.DataFrame(rows, columns=names).assign(skill="s"))
+    assert rows.sort_values("comprehension_dimension")["p_value"].to_numpy() == pytest.approx(
+        simulated
+    )
 
 
 def test_the_stored_power_is_that_of_the_page() -> None:

@@ -1,9 +1,9 @@
 """Coverage of the analyses that have an interval of their own, and family-wise errors.
 
 Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
-with different cases. All else is simulated and sent through the functions of the package: the
-other rows of ``bias.audit``, ``perturbed``, ``drift``, ``structure.score_association``,
-``deltas.by_dimension`` and the verdicts of skills without an effect.
+with different cases. All else is simulated. ``bias.audit`` and ``perturbed`` get verdicts. For
+``drift``, ``structure.score_association``, ``deltas.by_dimension`` and the verdicts of skills
+without an effect, the functions behind them compute the same intervals and p-values.
 """
 
 from __future__ import annotations
@@ -22,16 +22,25 @@ from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp.bias import perturbed
 from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
-from skillcomp.deltas import by_dimension, paired
-from skillcomp.reliability import drift
-from skillcomp.stats import bounded_slope, holm
-from skillcomp.structure import score_association
+from skillcomp.stats import DELTAS, Arm, Sample, bounded_means, bounded_slope, holm
+from skillcomp.stats.association import association
+from skillcomp.stats.bounded_studies import bounded_mean_counts
 
 Rng = np.random.Generator
 LEVEL = 0.05
 BATCH = 50  # studies in one call of a function with by=
 CASES = (10, 20, 40)  # answers under each condition of the exact scan
-SHARES = (0.0, 0.01, 0.02, 0.05, 0.08, 0.1, 0.2, 0.3, 0.5)  # answers that fool the grader
+SHARES = (
+    0.0,
+    0.01,
+    0.02,
+    0.05,
+    0.08,
+    0.1,
+    0.2,
+    0.3,
+    0.5,
+)  # answers that fool the grader
 FEATURES = {
     "verbosity": "log2_words", "hedging": "hedges_per_100", "model family": "own_family",
     "order in the batch": "place", "polish: lists": "has_list",
@@ -62,8 +71,8 @@ class Analysis:
 
 
 def cells(runs: int) -> list[Analysis]:
-    """List the analyses and their designs, with a third or a quarter of the studies each."""
-    third, quarter = max(1, runs // 3), max(1, runs // 4)
+    """List the analyses and their designs; those that need verdicts have a third of the studies."""
+    third = max(1, runs // 3)
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
                  (("n", n),), 0)
@@ -86,16 +95,16 @@ def cells(runs: int) -> list[Analysis]:
     ]
     for rare in (True, False):
         design = "few verdicts change" if rare else "two noisy versions"
-        made.append(Analysis("versions", "drift", design, (("rare", rare),), quarter))
+        made.append(Analysis("versions", "drift", design, (("rare", rare),), runs))
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
-        made.append(Analysis("scores", "structure.score_association", design, numbers, quarter))
+        made.append(Analysis("scores", "structure.score_association", design, numbers, runs))
     made += [
         Analysis("dimensions", "deltas.by_dimension, family-wise",
-                 "nine dimensions of six cases without an effect", (), quarter),
+                 "nine dimensions of six cases without an effect", (), runs),
         Analysis("null_skills", "decide, family-wise",
-                 "ten skills of twenty cases without an effect", (), quarter),
+                 "ten skills of twenty cases without an effect", (), runs),
     ]  # fmt: skip
     return made
 
@@ -111,8 +120,14 @@ def run(cell: Analysis) -> Rows:
     found = pd.DataFrame(list(world(rng, cell.runs, **dict(cell.numbers))), columns=columns)
     rows = []
     for quantity, part in found.dropna().groupby("quantity", sort=False):
-        above, below = part["low"] > part["truth"] + 1e-9, part["high"] < part["truth"] - 1e-9
-        rate, side = float(1 - (above | below).mean()), float(max(above.mean(), below.mean()))
+        above, below = (
+            part["low"] > part["truth"] + 1e-9,
+            part["high"] < part["truth"] - 1e-9,
+        )
+        rate, side = (
+            float(1 - (above | below).mean()),
+            float(max(above.mean(), below.mean())),
+        )
         numbers = {"studies": len(part), "rate": rate, "side": side}
         rows.append(about | {"quantity": quantity} | numbers)
     return rows
@@ -255,7 +270,8 @@ def copies(rng: Rng, runs: int, *, down: float) -> Iterator[Found]:
         frame["attempt_id"], frame["condition"] = frame["case_id"], "skill"
         frame["grader"], frame["passed"] = "g", passes
         copied = frame.assign(
-            attempt_id=frame["attempt_id"] + "x", passed=passes ^ (rng.random(len(frame)) < chance)
+            attempt_id=frame["attempt_id"] + "x",
+            passed=passes ^ (rng.random(len(frame)) < chance),
         )
         answers = frame[["attempt_id", "skill", "case_id", "condition"]].drop_duplicates()
         other = answers.assign(
@@ -268,81 +284,89 @@ def copies(rng: Rng, runs: int, *, down: float) -> Iterator[Found]:
 
 
 def versions(rng: Rng, runs: int, *, rare: bool) -> Iterator[Found]:
-    """Draw verdicts of two versions on twenty answers with three checks, and gold."""
+    """Draw verdicts of two versions on twenty answers with three checks, and gold.
+
+    The intervals are those of ``drift``: changes of checks, with answers as clusters.
+    """
     # chance to pass of the old and of the new version: gold fail, gold pass
-    old, new = ((0.0, 1.0), (0.0, 0.96)) if rare else ((0.2, 0.95), (0.1, 0.85))
-    for names in _batches(runs):
-        frame = _items(names, 20, ("check_id", ["c1", "c2", "c3"]))
-        label = (rng.random(len(frame)) < _of_case(frame, lambda n: rng.beta(2.0, 2.0, n))) * 1
-        frame["attempt_id"], frame["condition"] = frame["case_id"], "skill"
-        graded = [
-            frame.assign(grader=name, passed=rng.random(len(frame)) < np.array(chance)[label])
-            for name, chance in (("old", old), ("new", new))
-        ]
-        gold = frame[["attempt_id", "check_id"]].assign(passed=label == 1, labeller="a")
-        how: dict[str, Any] = {"reference_grader": "old", "by": ["skill"]}
-        rows = drift(pd.concat(graded), gold, **how).set_index("measure")
-        change = np.subtract(new, old)
-        yield from _limits(rows.loc[["pass_rate_change"]], "pass rate", float(change.mean()))
-        yield from _limits(rows.loc[["sensitivity_change"]], "sensitivity", float(change[1]))
-        if not rare:
-            yield from _limits(rows.loc[["specificity_change"]], "specificity", -float(change[0]))
+    chances = ((0.0, 1.0), (0.0, 0.96)) if rare else ((0.2, 0.95), (0.1, 0.85))
+    answer, change = np.repeat(np.arange(20), 3), np.subtract(chances[1], chances[0])
+    quantities = {
+        "pass rate": (None, float(change.mean())),
+        "sensitivity": (1, float(change[1])),
+    }
+    if not rare:
+        quantities["specificity"] = (0, -float(change[0]))
+    parts, samples = [], []
+    for _ in range(runs):
+        label = (rng.random(60) < rng.beta(2.0, 2.0, 20)[answer]).astype(int)
+        old, new = (1.0 * (rng.random(60) < np.array(chance)[label]) for chance in chances)
+        for quantity, (gold, truth) in quantities.items():
+            at = label == gold if gold is not None else label >= 0
+            sides = (new[at], old[at]) if gold != 0 else (old[at], new[at])
+            arms = [Arm(x, np.ones(len(x)), s) for x, s in zip(sides, (1.0, -1.0), strict=True)]
+            parts.append((quantity, truth))
+            samples.append(Sample.of_arms(*arms, clusters=answer[at]))
+    intervals = bounded_means(samples, quantity=DELTAS)
+    for (quantity, truth), interval in zip(parts, intervals, strict=True):
+        yield quantity, truth, interval.low, interval.high
 
 
 def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Found]:
-    """Draw documents with a score and ten cases each; truth is R squared in the population."""
+    """Draw documents with a score and ten cases each; truth is R squared in the population.
+
+    The intervals are those of ``structure.score_association``.
+    """
     rest, scale, n_cases = 0.9 - signal, 0.5, 10
     variance = scale**2 * (signal**2 + rest**2) / 3
     noise = (0.25 - variance) / n_cases
     truth = scale**2 * signal**2 / 3 / (variance + noise)
-    for names in _batches(runs):
-        slugs = [f"{name}-{number}" for name in names for number in range(documents)]
-        x, other = rng.uniform(-1, 1, (2, len(slugs)))
-        frame = _items(slugs, n_cases).assign(condition="skill")
-        chance = 0.5 + scale * (signal * x + rest * other)
-        frame["passed"] = rng.random(len(frame)) < np.repeat(chance, n_cases)
-        frame["study"] = frame["skill"].str.split("-").str[0]
-        known = pd.DataFrame({"document": slugs, "value": x})
-        rows = score_association(frame, scores=known, by=["study"])
-        yield from _limits(rows[rows["measure"].eq("r_squared")], "R squared", truth)
+    for _ in range(runs):
+        x, other = rng.uniform(-1, 1, (2, documents))
+        passes = rng.binomial(n_cases, 0.5 + scale * (signal * x + rest * other))
+        fit = association(x, passes / n_cases, np.arange(documents))
+        yield "R squared", truth, fit.r_squared.low, fit.r_squared.high
+
+
+SKILLS, SKILL_CASES, DIMENSIONS, DIMENSION_CASES = 10, 20, 9, 6
 
 
 def dimensions(rng: Rng, runs: int) -> Iterator[Found]:
-    """Draw nine dimensions without an effect; an error is any adjusted p-value below 5 %."""
-    for names in _batches(runs):
-        frame = _items(names, 54, ("condition", ["baseline", "skill"]), ("repeat", [1, 2]))
-        number = frame["case_id"].str.split("/").str[1].astype(int)
-        frame["comprehension_dimension"] = "C" + (number % 9 + 1).astype(str)
-        frame["passed"] = rng.random(len(frame)) < _of_case(frame, lambda n: rng.beta(1, 1, n))
-        rows = by_dimension(frame, by=["skill"])
-        wrong = rows["p_adjusted"].lt(LEVEL).groupby(rows["skill"]).any()
-        yield from (("family-wise error", 0.0, float(error), float(error)) for error in wrong)
-
-
-SKILLS, SKILL_CASES, RATE = 10, 20, 0.5
+    """Draw nine dimensions of six cases, two attempts each, without an effect."""
+    shape = runs * DIMENSIONS, DIMENSION_CASES
+    p_values = null_p_values(rng, rng.beta(1.0, 1.0, shape), 2)
+    yield from _family_errors({"family-wise error": p_values.reshape(runs, DIMENSIONS)})
 
 
 def null_skills(rng: Rng, runs: int) -> Iterator[Found]:
     """Draw ten skills without an effect; adjusted as one call of decide does, and unadjusted."""
-    p_values = null_p_values(rng, runs)
-    errors = {
-        "family-wise error": np.stack([holm(family) for family in p_values]),
-        UNADJUSTED: p_values,
-    }
-    for quantity, values in errors.items():
+    p_values = null_p_values(rng, np.full((runs * SKILLS, SKILL_CASES), 0.5), 1)
+    families = p_values.reshape(runs, SKILLS)
+    yield from _family_errors({"family-wise error": families, UNADJUSTED: families})
+
+
+def null_p_values(rng: Rng, rates: np.ndarray, attempts: int) -> np.ndarray:
+    """Return the p-value of a paired delta without an effect for each row of rates of cases.
+
+    They are those of ``deltas.paired``: studies with the same counts are computed once.
+    """
+    base, skill = rng.binomial(attempts, rates, (2, *rates.shape))
+    size = attempts + 1
+    cell = size**2 * np.arange(len(rates))[:, None] + size * skill + base
+    counts = np.bincount(cell.ravel(), minlength=size**2 * len(rates)).reshape(-1, size**2)
+    levels = np.arange(size**2)
+    sides = ((levels // size, 1.0), (levels % size, -1.0))
+    arms = [Arm(n / attempts, np.full(size**2, attempts), sign) for n, sign in sides]
+    values = arms[0].rates - arms[1].rates
+    return bounded_mean_counts(values, counts, arms=arms, quantity=DELTAS, null=0.0).p_value
+
+
+def _family_errors(families: dict[str, np.ndarray]) -> Iterator[Found]:
+    """Yield whether any p-value of a family is below 5 %, adjusted by Holm unless UNADJUSTED."""
+    for quantity, rows in families.items():
+        values = rows if quantity == UNADJUSTED else np.stack([holm(family) for family in rows])
         wrong = (values < LEVEL).any(axis=1)
         yield from ((quantity, 0.0, float(error), float(error)) for error in wrong)
-
-
-def null_p_values(rng: Rng, runs: int) -> np.ndarray:
-    """Return p-values of the deltas of ten skills without an effect, one row per study."""
-    frame = _items(
-        [f"s{number:05d}" for number in range(SKILLS * runs)],
-        SKILL_CASES, ("condition", ["baseline", "skill"]),
-    )  # fmt: skip
-    frame["passed"] = pd.array(rng.random(len(frame)) < RATE, dtype="boolean")
-    p_values: np.ndarray = paired(frame, by=["skill"])["p_value"].to_numpy().reshape(runs, SKILLS)
-    return p_values
 
 
 WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
