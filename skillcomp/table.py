@@ -68,6 +68,8 @@ class Table:
         Notes below the table; rows refer to them by letter.
     numeric : tuple of bool
         Whether each column has numbers, which are aligned right.
+    frame : pandas.DataFrame
+        The frame, with all digits.
     csv : str
         File with all rows; a notebook then shows the first 30 rows and a link to it.
     """
@@ -76,6 +78,7 @@ class Table:
     about: str
     notes: tuple[str, ...]
     numeric: tuple[bool, ...]
+    frame: pd.DataFrame = field(repr=False)
     csv: str = field(default="", repr=False)
 
     @property
@@ -84,6 +87,15 @@ class Table:
         return [
             ("" if n.startswith(_COMMON) else _letters_of(i), n) for i, n in enumerate(self.notes)
         ]
+
+    def linked(self, csv: str | PathLike[str]) -> Table:
+        """Write the frame to a file if the table has more than 30 rows, and link the file."""
+        if len(self.cells) <= MOST_ROWS:
+            return self
+        path = as_path(csv, "table: csv", FrameError)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.frame.to_csv(path, index=self.frame.index.names != [None])
+        return replace(self, csv=path.as_posix())
 
     def html(self, *, most: int | None = None) -> str:
         """Return the table as escaped HTML.
@@ -237,12 +249,8 @@ def table(
     cells = pd.DataFrame({at: texts for at, (_, texts, _) in enumerate(formatted)})
     cells = cells.set_axis([head for head, _, _ in formatted], axis="columns")
     numeric = tuple(right for _, _, right in formatted)
-    if csv is None or len(cells) <= MOST_ROWS:
-        return Table(cells, about, notes, numeric)
-    path = as_path(csv, "table: csv", FrameError)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(path, index=frame.index.names != [None])
-    return Table(cells, about, notes, numeric, path.as_posix())
+    whole = Table(cells, about, notes, numeric, frame)
+    return whole if csv is None else whole.linked(csv)
 
 
 def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:

@@ -73,9 +73,7 @@ def test_estimates_of_a_skill_are_those_of_the_whole_study(study: Any) -> None:
     assert sc.style.interval(row) in shown(study)
 
 
-def test_an_answer_is_computed_once_per_grader_and_margin(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_answer_is_computed_once_per_grader(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     compute = study_explorer.answer
 
@@ -89,7 +87,20 @@ def test_an_answer_is_computed_once_per_grader_and_margin(
         study.choose(skill=skill).show("forest").show("answer")
     assert len(calls) == 1
     study.choose(margin=0.2).choose(margin=0.1)
+    assert len(calls) == 1
+    study.choose(grader="g2")
     assert len(calls) == 2
+
+
+def test_another_margin_gives_the_answer_that_is_computed_with_it() -> None:
+    made = sc.from_frame(table(), grader="grader", gold="label", shared_cases=False)
+    again = sc.report.answer(made).with_margin(0.9)
+    anew = sc.report.answer(made, margin=0.9)
+    pd.testing.assert_frame_equal(again.findings, anew.findings)
+    assert list(again.frames) == list(anew.frames)
+    for name, frame in anew.frames.items():
+        pd.testing.assert_frame_equal(again.frames[name], frame)
+    assert again.with_margin(0.9) is again
 
 
 def test_what_a_study_lacks_is_a_sentence(study: Any) -> None:

@@ -529,7 +529,7 @@ def test_a_table_of_verdicts_and_labels_needs_no_condition() -> None:
         ({"case": ["\ud800"] * 16}, {}),
         ({"condition": ["\ud800", "skill"] * 8}, {}),
         ({"passed": ["\ud800"] * 16}, {}),
-        ({"text": ["\ud800"] * 16}, {"answer": "text"}),
+        ({"skill": ["\ud800"] * 8 + ["b"] * 8}, {"skill": "skill"}),
         ({}, {"gold": [True] * 16}),
         ({}, {"case": ["a"]}),
         ({}, {"conditions": ["a"]}),
@@ -540,6 +540,15 @@ def test_odd_input_gives_an_error_of_ours(columns, named) -> None:
     own = pd.DataFrame({**table().to_dict("list"), **columns}, dtype=object)
     with pytest.raises(FrameError):
         quiet(own, **named)
+
+
+def test_half_a_surrogate_pair_in_a_text_is_replaced_and_that_is_told() -> None:
+    own = pd.DataFrame({**table().to_dict("list"), "text": ["half \ud83d"] * 16}, dtype=object)
+    own["skill"] = ["a"] * 8 + ["b"] * 8  # rows of skills are compared, also in other columns
+    with pytest.warns(FrameWarning, match=r"half of a surrogate pair; replaced by U\+FFFD \(16 r"):
+        made = sc.from_frame(own, answer="text")
+    assert set(made.attempts["answer"]) == {"half \ufffd"}
+    assert len(quiet(own).attempts) == 16
 
 
 # Repeats and ids

@@ -53,6 +53,11 @@ def test_sentences_are_quoted_whole_and_in_order_without_tables_headings_and_cod
     ]
 
 
+def test_a_seed_that_is_no_number_is_refused() -> None:
+    with pytest.raises(FrameError, match="seed: found None; allowed: a whole number of 0 or more"):
+        sc.overlap.positives({"tea": TEA}, seed=None)
+
+
 def test_a_stated_share_of_the_words_is_dropped_or_swapped() -> None:
     skill = {"s": " ".join(f"word{i:02d}" for i in range(20)) + "."}
     copies = sc.overlap.positives(skill, rates=[0.1, 0.3], sentences=[1]).set_index(

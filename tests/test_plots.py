@@ -746,6 +746,27 @@ def test_a_level_that_counts_as_false_keeps_its_name():
 # facets -----------------------------------------------------------------------------------------
 
 
+def test_names_that_differ_in_an_underscore_stay_apart() -> None:
+    names = {"a": "y_1", "b": "y 1", "skill": "v_2", "placebo": "v 2"}
+    frame = delta().replace({"skill": names, "condition": names})
+    ax = plots.estimates(frame, y="skill", hue="condition")
+    assert [text.split("\n")[0] for text in ticks(ax.yaxis)] == ["y_1", "y 1"]
+    assert legend_texts(ax) == ["v_2", "v 2"]
+
+
+def test_the_key_of_facets_is_as_wide_as_the_figure_and_a_level_stays_on_one_line() -> None:
+    frame = pd.concat([delta(ci_level=0.95, unit="points").assign(panel=name) for name in "ab"])
+    frame["skill"] = [f"a name of about thirty letters {i % 4}" for i in range(len(frame))]
+    fig, _ = plots.facet(frame, plots.estimates, by="panel", y="condition", hue="skill")
+    fig.draw_without_rendering()
+    box = fig.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= fig.bbox.width
+    for length in range(40, 70):
+        ax = plots.estimates(delta(), y="skill", hue="condition", label="a " * length + "95% CI")
+        assert ax.get_xlabel().endswith("95% CI") and "\n" in ax.get_xlabel()
+        plt.close()
+
+
 def test_facets_draw_each_row_once_with_one_key():
     frame = pd.concat([near_far().assign(skill=s) for s in ("b", "a")])
     fig, axes = plots.facet(frame, plots.transfer, by="skill", title="skill {}")

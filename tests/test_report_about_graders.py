@@ -115,7 +115,9 @@ def audit(**columns: object) -> pd.DataFrame:
 
 def test_an_effect_is_shown_only_after_the_adjustment() -> None:
     none, hint = about_graders(biases=audit())
-    assert none.startswith("None of 1 effects on the graders is shown")
+    assert none.startswith("The only effect that is estimated on a grader is not shown once")
+    many = about_graders(biases=pd.concat([audit(), audit(grader="new")]))
+    assert many[0].startswith("None of 2 effects on the graders is shown once")
     assert hint.endswith("a, verbosity: +4 points [+1, +6] per doubling of the words.")
     (shown,) = about_graders(biases=audit(p_adjusted=0.01))
     assert shown == (

@@ -67,6 +67,8 @@ def deltas(
     ------
     FrameError
         As :func:`skillcomp.deltas.paired` does.
+    StudyError
+        If there is nothing to compare with the reference.
 
     Notes
     -----
@@ -75,6 +77,9 @@ def deltas(
     """
     decide = skillverdicts.decide
     frame = decide(outcomes, by=by, margin=margin, value=value, reference=reference)
+    if frame.empty:
+        text = f"all answers are under {reference}. A comparison needs a second condition."
+        raise StudyError(f"explore.deltas: {text}")
     frame = frame.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
     answers = None
     if attempts is not None and verdicts is not None:

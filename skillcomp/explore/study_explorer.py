@@ -97,7 +97,7 @@ class StudyExplorer(ui.StaticCopy):
         self.margin = widgets.FloatSlider(
             0.1, min=0.0, max=0.5, step=0.01, description="Margin", continuous_update=False
         )
-        self._result = cache(self._result_of)
+        self._result = cache(lambda grader: answer(own, grader=grader))
         self._shown = cache(self._shown_in_tab)
         self._views = {name: ui.View(title=name) for name in TABS}
         self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
@@ -211,11 +211,11 @@ class StudyExplorer(ui.StaticCopy):
 
     # What the tabs show
 
-    def _result_of(self, grader: str | None, margin: float) -> Answer:
-        return answer(self._study, grader=grader, margin=margin)
+    def _current(self) -> Answer:
+        return self._result(self._value("grader")).with_margin(self.margin.value)
 
     def _headline(self) -> pd.DataFrame:
-        rows = self._result(self._value("grader"), self.margin.value).headline()
+        rows = self._current().headline()
         rows = self._selected(rows, "skill", "agent", "condition")
         if rows.empty or rows["estimate"].isna().all():
             raise StudyError(
@@ -224,7 +224,7 @@ class StudyExplorer(ui.StaticCopy):
         return rows
 
     def _sentences(self) -> pd.DataFrame:
-        rows = self._result(self._value("grader"), self.margin.value).findings
+        rows = self._current().findings
         for name in ("skill", "condition"):
             value = self._value(name)
             others = {*self.choices[name].values} - {value, None}

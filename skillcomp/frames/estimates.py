@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skillcomp.errors import FrameError, instead, plural
 from skillcomp.frames.check import as_list, check, require_frame
 from skillcomp.frames.contracts import CASE, CONTRACTS, Cluster
+from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
 from skillcomp.stats.results import Interval, check_level, join_notes
 
@@ -187,6 +188,7 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
 
     The columns skill and ``ids`` are not compared, and the order of the rows does not matter.
     """
+    frame = frame.apply(lambda cells: cells.map(whole_content) if cells.dtype == object else cells)
     labels = frame[skill].astype("str").to_numpy()
     if not pd.Series(labels).value_counts().duplicated().any():
         return ""

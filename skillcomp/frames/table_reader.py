@@ -30,6 +30,7 @@ from skillcomp.frames.words import (
     literal_key,
     plain_word,
 )
+from skillcomp.io.files import whole_content
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
@@ -202,7 +203,15 @@ class TableReader:
         self.remedies[role] = otherwise if name is None else name
 
     def as_texts(self, values: pd.Series, role: str, *, needed: bool = True) -> pd.Series:
-        """Convert names to text; whole numbers of any dtype are names, too."""
+        """Convert names to text; whole numbers of any dtype are names, too.
+
+        In a text that names no row (`needed` is false), half of a surrogate pair is replaced.
+        """
+        if not needed:
+            n = sum(whole_content(value) != value for value in values[values.notna()])
+            if n:
+                self.add_change(role, "half of a surrogate pair", "replaced by U+FFFD", n)
+                values = values.map(whole_content, na_action="ignore")
         texts = values.map(as_name, na_action="ignore").astype("object")
         odd = values[values.notna() & texts.isna()]
         if len(odd):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from skillcomp.io.files import whole_text
+
 # Words that tables use for each condition, as `plain_word` returns them.
 _CONDITIONS = {
     "baseline": "baseline|base|control|vanilla|without|no|off|0|false|no skill|without skill"
@@ -51,7 +53,6 @@ _AFTER = re.compile("(?:after|post|new|current|updated)((?: .+)?)")
 _VERSION = re.compile(r"(?:(.*) )?v(?:ersion)? ?(\d+(?:\.\d+)*)")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _NEGATED = re.compile(r"(?:not?|non|un|dis|\W).+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def condition_names(words: Iterable[Any]) -> dict[Any, str | None]:
@@ -114,7 +115,7 @@ def is_flag(words: Iterable[Any]) -> bool:
 def as_name(value: Any) -> str | None:
     """Return text, or a whole number as text; None for any other value."""
     if isinstance(value, str):
-        return None if _SURROGATE.search(value) else value
+        return value if whole_text(value) == value else None
     if isinstance(value, bool | np.bool_ | complex | np.complexfloating):
         return None
     try:

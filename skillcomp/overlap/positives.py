@@ -12,6 +12,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
+from skillcomp.frames.estimates import check_settings
 from skillcomp.io.skills import skill_of
 from skillcomp.ngrams import Tokenizer
 from skillcomp.overlap.score import checked_columns, score
@@ -175,7 +176,7 @@ def _check_numbers(
     ]
     counts = [("sentences", number) for number in sentences or [0]] + [("n_each", n_each)]
     wrong += [(what, n, "whole numbers of at least 1") for what, n in counts if n < 1 or n % 1]
-    wrong += [("seed", seed, "whole numbers of at least 0")] if seed < 0 or seed % 1 else []
+    check_settings("overlap.positives", 0.95, seed=seed)
     if wrong:
         what, value, allowed = wrong[0]
         raise FrameError(f"overlap.positives: {what}: found {value!r}; allowed: {allowed}.")

@@ -159,8 +159,8 @@ def level_name(level: object, *, width: int = 36) -> str:
 def level_names(levels: Iterable[Any], *, width: int = 36) -> dict[Any, str]:
     """Format levels so that different levels have different names.
 
-    Levels that are alike when shortened show the part in which they differ; if they are still
-    alike, they get a number.
+    Levels that are alike when formatted are shown as they are, such as "y_1" and "y 1", or, where
+    they are too long, by the part in which they differ; if they are still alike, they get a number.
     """
     unique = list(dict.fromkeys(levels))
     names = {level: level_name(level, width=width) for level in unique}
@@ -173,7 +173,7 @@ def level_names(levels: Iterable[Any], *, width: int = 36) -> dict[Any, str]:
 def _differing_parts(texts: Sequence[str], width: int) -> list[str]:
     """Cut the beginning that all texts share, up to a few characters, where they are too long."""
     if max(map(len, texts)) <= width:
-        return [called(text) for text in texts]
+        return list(texts)
     columns = zip(*texts, strict=False)
     n_shared = sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
     start = max(n_shared - width // 4, 0)
@@ -265,10 +265,14 @@ def whole_steps(axis: Axis, at: Floats) -> None:
 
 
 def wrapped(text: str, inches: float) -> str:
-    """Wrap a label so that its lines fit along an axis of the length `inches`."""
+    """Wrap a label so that its lines fit along an axis of the length `inches`.
+
+    "95% CI" stays on one line.
+    """
     width = max(int(inches * 72 / (LABEL_SIZE * _CHARACTER)), 14)
-    lines = text.split("\n")
-    return "\n".join(textwrap.fill(line, width, max_lines=3, placeholder="…") for line in lines)
+    lines = text.replace("% CI", "%\N{NO-BREAK SPACE}CI").split("\n")
+    filled = [textwrap.fill(line, width, max_lines=3, placeholder="…") for line in lines]
+    return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def label_x(ax: Axes, text: str, *, taken: int = 0) -> None:
@@ -306,6 +310,12 @@ def panel_size(ax: Axes) -> tuple[float, float]:
 def characters(ax: Axes, share: float = 1.0) -> int:
     """Estimate how many characters of a tick label fit into a share of the panel width."""
     return max(int(panel_size(ax)[0] * 72 * share / (TICK_SIZE * _CHARACTER)), 8)
+
+
+def legend_columns(texts: Sequence[str], inches: float) -> int:
+    """Return the number of columns with which a legend of these texts fits into `inches`."""
+    width = (max(map(len, texts)) + 6) * _CHARACTER * TICK_SIZE / 72  # with mark and gap
+    return int(np.clip(inches // width, 1, len(texts)))
 
 
 def offsets(count: int, spread: float = 0.62) -> Floats:
@@ -454,17 +464,17 @@ def legend(
         return
     if place not in ("below", "right"):
         raise FrameError(f"legend: found {place!r}; allowed: 'below', 'right' or False.")
-    texts = numbered([level_name(label, width=40) for label, _ in entries])
+    names = level_names([label for label, _ in entries], width=40)
+    texts = numbered([names[label] for label, _ in entries])
     handles = [handle for _, handle in entries]
     how: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
     if place == "below":
-        longest = max(len(text) for text in texts) + 6
         under = ax.xaxis.get_tightbbox()
         deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
         down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
         how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "borderaxespad": 0.0}
         how["bbox_transform"] = ax.transAxes + down
-        how["ncols"] = int(np.clip(characters(ax) // longest, 1, len(texts)))
+        how["ncols"] = legend_columns(texts, panel_size(ax)[0])
     box = ax.legend(handles, texts, **how)
     if title is not None:
         box.set_title(level_name(title))

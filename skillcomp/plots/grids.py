@@ -20,6 +20,7 @@ from skillcomp.plots import _shared as draw
 from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, plain
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
+_MOST_COLUMNS = 5  # of a legend
 _MOST_PANELS = 24
 
 
@@ -381,8 +382,7 @@ def _share_legend(fig: Figure, panels: Any) -> None:
         box.remove()
     if entries:
         texts = list(entries)
-        box = fig.legend(
-            list(entries.values()), texts, loc="outside lower center", ncols=min(len(texts), 5)
-        )
+        ncols = min(draw.legend_columns(texts, fig.get_figwidth()), _MOST_COLUMNS)
+        box = fig.legend(list(entries.values()), texts, loc="outside lower center", ncols=ncols)
         for drawn, text in zip(box.get_texts(), texts, strict=True):
             drawn.set_text(text)

@@ -411,6 +411,8 @@ def _labeller_agreement(
 
 def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
     """Return the reason why there is no agreement between labellers."""
+    if gold.empty:
+        return "no labels"
     if raters.shape[1]:
         return "one labeller"
     labellers = gold["labeller"] if "labeller" in gold.columns else pd.Series(dtype="str")

@@ -189,7 +189,7 @@ def _flip_sentences(counts: pd.DataFrame) -> Iterator[str]:
         flips = part[part["old"].ne(part["new"])]
         up = flips.loc[flips["new"].astype(bool), "count"].sum()
         down, n = flips["count"].sum() - up, part["count"].sum()
-        text = f"{name} and {reference} differ on {up + down:,} of {n:,} checks: "
+        text = f"{name} and {reference} differ on {up + down:,} of {n:,} check{say.plural(n)}: "
         text += f"{up:,} flipped to PASS and {down:,} to FAIL."
         known = flips[flips["gold"].notna()]
         if total := known["count"].sum():
@@ -253,10 +253,10 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
     if effects.empty:
         yield "No effect on a grader can be estimated from these data."
     elif not shown.any():
-        yield (
-            f"None of {len(effects)} effects on the graders is shown once the p-values are "
-            "adjusted for all questions asked of a grader."
-        )
+        n = len(effects)
+        start = f"None of {n} effects" if n > 1 else "The only effect that is estimated"
+        start += " on the graders is" if n > 1 else " on a grader is not"
+        yield f"{start} shown once the p-values are adjusted for all questions asked of a grader."
     for _, row in effects[shown].iterrows():
         yield f"Shown for {_effect_text(row)} (adjusted p = {_p_value(row['p_adjusted'])})."
     if (apart & ~shown).any():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +37,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
-from skillcomp.report.decided import decided_skills, with_failed_ends
+from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import (
     best_grader,
     default_reference,
@@ -78,6 +79,11 @@ class Answer:
     groups: dict[str, str]
     grader: str
     facts: dict[str, int]
+    _of_margin: Callable[[float], Answer] | None = field(default=None, repr=False, compare=False)
+
+    def with_margin(self, margin: float) -> Answer:
+        """Return the answer for another margin; only what depends on it is computed again."""
+        return self if self._of_margin is None else self._of_margin(margin)
 
     def __repr__(self) -> str:
         """Return one line with the grader and the size of the study."""
@@ -243,10 +249,11 @@ def answer(
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
-    how = {"margin": margin, "assume_missing": assume_missing, "interval": interval}
-    settings: dict[str, Any] = {"by": by, "reference": reference, "correct": shared, "decide": how}
-    _add_decided(estimates, mine, corrected, gold, attempts, compared=settings)
-    estimates.frames["decided"] = _skills_in_order(estimates.frames["decided"], order)
+    how = {"by": by, "reference": reference}
+    rates = corrected_rates(mine, corrected, gold, attempts, **how, correct=shared)
+    how |= {"assume_missing": assume_missing, "interval": interval}
+    decide = partial(_add_decided, mine=mine, rates=rates, order=order, **how)
+    decide(estimates, margin=margin)
     _add_skills(estimates, mine, reference, agents, interval)
     overall = len(gold) and "overall" in estimates.frames and not agents
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
@@ -268,13 +275,29 @@ def answer(
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
     _add_rounds(estimates, every, recorded, cases, round)
-    _add_cases_needed(estimates, mine, by, compared, interval)
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
     facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
-    sentences = findings(missing=estimates.missing, **estimates.frames)
-    return Answer(sentences, estimates.frames, dict(groups), chosen, facts)
+
+    answers: dict[float, Answer] = {}
+
+    def with_margin(other: float) -> Answer:
+        if other not in answers:
+            again = _Estimates({**estimates.frames}, {**estimates.missing})
+            for results in (again.frames, again.missing):
+                results.pop("needed", None)
+            decide(again, margin=other)
+            answers[other] = finished(again)
+        return answers[other]
+
+    def finished(results: _Estimates) -> Answer:
+        _add_cases_needed(results, mine, by, compared, interval)
+        sentences = findings(missing=results.missing, **results.frames)
+        return Answer(sentences, results.frames, dict(groups or {}), chosen, facts, with_margin)
+
+    answers[margin] = finished(estimates)
+    return answers[margin]
 
 
 def _asked_attempts(
@@ -297,11 +320,19 @@ def _answer_on_triggers(
     return Answer(sentences, estimates.frames, {}, "", present)
 
 
-def _add_decided(into: _Estimates, *tables: pd.DataFrame, compared: Mapping[str, Any]) -> None:
+def _add_decided(
+    into: _Estimates,
+    *,
+    mine: pd.DataFrame,
+    rates: tuple[pd.DataFrame | None, str],
+    order: str,
+    **how: Any,
+) -> None:
     try:
-        into.frames["decided"], reason = decided_skills(*tables, **compared)
+        decided, reason = decided_with(mine, *rates, **how)
     except SkillcompError as error:
         raise StudyError(f"report: {error}") from error
+    into.frames["decided"] = _skills_in_order(decided, order)
     if reason:
         into.missing["corrections"] = reason
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import correction, skillverdicts
-from skillcomp.errors import SkillcompError
+from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.corrected_deltas import NEEDED
 from skillcomp.frames.reference_labels import RESULTS
@@ -50,20 +50,50 @@ def decided_skills(
     reason : str
         Why no verdict is corrected or confirmed although there is gold; otherwise empty.
     """
-    how = {"by": list(by), "reference": reference, **decide}
+    how: dict[str, Any] = {"by": list(by), "reference": reference}
+    corrected, reason = corrected_rates(outcomes, verdicts, gold, attempts, **how, correct=correct)
+    decided, reason = decided_with(outcomes, corrected, reason, **how, **decide)
+    if decided.empty:
+        raise StudyError(
+            f"all answers are under {reference}. A comparison needs a second condition."
+        )
+    return decided, reason
+
+
+def decided_with(
+    outcomes: pd.DataFrame, corrected: pd.DataFrame | None, reason: str, **how: Any
+) -> tuple[pd.DataFrame, str]:
+    """Decide with the result of :func:`corrected_rates`; without it if it does not match."""
+    try:
+        return skillverdicts.decide(outcomes, corrected=corrected, **how), reason
+    except SkillcompError as error:
+        if corrected is None or corrected.empty:
+            raise
+        return skillverdicts.decide(outcomes, corrected=corrected.iloc[:0], **how), str(error)
+
+
+def corrected_rates(
+    outcomes: pd.DataFrame,
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    reference: str,
+    correct: Mapping[str, Any],
+) -> tuple[pd.DataFrame | None, str]:
+    """Return the rows of ``corrected=`` of `decide` (None without gold) and why there are none."""
     if gold.empty:
-        return skillverdicts.decide(outcomes, **how), ""
+        return None, ""
     verdicts = with_failed_ends(verdicts, outcomes, attempts)
     of_rates = {"by": ["grader", *by], "value": "passed", **correct}
     try:
         delta = correction.delta(verdicts, gold, reference=reference, **of_rates)
         both = [delta, correction.rate(verdicts, gold, **of_rates)]
-        corrected = pd.concat(both, ignore_index=True)
-        corrected = corrected[corrected["grader"].isin(outcomes["grader"])].drop(columns="grader")
-        return skillverdicts.decide(outcomes, corrected=corrected, **how), ""
     except SkillcompError as error:
-        nothing = pd.DataFrame(columns=[*by, *NEEDED])
-        return skillverdicts.decide(outcomes, corrected=nothing, **how), str(error)
+        return pd.DataFrame(columns=[*by, *NEEDED]), str(error)
+    corrected = pd.concat(both, ignore_index=True)
+    return corrected[corrected["grader"].isin(outcomes["grader"])].drop(columns="grader"), ""
 
 
 def with_failed_ends(

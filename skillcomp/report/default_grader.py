@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import frames, reliability
-from skillcomp.errors import SkillcompError, StudyError, instead, require_known
-from skillcomp.frames.estimates import group_codes, ordered, reference_choices
+from skillcomp.errors import FrameError, SkillcompError, StudyError, instead
+from skillcomp.frames.estimates import group_codes, ordered, require_reference
 from skillcomp.io.store import RunStore
 
 _NO_VERDICTS = "report: the study has no verdicts yet; grade it with `skillcomp grade`."
@@ -129,17 +129,14 @@ def default_reference(
     present = ordered(answers["condition"])
     names = [name for name in ("baseline", "previous") if name in present]
     names += present if alone and len(present) == 1 else []
-    if condition is None and names:
-        return names[0]
-    if condition is None:
-        raise StudyError(
-            "report: there are no answers under baseline to compare with; there: "
-            f"{', '.join(present)}. {reference_choices(present)}."
-        )
-    require_known(
-        "report: there are no answers under", condition, present, StudyError, label="there"
-    )
-    return condition
+    if not present:
+        raise StudyError(_NO_VERDICTS)
+    reference = condition or [*names, "baseline"][0]
+    try:
+        require_reference(present, reference)
+    except FrameError as error:
+        raise StudyError(f"report: {error}") from error
+    return reference
 
 
 def grader_versions(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -5,24 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+from os import PathLike
 
 import matplotlib.pyplot as plt
 import pandas as pd
 
 from skillcomp.errors import SkillcompError, StudyError, extra_imports
+from skillcomp.table import Table
 
 with extra_imports("lab", "a section of a notebook"):
     from IPython.display import Markdown, display
 
 NOT_SHOWN = "Not shown: "
+_TABLE_FILES: ContextVar[Iterator[str] | None] = ContextVar("table_files", default=None)
 
 
 @contextmanager
-def section() -> Iterator[None]:
+def section(tables: str | PathLike[str] | None = None) -> Iterator[None]:
     """Show one sentence in place of an analysis that the study has no data for.
 
     An error of skillcomp ends the block, and its message is shown, with the remedy. Other errors
     are raised.
+
+    Parameters
+    ----------
+    tables : str or path, optional
+        Folder and stem of files, such as ``report/05-rules``. A table of more than 30 rows that
+        the block shows is cut, with a link to all rows in ``report/05-rules-table-1.csv``.
 
     Yields
     ------
@@ -34,11 +45,15 @@ def section() -> Iterator[None]:
     >>> with section():  # doctest: +SKIP
     ...     drift = sc.reliability.drift(verdicts, gold, reference_grader="old")
     """
+    files = None if tables is None else (f"{tables}-table-{at}.csv" for at in count(1))
+    outer = _TABLE_FILES.set(files)
     try:
         yield
     except SkillcompError as error:
         plt.close("all")
         _show_text(NOT_SHOWN + str(error))
+    finally:
+        _TABLE_FILES.reset(outer)
 
 
 def show(*parts: object) -> None:
@@ -58,7 +73,9 @@ def show(*parts: object) -> None:
             for sentence in part["sentence"]:
                 _show_text(str(sentence))
         else:
-            display(part)  # type: ignore[no-untyped-call]
+            files = _TABLE_FILES.get()
+            linked = part.linked(next(files)) if files and isinstance(part, Table) else part
+            display(linked)  # type: ignore[no-untyped-call]
 
 
 def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
