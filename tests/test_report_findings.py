@@ -230,7 +230,8 @@ def test_conditions_are_not_counted_as_skills_and_unknown_verdicts_not_at_all() 
     open_ = [decided(skill=s, condition=c, verdict="undetermined") for s in "ab" for c in "xy"]
     rows = findings(pd.concat(open_, ignore_index=True))
     alone = "Nobody has checked the grader. By the grader alone: "
-    assert sentences_on(rows, "summary") == f"{alone}all 4 conditions are undetermined."
+    pairs = "all 4 pairs of skill and condition are undetermined."
+    assert sentences_on(rows, "summary") == f"{alone}{pairs}"
     limits = sentences_on(rows, "limits")
     assert limits.count("a: how many cases would settle it is not known.") == 1
     assert "2 skills say nothing" in limits

@@ -322,6 +322,7 @@ def _answer_on_triggers(
 
 def _add_decided(
     into: _Estimates,
+    /,
     *,
     mine: pd.DataFrame,
     rates: tuple[pd.DataFrame | None, str],

@@ -308,7 +308,9 @@ def _summary_sentences(
 def _headline(main: pd.DataFrame) -> str:
     """Count the verdicts, and those by the grader alone that are not confirmed; empty if none."""
     n, by = len(main), [name for name in ("skill", "agent") if name in main]
-    rows = _unit_of_rows(main) if n == len(main.drop_duplicates(by)) else "conditions"
+    rows = _unit_of_rows(main)
+    if n > len(main.drop_duplicates(by)):
+        rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
     parts = _counts_in_words(main["verdict"])
     if not parts:
         return ""
