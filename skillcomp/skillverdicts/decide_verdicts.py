@@ -170,6 +170,7 @@ def decide(
     about, sets, references = paired_cases(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
+    references = references if corrected is None else list(references)  # judged twice below
     how |= {"ci_level": ci_level, "interval": interval}
     unweighted = {name: setting for name, setting in how.items() if name != "weight"}
     deltas = deltas_of_pairs(outcomes, about, sets, **unweighted, reference=reference)
