@@ -23,7 +23,7 @@ HEDGES_ON_PASS = ("could be", "would benefit", "consider", "perhaps", "might be"
 # in the prompt.
 OVERLAP_RULE = "SKILL.md less prompt"
 
-_STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+STRAIGHT_QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|‘[^’]*’|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _JUDGE = r"(?:evaluat|decid|judg|grad|assess|determin|verif)\w*"
 # A rationale may state that the answer is undecided, so match only statements that the grader could
@@ -108,7 +108,7 @@ _TAKES_FROM_SKILL = re.compile(
 
 def normalise_quote(text: str) -> str:
     """Return ``text`` with straight quotation marks and single blanks, for comparing quotes."""
-    return " ".join(text.translate(_STRAIGHT_QUOTES).split())
+    return " ".join(text.translate(STRAIGHT_QUOTES).split())
 
 
 def quote_occurs(quote: str, answer: str) -> bool:

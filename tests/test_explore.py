@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.explore import explorer
-from skillcomp.explore.explorer import MOST, copied_spans, pieces, quote_spans, visible
 from skillcomp.grading_rules import normalise_quote, quote_occurs
+from skillcomp.report.escaped_text import MOST, copied_spans, pieces, quote_spans, visible
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
 HOSTILE += " **bold** [link](javascript:alert(3)) $x^2$ {{ 7 * 7 }}"

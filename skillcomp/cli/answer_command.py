@@ -60,7 +60,7 @@ def answer(
         result = sc.report.answer(study, **how)
         for sentence in result.findings["sentence"]:
             say(sentence)
-        page = write_answer(result, study, out)
+        page = write_answer(result, study, out, reference, how["checks"])
     say(f"page: {page}")
 
 

@@ -12,11 +12,12 @@ from markupsafe import Markup
 from skillcomp import plots, skillverdicts, style
 from skillcomp.errors import StudyError
 from skillcomp.explore import explorer as ui
-from skillcomp.explore.verdict_browser import Answers
 from skillcomp.frames.case_table import Value
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import By, listed, rows_of_group
 from skillcomp.records import Skill
+from skillcomp.report import escaped_text as html
+from skillcomp.report.case_answers import Answers
 from skillcomp.table import table
 
 _TABLE = ["condition", "verdict", "measure", "unit", "estimate", "ci_low", "ci_high", "ci_level"]
@@ -206,8 +207,8 @@ class DeltaExplorer(ui.Explorer):
             cases = table(rows.rename(columns=column_names))
             if self._case is not None:
                 page = self._case_page(self.cases.iloc[self._case])
-        return ui.render(
-            "deltas",
+        return html.render(
+            "explore-deltas",
             picture=self._picture if live else None,
             spots=self._spots,
             table=self._table,

@@ -10,11 +10,12 @@ from markupsafe import Markup
 
 from skillcomp import plots, style
 from skillcomp.explore import explorer as ui
-from skillcomp.explore.verdict_browser import Answers, grader_names
 from skillcomp.frames.check import check
 from skillcomp.records import Skill
 from skillcomp.reliability.drift import drift as grader_drift
 from skillcomp.reliability.drift import flip_counts, flipped
+from skillcomp.report import escaped_text as html
+from skillcomp.report.case_answers import Answers, grader_names
 from skillcomp.table import Table, table
 
 _FLIPS = ["case_id", "condition", "repeat", "check_id", "direction", "gold"]
@@ -176,13 +177,13 @@ class DriftExplorer(ui.Explorer):
         if self._at is not None:
             row = self.frame.iloc[self._at]
             pair = [self.choices["reference"].value, self.choices["grader"].value]
-            repeat = 0 if ui.absent(row["repeat"]) else int(row["repeat"])
+            repeat = 0 if html.absent(row["repeat"]) else int(row["repeat"])
             lit = {(row["attempt_id"], row["check_id"], name) for name in pair}
             page = self._answers.page(
                 row["skill"], row["case_id"], repeat, [row["check_id"]], graders=pair, lit=lit
             )
-        return ui.render(
-            "drift",
+        return html.render(
+            "explore-drift",
             table=self._drift_table,
             pictures=self._pictures if live else [],
             current=self._cell,
@@ -198,7 +199,7 @@ def _flip_matrices(counts: pd.DataFrame) -> list[dict[str, Any]]:
     """Return, for each gold label, a clickable picture: counts of old by new verdicts."""
     matrices = []
     for label, part in counts.groupby("gold", dropna=False, sort=False):
-        name = "none" if ui.absent(label) else str(label)
+        name = "none" if html.absent(label) else str(label)
         with style.use():
             ax = plots.flips(part, legend=False, ax=style.figure("column", height=2.1)[1])
             drawn = ui.picture(ax)

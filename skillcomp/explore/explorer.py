@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import base64
 import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.resources import files
-from itertools import pairwise
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known, suggest
-from skillcomp.grading_rules import normalise_quote
-from skillcomp.ngrams import Tokenizer, grams, intern
-from skillcomp.records import Skill
+from skillcomp.report.escaped_text import render, visible
 
 with extra_imports("lab", "an explorer"):
     import anywidget
@@ -37,21 +31,6 @@ Keys = dict[str, tuple[str, Any]]
 STEPS: Keys = {"ArrowRight": ("step", 1), "ArrowLeft": ("step", -1)}
 STEPS |= {"j": ("step", 1), "k": ("step", -1)}
 _STEP_BUTTONS = (("Previous", "←"), ("Next", "→"))
-# maximum number of characters of a text that are shown; a longer text would stall the browser
-MOST = 100_000
-_MOST_MARKS = 500
-_LONGEST_QUOTE = 10_000  # characters; a longer quote is not marked in the answer
-_MARKS = {"'": "['‘’]", '"': '["“”]'}
-# visible replacements of invisible characters and of those that change the direction of text
-_HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
-_HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
-_HIDDEN |= {
-    code: f"[U+{code:04X}]"
-    for part in ((0x80, 0xA0), (0x200B, 0x2010), (0x2028, 0x202F), (0x2060, 0x2070))
-    for code in range(*part)
-}
-_HIDDEN |= {0xFEFF: "[U+FEFF]", 0x061C: "[U+061C]"}
-Piece = tuple[str, bool, bool]
 
 
 class Control:
@@ -356,7 +335,9 @@ class Explorer(StaticCopy):
             if control.value is not None and control.widget.layout.display != "none"
         )
         view = self._render_view(live=False)
-        return str(render("still", title=self.title, status=self.status, chosen=chosen, view=view))
+        return str(
+            render("explore-still", title=self.title, status=self.status, chosen=chosen, view=view)
+        )
 
     def __repr__(self) -> str:
         """Return the title and the status line."""
@@ -412,121 +393,3 @@ def picture(ax: Axes) -> Picture:
     plt.close(fig)
     src = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
     return Picture(src, wide, box, data, sides)
-
-
-# The following functions convert model output to HTML: they escape it, replace invisible characters
-# and mark spans.
-
-
-def visible(value: Any) -> Any:
-    """Replace invisible and text-reordering characters by visible ones; keep Markup unchanged."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    lines = re.sub("\r\n?", "\n", value).translate(_HIDDEN)
-    return re.sub("[\ud800-\udfff\ufffe\uffff]", "\N{REPLACEMENT CHARACTER}", lines)
-
-
-@cache
-def _template_environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("skillcomp"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def render(template: str, /, **values: Any) -> Markup:
-    """Fill in an explorer template; every value that is not Markup is escaped."""
-    return Markup(_template_environment().get_template(f"explore-{template}.html").render(**values))
-
-
-def absent(value: Any) -> bool:
-    """Return whether a value is None, pandas.NA or NaN."""
-    return value is None or value is pd.NA or value != value
-
-
-def text(value: Any) -> str | None:
-    """Return a value as text to show, cut if it is too long; None if it is missing or blank."""
-    if absent(value):
-        return None
-    whole = str(value)
-    if len(whole) > MOST:
-        whole = f"{whole[:MOST]} … ({len(whole) - MOST:,} characters more)"
-    return whole if whole.strip() else None
-
-
-def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
-    """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
-    spans = []
-    for quote in dict.fromkeys(quotes):
-        words = [re.escape(w) for w in normalise_quote(quote).split(" ") if w]
-        if not words or len(quote) > _LONGEST_QUOTE:
-            continue
-        pattern = r"\s+".join(re.sub("['\"]", lambda m: _MARKS[m.group()], w) for w in words)
-        for number, match in enumerate(re.finditer(pattern, answer)):
-            if number == _MOST_MARKS:
-                break
-            spans.append(match.span())
-    return spans
-
-
-def copied_spans(
-    answer: str,
-    source: Skill | str | None,
-    prompt: Any,
-    *,
-    n: int,
-    tokenizer: Tokenizer | None = None,
-) -> list[tuple[int, int]]:
-    """Return start and end of each run of n content tokens that is in the skill, not in the prompt.
-
-    Tokens and runs are defined as in :func:`skillcomp.overlap.score`. The list is empty if the
-    answer lacks the tokens as they are, for example because the tokenizer stems.
-    """
-    whole = source.text or source.body if isinstance(source, Skill) else source
-    asked = "" if absent(prompt) else str(prompt)
-    tokens = intern([answer, whole or "", asked], tokenizer)
-    in_answer, in_skill, in_prompt = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
-    copied = set(in_skill) - set(in_prompt)
-    spans = tokens.spans(0) or []
-    places = [at for at, gram in enumerate(in_answer) if gram in copied and spans]
-    return [(spans[at][0], spans[at + n - 1][1]) for at in places]
-
-
-def pieces(
-    answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
-) -> list[Piece]:
-    """Cut an answer into pieces; each piece is quoted or not, and copied or not, as a whole.
-
-    Parameters
-    ----------
-    answer : str
-        The answer of the agent.
-    quotes, copies : sequence of (int, int)
-        Start and end of each quote, and of each run copied from the skill. They may overlap.
-
-    Returns
-    -------
-    list of (str, bool, bool)
-        Text of each piece, whether it is quoted, and whether it is copied. The texts, joined, give
-        the answer.
-    """
-    edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
-    steps = {at: [0, 0] for at in edges}
-    for kind, spans in enumerate((quotes, copies)):
-        for start, end in spans:
-            steps[start][kind] += 1
-            steps[end][kind] -= 1
-    parts: list[Piece] = []
-    depth = [0, 0]
-    for start, end in pairwise(edges):
-        depth = [d + s for d, s in zip(depth, steps[start], strict=True)]
-        now = (depth[0] > 0, depth[1] > 0)
-        if parts and parts[-1][1:] == now:
-            parts[-1] = (parts[-1][0] + answer[start:end], *now)
-        else:
-            parts.append((answer[start:end], *now))
-    return [piece for piece in parts if piece[0]]

@@ -16,6 +16,7 @@ from skillcomp.frames.from_store import gold as read_gold
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel
 from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.report import escaped_text as html
 from skillcomp.table import table
 
 with extra_imports("lab", "an explorer"):
@@ -98,7 +99,7 @@ class LabelEditor(ui.Explorer):
     def _show_item(self, at: int) -> None:
         self._at = at
         old = self._labels.get(self._item_name) if self._item_name else None
-        self.note = (ui.text(old.note) or "") if old else ""
+        self.note = (html.text(old.note) or "") if old else ""
         self.borderline = bool(old and old.borderline)
 
     @property
@@ -136,7 +137,7 @@ class LabelEditor(ui.Explorer):
             labeller_kind="person",
             passed=passed,
             borderline=self.borderline,
-            inclusion_probability=None if ui.absent(chance) else float(chance),
+            inclusion_probability=None if html.absent(chance) else float(chance),
             note=" ".join(self.note.split()) or None,
             replaces=True if self._item_name in self._labels else None,
         )
@@ -198,10 +199,10 @@ class LabelEditor(ui.Explorer):
         about["labels"] = f"the first {plural(self._n_agreement_labels, 'label')}"
         if self._item_name is not None:
             item = self._items.iloc[self._selected[self._at]]
-            about |= {name: ui.text(item[name]) for name in ("skill", "prompt", "behaviour")}
-            about["answer"] = ui.text(item["answer"]) or ""
+            about |= {name: html.text(item[name]) for name in ("skill", "prompt", "behaviour")}
+            about["answer"] = html.text(item["answer"]) or ""
             about["hint"] = _HINTS.get(str(item["check_kind"]), "")
-        return ui.render("label", **about)
+        return html.render("explore-label", **about)
 
 
 def label_editor(

@@ -15,12 +15,13 @@ from skillcomp import deltas, frames, reliability, skillverdicts, style
 from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known
 from skillcomp.explore import explorer as ui
 from skillcomp.explore.delta_explorer import DeltaExplorer
-from skillcomp.explore.verdict_browser import Answers
 from skillcomp.frames import Frames
 from skillcomp.frames.contracts import AMOUNTS
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.store import RunStore
+from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline, opened
+from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader
 from skillcomp.report.page import build
 from skillcomp.report.show_sections import NOT_SHOWN
@@ -340,7 +341,7 @@ class StudyExplorer(ui.StaticCopy):
         ]
         status = "; ".join([*words, f"Margin: {self.margin.value:.2f}"])
         view = Markup(self._views[self.tab].view)
-        return str(ui.render("still", title="Study", status=status, chosen="", view=view))
+        return str(html.render("explore-still", title="Study", status=status, chosen="", view=view))
 
     def __repr__(self) -> str:
         """Return the choices."""
@@ -364,4 +365,4 @@ def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
 
 
 def _paragraph(text: str) -> Markup:
-    return Markup("<p>{}</p>").format(ui.visible(text))
+    return Markup("<p>{}</p>").format(html.visible(text))

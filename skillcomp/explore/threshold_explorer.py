@@ -27,6 +27,7 @@ from skillcomp.overlap.score import (
     score,
 )
 from skillcomp.records import Skill
+from skillcomp.report import escaped_text as html
 from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
@@ -303,8 +304,8 @@ class ThresholdExplorer(ui.Explorer):
         against = f"against {self._point_label(self._saved_point)}"
         moved, moved_head = self._text_table(self.moved, f"Change sides {against}")
         what, at = self._open_row or ("", None)
-        return ui.render(
-            "threshold",
+        return html.render(
+            "explore-threshold",
             strip=strip,
             curve=curve,
             rates=rates,
@@ -333,11 +334,11 @@ class ThresholdExplorer(ui.Explorer):
         what, at = self._open_row
         row = (self.errors if what == "error" else self.moved).iloc[at]
         n = self._point[0]
-        whole, prompt = ui.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
+        whole, prompt = html.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": n}
-        places = ui.copied_spans(
+        places = html.copied_spans(
             whole, self._skills[row["skill"]], prompt, n=n, tokenizer=self._tokenizer
         )
         name = f"{row['text']} ({row['class']})"
-        return {"name": name, "pieces": ui.pieces(whole, (), places), "n": n}
+        return {"name": name, "pieces": html.pieces(whole, (), places), "n": n}

@@ -1,6 +1,7 @@
 from .about_graders import about_graders as about_graders
 from .answer import Answer as Answer
 from .answer import answer as answer
+from .case_pages import write_case_pages as write_case_pages
 from .decided import decided_skills as decided_skills
 from .default_grader import default_grader as default_grader
 from .default_grader import default_reference as default_reference

@@ -30,6 +30,7 @@ from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
+from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.notebooks import NotebookError, find_notebooks
 from skillcomp.report.notes import notes_of
@@ -37,6 +38,7 @@ from skillcomp.report.phrases import listing, treatment
 from skillcomp.stats.bounded import IntervalRule
 
 ARCHIVE = "figures.zip"
+CASES = "cases"  # folder of the pages of the cases
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
 _OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
 _SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
@@ -95,7 +97,8 @@ def build(
     -------
     pathlib.Path
         The page. Its folder also holds every figure as pdf, png and svg with its data as csv and
-        json, and all these files in ``figures.zip``.
+        json, all these files in ``figures.zip``, and in ``cases`` the cases of each skill
+        (:func:`write_case_pages`), which the page links to.
 
     Raises
     ------
@@ -130,7 +133,8 @@ def build(
     how |= {"margin": _margin_of(values["MARGIN"])}
     how |= {"round": _round_of(values["ROUND"], study)}
     result, problem = _answer_or_reason(study, grader, how)
-    run = _Run(study, name, out, _with_paths(values, study, out), result, progress)
+    pages_of_cases = _pages_of_cases(study, out, result, reference, how["round"], checks)
+    run = _Run(study, name, out, _with_paths(values, study, out), result, pages_of_cases, progress)
     bar = tqdm(defaults, desc="report", unit=" notebooks", disable=not (progress and defaults))
     chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
     page = _write_page(run, problem, chapters)
@@ -152,6 +156,7 @@ class _Run:
     out: Path
     values: Mapping[str, object]  # values that replace those of notebook parameters
     result: Answer | None
+    pages_of_cases: pd.DataFrame
     progress: bool
 
 
@@ -183,10 +188,30 @@ def _with_paths(
     return {**values, **paths}
 
 
-def write_answer(result: Answer, study: RunStore | Frames, out: Path) -> Path:
-    """Write the page of an answer that was computed, without chapters."""
+def write_answer(
+    result: Answer, study: RunStore | Frames, out: Path, reference: str | None, checks: Checks
+) -> Path:
+    """Write the page of an answer that was computed with these settings, without chapters."""
     out.mkdir(parents=True, exist_ok=True)
-    return _write_page(_Run(study, _name_of(study), out, {}, result, progress=False), "", [])
+    pages = _pages_of_cases(study, out, result, reference, 1, checks)
+    return _write_page(_Run(study, _name_of(study), out, {}, result, pages, progress=False), "", [])
+
+
+def _pages_of_cases(
+    study: RunStore | Frames,
+    out: Path,
+    result: Answer | None,
+    reference: str | None,
+    round: int,
+    checks: Checks,
+) -> pd.DataFrame:
+    """Write the pages of the cases; return their table, without rows if they cannot be written."""
+    how: dict[str, Any] = {"reference": reference, "round": round, "checks": checks}
+    grader = (result.grader or None) if result is not None else None
+    try:
+        return write_case_pages(study, out / CASES, grader=grader, report="../index.html", **how)
+    except SkillcompError:  # the page says why the study cannot be read
+        return pd.DataFrame(columns=["skill", "n_cases", "page"])
 
 
 def _name_of(study: RunStore | Frames) -> str:
@@ -200,6 +225,7 @@ def _write_page(run: _Run, problem: str, chapters: list[Chapter]) -> Path:
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
     content = _first_page(result, problem, fingerprint)
+    content["case_pages"] = run.pages_of_cases.to_dict("records")
     content |= {"study": run.name, "archive": archive, "version": skillcomp.__version__}
     html = _page_template().render(**content, figures=figures, chapters=chapters)
     page = run.out / "index.html"
@@ -359,7 +385,7 @@ def _about_skill(
     of_skill = notes["topic"].eq("skill") & notes["about"].eq(name)
     folded = [row["sentence"] for row in sentences["placebo"]] + list(notes.loc[of_skill, "text"])
     rows = sentences["skill"] + sentences["condition"]
-    return {"group": group_of.get(name, ""), "rows": rows, "folded": folded}
+    return {"name": name, "group": group_of.get(name, ""), "rows": rows, "folded": folded}
 
 
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:

@@ -1,0 +1,355 @@
+"""Write pages of the cases behind a result: prompt, answers side by side, checks and graders."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from skillcomp import frames, skillverdicts
+from skillcomp.errors import SkillcompError
+from skillcomp.frames import Frames
+from skillcomp.frames.check_sets import Checks
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import ordered
+from skillcomp.io.files import replace_file
+from skillcomp.io.store import RunStore
+from skillcomp.report.answer import opened
+from skillcomp.report.case_answers import Answers
+from skillcomp.report.default_grader import default_grader, default_reference, grader_versions
+from skillcomp.report.escaped_text import Piece, absent, render, visible
+from skillcomp.report.findings import main_rows
+from skillcomp.report.phrases import listing, signed
+
+_PAGE_SIZE = 800_000  # characters of the cases of one file, unless it has a single case
+_ROW_SIZE = 700  # characters of a row of the list of cases, about
+_SHOWN = 1_500  # characters of an answer that are shown before it is unfolded
+_PROMPT_START = 160
+_FACTS = ("comprehension_dimension", "transfer", "dimension", "criticality", "bloom")
+_GENERATOR = b'<meta name="generator" content="skillcomp case pages">'
+_NOT_ASKED = Markup('<span class="scx-none" title="no verdict asked">·</span>')
+_STATES = {True: "p", False: "f"}
+Key = tuple[str, str]
+
+
+def write_case_pages(
+    study: RunStore | str | PathLike[str] | Frames,
+    out: str | PathLike[str],
+    *,
+    grader: str | None = None,
+    reference: str | None = None,
+    round: int = 1,
+    checks: Checks = "all",
+    report: str | None = None,
+) -> pd.DataFrame:
+    """Write the cases of each skill as static pages, the largest loss first.
+
+    Parameters
+    ----------
+    study : skillcomp.RunStore, its path or skillcomp.frames.Frames
+        A recorded study, or the frames of your own table, also without answers and prompts.
+    out : str or path
+        Folder of the pages; it is created if missing. Case pages of an earlier call are removed.
+    grader, reference, round, checks : optional
+        As for :func:`skillcomp.report.answer`. The grader comes first, and cases are sorted by
+        its verdicts.
+    report : str, optional
+        Address of a page that the pages link back to, relative to `out`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per skill: ``skill``, ``n_cases``, and ``page``, the name of its first file in
+        `out`. Further files of the skill are linked from it.
+
+    See Also
+    --------
+    skillcomp.report.build : Writes these pages next to the answer of a study.
+    skillcomp.explore.verdicts : Read and label the same answers in JupyterLab.
+
+    Notes
+    -----
+    Every text is escaped, and the pages forbid all scripts but their own, which filters cases.
+    A text longer than 100,000 characters is cut, with a remark.
+    """
+    data = _read_study(opened(study), grader, reference, round, checks)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.html"):
+        with old.open("rb") as file:
+            if _GENERATOR in file.read(400):
+                old.unlink()
+    skills = list(dict.fromkeys(skill for skill, _ in data.keys))
+    stems = dict(zip(skills, _file_stems(skills), strict=True))
+    shared = {"report": report, "pages_of": {name: f"{stems[name]}.html" for name in skills}}
+    rows = []
+    for skill in skills:
+        keys = [key for key in data.keys if key[0] == skill]
+        pages = _pages_of_skill(data, keys, stems[skill], shared)
+        for name, html in pages:
+            replace_file(folder / name, html.encode())
+        rows.append({"skill": skill, "n_cases": len(keys), "page": f"{stems[skill]}.html"})
+    columns = {"skill": "str", "n_cases": "int64", "page": "str"}
+    return pd.DataFrame(rows, columns=list(columns)).astype(columns)
+
+
+@dataclass(frozen=True)
+class _CaseData:
+    """What the pages show, by skill and case, the worst case first."""
+
+    answers: Answers
+    keys: list[Key]
+    facts: Mapping[Key, list[str]]
+    lines: Mapping[Key, list[dict[str, Any]]]  # by agent: passes per condition, and the change
+    hits: Mapping[Key, list[str]]  # what the filters compare: condition.grader.state
+    graders: list[str]
+    conditions: list[str]
+    order: str
+    notes: list[str]
+
+
+def _read_study(
+    study: RunStore | Frames, grader: str | None, reference: str | None, round: int, checks: Checks
+) -> _CaseData:
+    described = None
+    if isinstance(study, Frames):
+        cases, attempts, verdicts, gold = study.cases, study.attempts, study.verdicts, study.gold
+    else:
+        cases, attempts = frames.cases(study), frames.attempts(study)
+        verdicts, gold = frames.verdicts(study, round="all"), frames.gold(study)
+        described = frames.checks(study)
+    of_round = verdicts["round"].fillna(1).eq(round)
+    verdicts = grader_versions(verdicts)  # before the rounds are divided, as in the answer
+    verdicts = verdicts[of_round] if of_round.any() else verdicts
+    graders = ordered(verdicts["grader"].dropna())
+    first = default_grader(verdicts, grader, gold=gold) if graders else ""
+    graders = [first, *(name for name in graders if name != first)] if graders else []
+    conditions = ordered(pd.concat([attempts["condition"], verdicts["condition"]]))
+    answers = Answers(attempts, verdicts, gold, cases, described, None, 6)
+    rates, deltas, unknown, problem = _changes(verdicts, cases, attempts, first, reference, checks)
+    mine = deltas[deltas["grader"].eq(first)]
+    main = main_rows(mine) if len(mine) else mine
+    keys = _worst_first([cases, attempts, verdicts], main, rates)
+    lines = _lines_by_case(rates, main, conditions)
+    changed = deltas[deltas["delta"].fillna(0).ne(0)].assign(state="c")
+    states = verdicts.assign(state=verdicts["passed"].map(_STATES).fillna("n"))
+    hits = _hits_by_case([states, unknown, changed], conditions, graders)
+    facts = {
+        (row["skill"], row["case_id"]): [str(row[n]) for n in _FACTS if not absent(row[n])]
+        for row in cases[[*CASE, *_FACTS]].to_dict("records")
+    }
+    notes = [problem] if problem else []
+    lacking = {"prompts": cases["prompt"], "answers": attempts["answer"]}
+    absent_texts = [name for name, texts in lacking.items() if not texts.notna().any()]
+    if absent_texts:
+        notes.append(f"The data have no {' and no '.join(absent_texts)}.")
+    order = _order_in_words(main)
+    return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes)
+
+
+def _changes(
+    verdicts: pd.DataFrame,
+    cases: pd.DataFrame,
+    attempts: pd.DataFrame,
+    grader: str,
+    reference: str | None,
+    checks: Checks,
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
+    """Return passes by case, deltas of cases, outcomes without a result, and what is lacking."""
+    keys = [*CASE, "agent", "condition"]
+    rates = pd.DataFrame(columns=[*keys, "n", "rate"])
+    deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])
+    unknown = pd.DataFrame(columns=[*CASE, "condition", "grader", "state"])
+    if verdicts.empty:
+        return rates, deltas, unknown, "The answers have no verdicts yet."
+    try:
+        outcomes = frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
+        outcomes = outcomes.fillna({"agent": "unnamed agent"})
+        unknown = outcomes[outcomes["passed"].isna() & outcomes["grader"].notna()].assign(state="n")
+        mine = outcomes[outcomes["grader"].eq(grader)]
+        scored = mine.assign(passed=mine["passed"].astype("float64"))
+        rates = scored.groupby(keys)["passed"].agg(n="count", rate="mean").reset_index()
+        reference = default_reference(mine, reference)
+        deltas = skillverdicts.cases(outcomes, by=["grader", "agent"], reference=reference)
+    except SkillcompError as error:
+        return rates, deltas, unknown, f"Conditions are not compared: {error}"
+    return rates, deltas.assign(reference=reference), unknown, ""
+
+
+def _hits_by_case(
+    tables: Sequence[pd.DataFrame], conditions: list[str], graders: list[str]
+) -> dict[Key, list[str]]:
+    """Return what the filters compare: condition.grader.state, each of them once."""
+    names = [*CASE, "condition", "grader", "state"]
+    rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
+    hits: dict[Key, list[str]] = {}
+    for skill, case, condition, grader, state in rows.itertuples(index=False, name=None):
+        token = f"{conditions.index(condition)}.{graders.index(grader)}.{state}"
+        hits.setdefault((skill, case), []).append(token)
+    return hits
+
+
+def _order_in_words(main: pd.DataFrame) -> str:
+    if main.empty:
+        return "those with the most failures first"
+    compared = listing(main["condition"].unique())
+    return f"the largest loss of {compared} against {main['reference'].iloc[0]} first"
+
+
+def _worst_first(
+    tables: Sequence[pd.DataFrame], main: pd.DataFrame, rates: pd.DataFrame
+) -> list[Key]:
+    """Return the cases: the largest loss first, then those with the most failures."""
+    keys = pd.concat([table[CASE].astype("str") for table in tables]).drop_duplicates()
+    of_main = rates[rates["condition"].isin(main["condition"])] if len(main) else rates
+    for name, values in (("delta", main.groupby(CASE)["delta"].min()),
+                         ("rate", of_main.groupby(CASE)["rate"].mean())):  # fmt: skip
+        keys = keys.merge(values.rename(name).astype("float64").reset_index(), "left", on=CASE)
+    keys = keys.sort_values(["delta", "rate"], kind="stable")
+    return list(keys[CASE].itertuples(index=False, name=None))
+
+
+def _lines_by_case(
+    rates: pd.DataFrame, main: pd.DataFrame, conditions: list[str]
+) -> dict[Key, list[dict[str, Any]]]:
+    """Return for each case a line per agent: passes under each condition, and the change."""
+    several = rates["agent"].nunique() > 1
+    lines: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for skill, case, agent, condition, n, rate in rates.itertuples(index=False, name=None):
+        start: dict[str, Any] = {"agent": agent if several else None, "passes": {}}
+        start |= {"change": "", "look": ""}
+        line = lines.setdefault((skill, case, agent), start)
+        line["passes"][condition] = f"{n * rate:.0f} of {n}" if n else "NA"
+    names = [*CASE, "agent", "delta"]
+    for skill, case, agent, delta in main[names].itertuples(index=False, name=None):
+        line = lines.get((skill, case, agent), {"change": "not in the outcomes"})
+        if not absent(delta) and not line["change"]:
+            line["change"] = signed(delta)
+            line["look"] = "fail" if delta < 0 else "pass" if delta > 0 else "none"
+    by_case: dict[Key, list[dict[str, Any]]] = {}
+    for (skill, case, _), line in lines.items():
+        by_case.setdefault((skill, case), []).append(
+            line | {"passes": [line["passes"].get(name, "–") for name in conditions]}
+        )
+    return by_case
+
+
+def _file_stems(skills: Sequence[str]) -> list[str]:
+    """Return a file stem for each skill that every system accepts; no two differ only by case."""
+    stems: list[str] = []
+    for skill in skills:
+        stem = re.sub(r"[^a-z0-9_-]+", "-", skill.lower())[:60].strip("-") or "skill"
+        number = sum(re.fullmatch(rf"{stem}(_\d+)?", other) is not None for other in stems)
+        stems.append(f"{stem}_{number + 1}" if number else stem)
+    return stems
+
+
+def _pages_of_skill(
+    data: _CaseData, keys: Sequence[Key], stem: str, shared: Mapping[str, Any]
+) -> Iterator[tuple[str, Markup]]:
+    """Yield name and HTML of each page of a skill."""
+    pages: list[list[Markup]] = [[]]
+    rows, size = [], _ROW_SIZE * len(keys)
+    for number, key in enumerate(keys, 1):
+        row = {"number": number, "case": key[1], "facts": data.facts.get(key, [])}
+        row |= {"hits": " ".join(data.hits.get(key, [])), "lines": data.lines.get(key, [])}
+        article = _article(data, key, row)
+        if size + len(article) > _PAGE_SIZE and pages[-1]:
+            pages.append([])
+            size = 0
+        pages[-1].append(article)
+        size += len(article)
+        prompt = " ".join((data.answers.prompt(*key) or "")[: 2 * _PROMPT_START].split())
+        rows.append(row | {"page": len(pages), "prompt": prompt[:_PROMPT_START]})
+    names = [f"{stem}.html", *(f"{stem}.{number}.html" for number in range(2, len(pages) + 1))]
+    script = (files("skillcomp") / "templates" / "cases.js").read_text(encoding="utf-8")
+    style = (files("skillcomp") / "templates" / "explore.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    look: Mapping[str, Any] = {"script": Markup(script), "style": Markup(style), "digest": digest}
+    for number, articles in enumerate(pages, 1):
+        about = {"rows": rows if number == 1 else [], "articles": articles, "number": number}
+        about |= {"skill": keys[0][0], "n_cases": len(keys), "names": names, "data": data}
+        yield names[number - 1], render("cases", **about, **look, **shared)
+
+
+def _article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
+    """Render a case: its prompt, the verdict of each grader on each check, and the answers."""
+    panels = data.answers.panels(*key)
+    used = {grader for panel in panels for grader, _ in panel["verdicts"]}
+    graders = [name for name in data.graders if name in used]
+    checks = data.answers.checks_of(*key, panels)
+    gold = [[data.answers.gold_cells(p["id"], c["id"]) for p in panels] for c in checks]
+    for check, labels in zip(checks, gold, strict=True):
+        check["cells"] = [
+            _verdict_marks(panel["verdicts"], check["id"], graders, of_panel)
+            for panel, of_panel in zip(panels, labels, strict=True)
+        ]
+    for panel in panels:
+        panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
+        ours = [note["who"] == data.graders[0] for note in panel["notes"]]
+        notes = list(zip(panel["notes"], ours, strict=True))
+        panel["notes"] = [note for note, is_ours in notes if is_ours]
+        panel["other_notes"] = [note for note, is_ours in notes if not is_ours]
+    columns = dict.fromkeys(panel["condition"] for panel in panels)
+    answers = {name: [p for p in panels if p["condition"] == name] for name in columns}
+    return render(
+        "cases-article",
+        **row,
+        conditions=data.conditions,
+        prompt=data.answers.prompt(*key),
+        graders=graders,
+        checks=checks,
+        panels=panels,
+        answers=answers,
+        with_gold=any(map(any, gold)),
+        with_texts=any(panel["pieces"] or panel["notes"] for panel in panels),
+    )
+
+
+def _verdict_marks(
+    verdicts: Mapping[tuple[str, str], list[dict[str, Any]]],
+    check: str,
+    graders: Sequence[str],
+    gold: Sequence[Mapping[str, Any]],
+) -> Markup:
+    """Return a mark per grader in order, and the gold labels in brackets."""
+    marks = []
+    for grader in graders:
+        cells = verdicts.get((grader, check), [])
+        marks += [_mark(grader, c["word"], c["look"], c["about"]) for c in cells] or [_NOT_ASKED]
+    labels = [_mark("gold", cell["word"], cell["look"], cell["about"]) for cell in gold]
+    if labels:
+        marks.append(Markup("[{}]").format(Markup(" ").join(labels)))
+    return Markup(" ").join(marks)
+
+
+@cache
+def _mark(who: str, word: str, look: str, about: str) -> Markup:
+    """Return a sign for a verdict, or NA with the status; its title names the grader."""
+    no_verdict = word.replace("no verdict", "NA").replace("– none", "NA")
+    sign = no_verdict if look == "none" else word[0]
+    title = f"{who}: {word}{f', {about}' if about else ''}"
+    form = Markup('<span class="scx-{}" title="{}">{}</span>')
+    return form.format(look, visible(title), visible(sign))
+
+
+def _cut_pieces(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """Divide a long answer into its start and the rest."""
+    start, rest, left = [], [], _SHOWN
+    if sum(len(text) for text, *_ in pieces) <= _SHOWN * 1.2:
+        return list(pieces), []
+    for text, quote, copy in pieces:
+        start.append((text[:left], quote, copy))
+        rest.append((text[left:], quote, copy))
+        left = max(0, left - len(text))
+    return [piece for piece in start if piece[0]], [piece for piece in rest if piece[0]]

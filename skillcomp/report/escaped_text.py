@@ -1,0 +1,159 @@
+"""Texts of models as HTML: escaped, with visible control characters and marked spans."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from skillcomp.grading_rules import STRAIGHT_QUOTES, normalise_quote
+from skillcomp.ngrams import Tokenizer, grams, intern
+from skillcomp.records import Skill
+
+# maximum number of characters of a text that are shown; a longer text would stall the browser
+MOST = 100_000
+_MOST_MARKS = 500
+_LONGEST_QUOTE = 10_000  # characters; a longer quote is not marked in the answer
+# visible replacements of invisible characters and of those that change the direction of text
+_HIDDEN = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+_HIDDEN |= {127: "\N{SYMBOL FOR DELETE}"}
+_HIDDEN |= {
+    code: f"[U+{code:04X}]"
+    for part in ((0x80, 0xA0), (0x200B, 0x2010), (0x2028, 0x202F), (0x2060, 0x2070))
+    for code in range(*part)
+}
+_HIDDEN |= {0xFEFF: "[U+FEFF]", 0x061C: "[U+061C]"}
+_HIDDEN |= dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\N{REPLACEMENT CHARACTER}")
+_HARMFUL = re.compile(f"[{''.join(map(re.escape, map(chr, _HIDDEN)))}]")
+Piece = tuple[str, bool, bool]
+
+
+def visible(value: Any) -> Any:
+    """Replace invisible and text-reordering characters by visible ones; keep Markup unchanged."""
+    if not isinstance(value, str) or isinstance(value, Markup) or not _HARMFUL.search(value):
+        return value
+    return re.sub("\r\n?", "\n", value).translate(_HIDDEN)
+
+
+@cache
+def _template_environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("skillcomp"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["enumerated"] = enumerate
+    return environment
+
+
+def render(template: str, /, **values: Any) -> Markup:
+    """Fill in a template; every value that is not Markup is escaped."""
+    return Markup(_template_environment().get_template(f"{template}.html").render(**values))
+
+
+def absent(value: Any) -> bool:
+    """Return whether a value is None, pandas.NA or NaN."""
+    return value is None or value is pd.NA or value != value
+
+
+def text(value: Any) -> str | None:
+    """Return a value as text to show, cut if it is too long; None if it is missing or blank."""
+    if absent(value):
+        return None
+    whole = str(value)
+    if len(whole) > MOST:
+        whole = f"{whole[:MOST]} … ({len(whole) - MOST:,} characters more)"
+    return whole if whole.strip() else None
+
+
+def quote_spans(answer: str, quotes: Iterable[str]) -> list[tuple[int, int]]:
+    """Return start and end of quotes in an answer; blanks and quotation marks may differ."""
+    flat = re.sub(r"\s+", " ", answer.translate(STRAIGHT_QUOTES))
+    # where a run of blanks ends in `flat`, and the number of blanks dropped so far
+    ends, dropped = [], [0]
+    for run in re.finditer(r"\s{2,}", answer):
+        dropped.append(dropped[-1] + len(run[0]) - 1)
+        ends.append(run.end() - dropped[-1])
+    spans = []
+    for quote in dict.fromkeys(quotes):
+        words = normalise_quote(quote)
+        if not words or len(quote) > _LONGEST_QUOTE:
+            continue
+        start = flat.find(words)
+        for _ in range(_MOST_MARKS):
+            if start < 0:
+                break
+            end = start + len(words)
+            first, last = (at + dropped[bisect_right(ends, at)] for at in (start, end - 1))
+            spans.append((first, last + 1))
+            start = flat.find(words, end)
+    return spans
+
+
+def copied_spans(
+    answer: str,
+    source: Skill | str | None,
+    prompt: Any,
+    *,
+    n: int,
+    tokenizer: Tokenizer | None = None,
+) -> list[tuple[int, int]]:
+    """Return start and end of each run of n content tokens that is in the skill, not in the prompt.
+
+    Tokens and runs are defined as in :func:`skillcomp.overlap.score`. The list is empty if the
+    answer lacks the tokens as they are, for example because the tokenizer stems.
+    """
+    whole = source.text or source.body if isinstance(source, Skill) else source
+    asked = "" if absent(prompt) else str(prompt)
+    tokens = intern([answer, whole or "", asked], tokenizer)
+    in_answer, in_skill, in_prompt = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
+    copied = set(in_skill) - set(in_prompt)
+    spans = tokens.spans(0) or []
+    places = [at for at, gram in enumerate(in_answer) if gram in copied and spans]
+    return [(spans[at][0], spans[at + n - 1][1]) for at in places]
+
+
+def pieces(
+    answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
+) -> list[Piece]:
+    """Cut an answer into pieces; each piece is quoted or not, and copied or not, as a whole.
+
+    Parameters
+    ----------
+    answer : str
+        The answer of the agent.
+    quotes, copies : sequence of (int, int)
+        Start and end of each quote, and of each run copied from the skill. They may overlap.
+
+    Returns
+    -------
+    list of (str, bool, bool)
+        Text of each piece, whether it is quoted, and whether it is copied. The texts, joined, give
+        the answer.
+    """
+    edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
+    steps = {at: [0, 0] for at in edges}
+    for kind, spans in enumerate((quotes, copies)):
+        for start, end in spans:
+            steps[start][kind] += 1
+            steps[end][kind] -= 1
+    parts: list[Piece] = []
+    depth = [0, 0]
+    for start, end in pairwise(edges):
+        depth = [d + s for d, s in zip(depth, steps[start], strict=True)]
+        now = (depth[0] > 0, depth[1] > 0)
+        if parts and parts[-1][1:] == now:
+            parts[-1] = (parts[-1][0] + answer[start:end], *now)
+        else:
+            parts.append((answer[start:end], *now))
+    return [piece for piece in parts if piece[0]]
