@@ -104,6 +104,8 @@ def test_frames_without_texts_show_their_verdicts_and_say_so(tmp_path: Path) -> 
     write_case_pages(lone, tmp_path)  # nothing to compare with: the reason, and every case
     (page,) = (path.read_text("utf-8") for path in tmp_path.iterdir())
     assert "Conditions are not compared: " in page and len(articles(page)) == 2
+    fired = write_case_pages(sc.datasets.load("triggers"), tmp_path)
+    assert fired.empty and not list(tmp_path.iterdir())  # only which skills fired
 
 
 def test_agents_have_a_column_and_a_line_each(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def write_case_pages(
     -------
     pandas.DataFrame
         One row per skill: ``skill``, ``n_cases``, and ``page``, the name of its first file in
-        `out`. Further files of the skill are linked from it.
+        `out`. Further files of the skill are linked from it. There are no rows, and no files, if
+        the study has neither answers nor verdicts.
 
     See Also
     --------
@@ -153,7 +154,9 @@ def _read_study(
     absent_texts = [name for name, texts in lacking.items() if not texts.notna().any()]
     if absent_texts:
         notes.append(f"The data have no {' and no '.join(absent_texts)}.")
-    order = _order_in_words(main)
+    order = "in the order of the study" if rates.empty else _order_in_words(main)
+    if verdicts.empty and "answers" in absent_texts:
+        keys = []  # nothing but prompts, as in a study that records only which skills fired
     return _CaseData(answers, keys, facts, lines, hits, graders, conditions, order, notes)
 
 
@@ -171,7 +174,7 @@ def _changes(
     deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])
     unknown = pd.DataFrame(columns=[*CASE, "condition", "grader", "state"])
     if verdicts.empty:
-        return rates, deltas, unknown, "The answers have no verdicts yet."
+        return rates, deltas, unknown, "There are no verdicts yet."
     try:
         outcomes = frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
         outcomes = outcomes.fillna({"agent": "unnamed agent"})
