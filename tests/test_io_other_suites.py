@@ -11,14 +11,16 @@ from typer.testing import CliRunner
 
 import skillcomp as sc
 from skillcomp.cli import app
-from skillcomp.errors import SuiteError
+from skillcomp.errors import StudyError, SuiteError
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.rule_checks import RuleChecker
+from skillcomp.live.graders.traces import grade_trace
 from skillcomp.live.plan import input_files
 from skillcomp.live.trigger_runs import TriggerSettings, prepare_run
 from skillcomp.records import Attempt, Rule, Skill
 
 SKILL = "---\nname: tea\ndescription: Brews tea.\n---\n# Tea\nBoil.\n"
+ATTEMPT = {"attempt_id": "a", "skill": "tea", "case_id": "c", "condition": "skill"}
 EVAL = {
     "id": 1,
     "prompt": "Brew the leaves in leaves.csv",
@@ -179,7 +181,6 @@ def test_graders_become_rules_and_rubrics_become_behaviours(tmp_path):
     [
         ("type: baseline\nbaseline_file: a.jsonl", "the type 'baseline' has no counterpart"),
         ("type: regex\npattern: a\narm: with-only", "a grader of the arm with the plugin only"),
-        ("type: tool_used\ntool: Skill", "a check of the tool Skill"),
         ("type: regex\npattern: (?i)a", "is no JavaScript pattern"),
         ("type: regex\npattern: a(", "the pattern 'a('"),
         ("type: regex\npattern: a\ntarget: mock_calls", "the target 'mock_calls'"),
@@ -193,6 +194,70 @@ def test_a_grader_without_counterpart_is_listed_and_kept(tmp_path, grader, probl
     (case,) = suite.cases
     assert [check.check_id for check in case.checks] == ["b"]
     assert case.extra["unmapped"][0]["name"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("settings", "trigger", "problem"),
+    [
+        ("", True, None),
+        ("input_match: tea", True, None),
+        ("min: 2", True, "a number of calls"),
+        ("min: 0\nmax: 0", False, None),
+        ("input_match: coffee", None, "other skills"),
+        ("input_match: coffee\nmax: 0", None, "other skills"),
+        ("min: two", None, "other skills"),
+    ],
+)
+def test_a_grader_on_the_tool_skill_is_whether_the_skill_should_trigger(
+    tmp_path, settings, trigger, problem
+):
+    graders = {"fired": f"---\ntype: tool_used\ntool: Skill\n{settings}\n---\n"}
+    graders["b"] = "---\ntype: regex\npattern: b\n---\n"
+    suite = sc.read_suite(a_plugin(tmp_path, graders))
+    (case,) = suite.cases
+    assert (case.should_trigger, [c.check_id for c in case.checks]) == (trigger, ["b"])
+    assert len(suite.problems) == (problem is not None)
+    assert all(problem in text and "is kept in extra" in text for text in suite.problems)
+    status, output = check(tmp_path / "evals")  # it is no part of the outcome, so no error
+    assert (status, "not_mapped" in output) == (0, False)
+
+
+def test_a_skill_of_several_does_not_trigger_by_any_call_of_the_tool(tmp_path):
+    put(tmp_path, "skills/mug/SKILL.md", SKILL)
+    graders = {"fired": "---\ntype: tool_used\ntool: Skill\n---\n"}
+    (case,) = sc.read_suite(a_plugin(tmp_path, graders), skill="tea").cases
+    assert case.should_trigger is None and case.extra["unmapped"][0]["name"] == "fired"
+
+
+@pytest.mark.parametrize("place", ["plugin", "plugin/evals", "skills", "prompts"])
+def test_trigger_reads_the_cases_of_claude_plugin_eval(tmp_path, place):
+    fired = {"fired": "---\ntype: tool_used\ntool: Skill\n---\n"}
+    plugin = a_plugin(tmp_path / "plugin", fired)
+    a_skill(tmp_path, slug="tea")  # a folder of a skill with cases in its folder evals
+    (tmp_path / "skills/tea/evals/evals.json").unlink()
+    for folder in ("skills/tea/evals", "prompts/tea"):
+        put(tmp_path, f"{folder}/brew/prompt.md", "Brew tea.\n")
+        put(tmp_path, f"{folder}/brew/graders/fired.md", fired["fired"])
+    put(plugin, "evals/cool/prompt.md", "Cool it.\n")
+    put(plugin, "evals/cool/graders/not.md", "---\n{type: tool_used, tool: Skill, max: 0}\n---\n")
+    settings = TriggerSettings(suite="all")
+    plan = prepare_run(tmp_path / "r1", plugin / "skills", tmp_path / place, settings)
+    ids = [case_id.partition("/")[2] for case_id in plan.cases]
+    assert ids == (["brew", "cool"] if "plugin" in place else ["brew"])
+    assert set(plan.cases.values()) == {"tea"}
+    (suite,) = sc.RunStore(tmp_path / "r1" / "store").suites.values()
+    assert suite.skill == "tea" and suite.cases[0].should_trigger is True
+    rows = grade_trace(Attempt(**ATTEMPT, triggered=True), suite.cases[0], "tea", None)
+    assert [(row.check.check_id, row.passed) for row in rows] == [("trigger", True)]
+
+
+def test_trigger_asks_for_the_skill_of_a_plugin_with_several(tmp_path):
+    plugin = a_plugin(tmp_path, {"a": "---\ntype: regex\npattern: a\n---\n"})
+    put(plugin, "skills/mug/SKILL.md", SKILL.replace("tea", "mug"))
+    places = (tmp_path / "r", plugin / "skills", plugin / "evals", TriggerSettings(suite="all"))
+    with pytest.raises(StudyError, match="--skill names one of: mug, tea"):
+        prepare_run(*places)
+    assert set(prepare_run(*places, only_skills=["tea"]).cases.values()) == {"tea"}
 
 
 def test_prompt_md_wins_over_case_yaml_and_both_lists_of_graders_count(tmp_path):

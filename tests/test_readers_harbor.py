@@ -13,7 +13,7 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 
 JOBS = {"plain": "baseline", "skilled": "skill"}
-KNOWN = {"skill": "sea", "grader_model": "none"}
+KNOWN = {"skill": "sea"}
 
 
 def put(file: Path, content: dict[str, Any]) -> None:
@@ -49,6 +49,7 @@ def test_the_folder_of_the_job_names_the_arm_of_a_whole_tree(tmp_path: Path) -> 
     made = results(a_tree(tmp_path), conditions=JOBS, **KNOWN)
     delta = sc.deltas.paired(made.outcomes).iloc[0]
     assert (delta["n_clusters"], delta["estimate"]) == (2, 0.5)
+    assert problems(made, "grader_model=") == ""  # tests have no model
     assert made.attempts["seconds"].eq(90).all() and made.attempts["input_tokens"].eq(10).all()
     with pytest.raises(FrameError, match="job: plain, skilled"):
         results(a_tree(tmp_path), **KNOWN)

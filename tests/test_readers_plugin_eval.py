@@ -60,6 +60,24 @@ def test_graders_of_one_arm_are_left_out_and_reported(tmp_path: Path) -> None:
     assert "'used' is not scored in both arms: left out" in problems(frames, "graders")
 
 
+def test_a_grader_on_the_tool_skill_is_no_check_even_if_both_arms_have_it(tmp_path: Path) -> None:
+    arms = {"with": [run(True, False)], "without": [run(False, True)]}
+    file = written(tmp_path, {"a": arms})
+    content = json.loads(file.read_text())
+    content["cases"][0]["graders"][1] |= {
+        "type": "tool_used",
+        "config": {"tool": "Skill", "min": 0, "max": 0},
+    }
+    file.write_text(json.dumps(content))
+    frames = read(file)
+    assert frames.verdicts["check_id"].unique().tolist() == ["g1"]
+    assert frames.attempts.set_index("condition")["triggered"].to_dict() == {
+        "skill": True,
+        "baseline": False,
+    }
+    assert "read as 'triggered'" in problems(frames, "graders")
+
+
 def test_a_check_of_one_arm_that_is_not_marked_is_refused(tmp_path: Path) -> None:
     file = written(tmp_path, {"a": {"with": [run(True, True)], "without": [run(True)]}})
     with pytest.raises(sc.errors.FrameError, match=r"'a', check 'g2': only under skill.*'shared'"):

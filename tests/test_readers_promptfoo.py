@@ -10,6 +10,7 @@ import pytest
 from build import problems, results
 
 import skillcomp as sc
+from skillcomp.errors import FrameError
 
 ARMS = {"plain": "baseline", "skilled": "skill"}
 KNOWN = {"conditions": ARMS, "skill": "sea", "agent_model": "m", "grader_model": "j"}
@@ -40,6 +41,35 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
     file = folder / "out.json"
     file.write_text(json.dumps({"evalId": "e", "results": {"version": 3, "results": rows}}))
     return file
+
+
+def test_the_message_on_unknown_arms_lists_the_prompts_and_no_variable(tmp_path: Path) -> None:
+    rows = [row(at, arm, tide, True) for at, tide in enumerate("ab") for arm in ARMS]
+    for at, other in enumerate(rows):
+        other["provider"] = {"id": f"openai:{at // 2}", "label": ""}
+    text = r"conditions=\{'plain': 'baseline', 'skilled': 'skill'\}.*words: prompt_label: plain, sk"
+    with pytest.raises(FrameError, match=text) as caught:
+        sc.read_results(written(tmp_path, rows))
+    assert "vars.tide" not in str(caught.value)
+    text = r"conditions=\{'plain': 'baseline', 'x': 'skill'\}"
+    file = written(tmp_path, [row(0, arm, "a", True) for arm in ("plain", "x")])
+    with pytest.raises(FrameError, match=text):
+        sc.read_results(file, conditions={"plain": "baseline"})
+
+
+def test_a_variable_may_be_the_arm_and_another_the_case(tmp_path: Path) -> None:
+    rows = []
+    for at, text in enumerate(["", "# Tides\nRead."] * 3):
+        tide = ("neap", "spring", "ebb")[at // 2]
+        rows.append(row(at, "p", tide, bool(text)) | {"vars": {"tide": tide, "skill": text}})
+    file = written(tmp_path, rows)
+    arms = {"": "baseline", "# Tides\nRead.": "skill"}
+    with pytest.raises(FrameError, match=r"conditions=\{'': 'baseline', '# Tides"):
+        sc.read_results(file)
+    made = results(file, **KNOWN | {"conditions": arms})
+    assert "case= names a field that the arms share" in problems(made, "case=")
+    made = results(file, case="vars.tide", **KNOWN | {"conditions": arms})
+    assert sc.deltas.paired(made.outcomes)[["estimate", "n"]].to_numpy().tolist() == [[1, 3]]
 
 
 def test_a_repeat_is_no_case(tmp_path: Path) -> None:

@@ -63,6 +63,22 @@ def test_iterations_are_versions_and_never_repeats(workspace: Path) -> None:
         results(workspace, iteration=3, **KNOWN)
 
 
+def test_workspaces_of_several_skills_are_read_together_each_in_its_last_iteration(
+    workspace: Path,
+) -> None:
+    for iteration in (1, 2):
+        for arm in ("with_skill", "without_skill"):
+            folder = workspace.parent / "tea-workspace" / f"iteration-{iteration}" / "eval-one"
+            put(folder / arm / "run-1" / "grading.json", grading(True, arm == "with_skill"))
+            put(folder / arm / "run-2" / "timing.json", {"total_duration_seconds": 1.0})
+    made = results(workspace.parent, **KNOWN)  # an error on equal rows, before
+    deltas = sc.deltas.paired(made.outcomes, by=["skill"]).set_index("skill")
+    assert deltas["n"].to_dict() == {"sea": 3, "tea": 1}
+    assert deltas["estimate"].to_dict() == {"sea": 0.5, "tea": 1}
+    # a run without a grading is missing, whatever other iterations have
+    assert made.outcomes.loc[made.outcomes["skill"].eq("tea"), "passed"].isna().sum() == 2
+
+
 def test_a_check_worded_differently_in_the_arms_is_one_check(workspace: Path) -> None:
     for run in (1, 2):
         file = workspace / "iteration-1" / "eval-two" / "with_skill" / f"run-{run}" / "grading.json"

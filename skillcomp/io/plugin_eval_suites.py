@@ -128,7 +128,7 @@ def read_bundle(
     if not isinstance(folders, dict) or not all(isinstance(f, dict) for f in folders.values()):
         raise SuiteError(f"{file}: '{BUNDLE}' is {literal(folders)}; expected cases with files.")
     cases = [
-        _CaseReader(file, name, skill, problems).case(slug, files)
+        _CaseReader(file, name, skill, problems, is_alone=len(skills) <= 1).case(slug, files)
         for name, files in folders.items()
     ]
     ids = [case.case_id for case in cases]
@@ -145,8 +145,11 @@ def read_bundle(
 class _CaseReader:
     """Turn the files of one case into a record, and collect what has no counterpart."""
 
-    def __init__(self, file: Path, name: str, skill: str, problems: list[str]) -> None:
+    def __init__(
+        self, file: Path, name: str, skill: str, problems: list[str], *, is_alone: bool
+    ) -> None:
         self.file, self.name, self.skill, self.problems = file, name, skill, problems
+        self.is_alone = is_alone  # the plugin has no other skill
         self.unmapped: list[dict[str, Any]] = []
 
     def note(self, place: str, sentence: str) -> None:
@@ -229,9 +232,13 @@ class _CaseReader:
         triggers: set[bool] = set()
         for number, row in enumerate(graders, start=1):
             name = str(row.get("name") or f"grader-{number}")
-            expected = self.expected_trigger(row)
-            if expected is not None:
-                triggers.add(expected)
+            if (row.get("type"), row.get("tool")) == ("tool_used", "Skill"):
+                expected = self.expected_trigger(row)
+                triggers |= set() if expected is None else {expected}
+                if expected is None or (expected and row.get("min", 1) != 1):
+                    self.unmapped.append({**row, "name": name})
+                    about = "a check of other skills or of a number of calls, never of the outcome"
+                    self.note(f"grader {name}", f"{about}; it {KEPT}.")
                 continue
             check = self.check(name, row)
             if isinstance(check, Check):
@@ -239,7 +246,7 @@ class _CaseReader:
                 continue
             self.unmapped.append({**row, "name": name})
             self.note(f"grader {name}", f"{check} {NOT_MAPPED}; it {KEPT}.")
-        if not checks:
+        if not checks and not triggers:
             self.note("graders", "none that can be checked; a grader has nothing to decide.")
         if len(triggers) > 1:
             self.note("graders", "the skill should trigger and should not; neither is taken.")
@@ -247,16 +254,18 @@ class _CaseReader:
 
     def expected_trigger(self, row: Mapping[str, Any]) -> bool | None:
         """Return whether the skill under test should be used, if that is what a grader checks."""
+        least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")
-        if (row.get("type"), row.get("tool")) != ("tool_used", "Skill"):
-            return None
-        if not isinstance(pattern, str) or not self.matches_skill(pattern):
-            return None
-        if row.get("max") == 0:
-            return False
-        return True if row.get("min", 1) == 1 and row.get("max") is None else None
+        if most == 0:  # no call at all: neither of the skill under test
+            is_about = pattern is None or self.matches_skill(pattern)
+            return False if is_about else None
+        is_about = self.is_alone if pattern is None else self.matches_skill(pattern)
+        is_count = isinstance(least, int) and least >= 1
+        return True if is_about and is_count and most is None else None
 
-    def matches_skill(self, pattern: str) -> bool:
+    def matches_skill(self, pattern: Any) -> bool:
+        if not isinstance(pattern, str):
+            return False
         try:
             text = orjson.dumps({"skill": self.skill}).decode()
             return regex.search(pattern, text, timeout=1.0) is not None
@@ -270,8 +279,6 @@ class _CaseReader:
             return f"the type {literal(row.get('type'))}"
         if row.get("arm") == "with-only":
             return "a grader of the arm with the plugin only (arm: with-only)"
-        if kind == "tool_used" and row.get("tool") == "Skill":
-            return "a check of the tool Skill, which cannot pass without the plugin,"
         settings = {key: row[key] for key in _OPTIONS[kind] if key in row}
         if fault := _fault_of(kind, settings):
             return fault

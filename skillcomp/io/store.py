@@ -394,7 +394,9 @@ class RunStore:
         vars(self).pop("_skills_by_slug", None)  # the next access reads the files again
         return self.skills[slug]
 
-    def add_suite(self, path: str | PathLike[str], *, slug: str | None = None) -> Suite:
+    def add_suite(
+        self, path: str | PathLike[str], *, slug: str | None = None, skill: str | None = None
+    ) -> Suite:
         """Record a suite: copy its file into the store and its sha256 into the manifest.
 
         The input files that its cases list under ``files`` are copied too, as are the schemas of a
@@ -407,6 +409,8 @@ class RunStore:
         slug : str, optional
             Name inside the store and first half of every case_id; the default is that of
             `read_suite`.
+        skill : str, optional
+            The skill of a suite, as in `read_suite`.
 
         Returns
         -------
@@ -421,7 +425,7 @@ class RunStore:
             If the file cannot be read.
         """
         source, data = suite_source(as_path(path, "add_suite", SuiteError))
-        suite = read_suite(source)
+        suite = read_suite(source, skill=skill)
         slug = checked_slug(slug or suite.slug, StoreError)
         files = suite_files(suite, source) if self._may_grow("suites", slug) else {}
         hashes = {name: digest(file.read_bytes()) for name, file in files.items()}

@@ -25,6 +25,7 @@ import orjson
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import checked_slug, json_or_none, write_json
+from skillcomp.io.plugin_eval_suites import case_folders
 from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
@@ -150,7 +151,8 @@ def prepare_run(
         The new folder of the run; its name is the run_id.
     skills, evals : path
         Two folders with one subfolder for each skill: in `skills` it holds the SKILL.md, in `evals`
-        the prompts.csv or, alone or in a folder ``evals``, a JSON set of trigger queries.
+        the prompts.csv or, alone or in a folder ``evals``, a JSON set of trigger queries or cases
+        of ``claude plugin eval``. `evals` may also be a folder of such cases, or their plugin.
     settings : TriggerSettings
         Settings of the run.
     only_skills, only_cases : sequence of str
@@ -180,7 +182,7 @@ def prepare_run(
             "another --run-id."
         )
     skill_files = {file.parent.name: file for file in sorted(skills.rglob(FILE_NAME))}
-    suite_files = _suite_files(evals)
+    suite_files = _suite_files(evals, skill_files, only_skills)
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
     suites = {
@@ -188,10 +190,11 @@ def prepare_run(
     }
     cases = _selected_cases(suites, settings.suite, only_cases, max_cases)
     if not cases:
-        hint = " --case chooses among those of --suite; --suite all holds every case."
+        hint = " --case chooses among those of --suite;" * bool(only_cases)
+        hint += " --suite all holds every case." * (settings.suite != "all")
         raise StudyError(
             f"trigger: no case is selected (suite {settings.suite}, {len(suite_files)} sets of "
-            f"prompts in {evals})." + hint * bool(only_cases)
+            f"prompts in {evals}).{hint}"
         )
     for slug in dict.fromkeys(slug for slug, _ in cases):
         what = f"trigger: {suite_files[slug]}: {skills} has no skill"
@@ -212,23 +215,35 @@ def prepare_run(
     return plan
 
 
-def _suite_files(evals: Path) -> dict[str, Path]:
-    """Return the prompts of each skill: its prompts.csv, else its JSON set of trigger queries."""
+def _suite_files(
+    evals: Path, skills: Collection[str], only_skills: Sequence[str]
+) -> dict[str, Path]:
+    """Return the prompts of each skill: prompts.csv, a JSON set of queries or cases in folders."""
     files: dict[str, Path] = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
         table = folder / FILE
         file = table if table.is_file() else next(filter(None, sets), None)
+        if file is None and case_folders(folder):
+            file = folder
         if file is not None:
             files[folder.name] = file
-    return files
+    if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
+        return files
+    names = list(only_skills or skills)  # the folders are cases or groups of cases of one plugin
+    if len(names) != 1:
+        raise StudyError(
+            f"trigger: {evals} holds cases of claude plugin eval, which do not name the skill; "
+            f"--skill names one of: {', '.join(skills)}."
+        )
+    return {names[0]: evals}
 
 
 def _selected_cases(
     suite_files: Mapping[str, Path], which: Which, only: Sequence[str], most: int | None
 ) -> list[tuple[str, Case]]:
     """Return slug and case of each case that a run asks; see :func:`chosen_cases`."""
-    suites = {slug: read_suite(file) for slug, file in suite_files.items()}
+    suites = {slug: read_suite(file, skill=slug) for slug, file in suite_files.items()}
     ids = [case.case_id.partition("/")[2] for suite in suites.values() for case in suite.cases]
     _require_names("case", only, ids)
     cases = []
@@ -252,7 +267,7 @@ def _make_store(
             for slug in dict.fromkeys((*tested, *plan.neighbours)):
                 store.add_skill(skill_files[slug])
             for slug in tested:
-                store.add_suite(suite_files[slug])
+                store.add_suite(suite_files[slug], skill=slug)
         except SkillcompError:
             shutil.rmtree(path)  # the run_id could otherwise not be used again
             raise
@@ -368,7 +383,7 @@ class _CaseAgent:
         self._write_current(case, skill, folder, "running")
         bounds = Bounds(
             sandbox=case.extra.get("sandbox", SANDBOX),
-            timeout=case.extra.get("timeout_s", self._plan.timeout_s),
+            timeout=case.extra.get("timeout_s") or case.timeout_seconds or self._plan.timeout_s,
             schema=case.extra.get("schema"),
             neighbours=tuple(s for slug, s in self._beside.items() if slug != skill.slug),
             keep=folder,

@@ -152,15 +152,23 @@ def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems)
     }
 
 
+def _graders_of_skill(case: dict[str, Any]) -> dict[str | None, bool]:
+    """Return the graders that look at the tool Skill, and whether each wants it to be used."""
+    configs = {
+        as_text(grader.get("name")): as_object(grader.get("config"))
+        for grader in list_of_objects(case.get("graders"))
+        if grader.get("type") == "tool_used"
+    }
+    return {n: c.get("max") != 0 for n, c in configs.items() if "Skill" in map(str, c.values())}
+
+
 def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
-    """Return whether the Skill tool was used, if a tool_used grader looked at it."""
-    for grader in list_of_objects(case.get("graders")):
-        config = as_object(grader.get("config"))
-        if grader.get("type") == "tool_used" and "Skill" in map(str, config.values()):
-            for row in list_of_objects(run.get("graders")):
-                passed = as_truth(row.get("passed"))
-                if row.get("name") == grader.get("name") and passed is not None:
-                    return not passed if config.get("max") == 0 else passed
+    """Return whether the tool Skill was used, if a grader looked at it."""
+    expected = _graders_of_skill(case)
+    for row in list_of_objects(run.get("graders")):
+        name, passed = as_text(row.get("name")), as_truth(row.get("passed"))
+        if name in expected and passed is not None:
+            return passed == expected[name]
     return None
 
 
@@ -169,6 +177,7 @@ def _rows_of_run(
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per grader that counts; a row without a check if there is none."""
     graders = list_of_objects(case.get("graders"))
+    of_skill = _graders_of_skill(case)
     types = {as_text(grader.get("name")): as_text(grader.get("type")) for grader in graders}
     n_rows = 0
     for row in list_of_objects(run.get("graders")):
@@ -176,6 +185,10 @@ def _rows_of_run(
         kind = types.get(name)
         if row.get("scored") is False or (row.get("withOnly") and not row.get("scored")):
             problems.add("graders", f"'{name}' is not scored in both arms", "left out")
+            continue
+        if name in of_skill:
+            done = "no check: without the plugin its result is fixed; read as 'triggered'"
+            problems.add("graders", f"'{name}' looks at the tool Skill", done)
             continue
         n_rows += 1
         reason = as_text(row.get("explanation")) or ""

@@ -182,14 +182,24 @@ def _report_repeats(counts: Counter[tuple[str, ...]], problems: Problems) -> Non
 
 
 def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd.DataFrame:
-    """Return the table with a condition, if only one field varies.
+    """Return the table with a condition, unless several fields may be the arm.
 
-    If the provider is the arm, it does not name the agent.
+    If the provider is the arm, it does not name the agent. If neither it nor the prompt varies, a
+    variable may be the arm: one of several that are crossed.
     """
     prompts = {prompt for prompt, _, _ in labels}
     providers = {label for _, label, _ in labels}
-    if len(providers) == 1:
-        return table.assign(condition=table["prompt_label"])
-    if len(prompts) == 1:
+    if len(prompts) == 1 and len(providers) > 1:
         return table.assign(condition=table["provider_label"], agent=None)
-    return table
+    is_prompt = len(providers) == 1 and (len(prompts) > 1 or not _has_crossed_variables(table))
+    return table.assign(condition=table["prompt_label"]) if is_prompt else table
+
+
+def _has_crossed_variables(table: pd.DataFrame) -> bool:
+    """Return whether a variable of the tests has several values where all others are equal."""
+    names = [name for name in table if str(name).startswith("vars.") and table[name].nunique() > 1]
+    others = ([other for other in names if other != name] for name in names)
+    return len(names) > 1 and any(
+        table.groupby(rest, dropna=False)[name].nunique().max() > 1
+        for name, rest in zip(names, others, strict=True)
+    )

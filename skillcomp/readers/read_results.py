@@ -46,6 +46,7 @@ from skillcomp.readers.result_table import (
     frames_of,
     on_shared_checks,
     one_iteration,
+    report_unshared_cases,
     with_arguments,
     with_case,
     with_checks,
@@ -191,6 +192,7 @@ def read_results(
         compared = pd.concat(pairs, ignore_index=True)
         sides = {*compared["first"], *compared["second"]}
         table = with_conditions(table, conditions, place, sides)
+        report_unshared_cases(table, problems)
         table = with_equal_inputs(table, problems)
         made = _frames_of_rows(table, checks, problems, place, reader.name)
         if len(compared):

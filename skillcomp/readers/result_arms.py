@@ -52,9 +52,12 @@ def with_conditions(
         )
     unknown = [word for word in words if word not in ARM_WORDS and word not in meanings]
     if unknown:
+        of_known = {word: {**ARM_WORDS, **meanings}.get(word) for word in words}
         raise UnknownArmsError(
-            f"{place}: the arms are called {', '.join(words)}; what each means is not in the file. "
-            f"Name it: conditions={_example_mapping(unknown)} ({_MEANINGS}).",
+            f"{place}: the arms are called {', '.join(words)}; what "
+            f"{', '.join(map(literal, unknown))} {'means' if len(unknown) == 1 else 'mean'} is not "
+            "in the file. "
+            f"Name it: conditions={_example_mapping(of_known)} ({_MEANINGS}).",
             words,
         )
     names = {**ARM_WORDS, **meanings}
@@ -68,22 +71,35 @@ def _column_of_arms(table: pd.DataFrame, meanings: Mapping[str, str], place: str
         if meanings and set(meanings) <= set(present):
             return str(name)
     several = {n: w for n, w in words.items() if 2 <= len(w) <= _FEW and n not in _NO_ARMS}
-    listing = "; ".join(f"{name}: {', '.join(present)}" for name, present in several.items())
-    example = _example_mapping(next(iter(several.values()), ["a", "b"]))
+    if table.get("case", pd.Series()).nunique() > 1:
+        of_case = table.groupby("case")[list(several)].nunique().max()
+        several = {n: w for n, w in several.items() if of_case[n] > 1} or several
+    names = sorted(several, key=lambda name: (name in _OF_AGENT, len(several[name])))
+    start = f"{place}: the file does not say which answers had the skill."
+    files = "one file per arm: {'baseline': path, 'skill': path}."
+    if not names:
+        raise FrameError(f"{start} No field has several words; give {files}")
+    listed = {n: (literal(w) if not w.strip() else f"{w:.60}" for w in several[n]) for n in names}
+    listing = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in listed.items())
+    example = _example_mapping(dict.fromkeys(several[names[0]]))
     raise FrameError(
-        f"{place}: the file does not say which answers had the skill. Name the words of the arms: "
-        f"conditions={example}, or give one file per arm: {{'baseline': path, 'skill': path}}. "
-        f"Fields with several words: {listing or 'none'}."
+        f"{start} Name the words of the arms: conditions={example}, or give {files} "
+        f"Fields with several words: {listing}."
     )
 
 
 _NO_ARMS = {
     *("passed", "check", "status", "case", "grader", "repeat", "score", "rationale", "error"),
     *("grader_kind", "verdict_status", "triggered", "check_kind", "check_weight"),
+    *("prompt", "answer", "seconds", "cost_usd", "input_tokens", "cached_tokens", "output_tokens"),
+    *("started_at", "stop_reason"),
 }
+_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")  # seldom the arm: listed last
 
 
-def _example_mapping(words: list[str]) -> str:
-    """Return a mapping of the words as code, with the words that the user has to replace."""
-    names = ["'baseline'", "'skill'", *["'...'"] * len(words)]
-    return f"{{{', '.join(f'{word!r}: {name}' for word, name in zip(words, names, strict=False))}}}"
+def _example_mapping(meanings: Mapping[str, str | None]) -> str:
+    """Return a mapping of words as code; an unknown word (None) gets an example to replace."""
+    unused = [name for name in ("baseline", "skill") if name not in meanings.values()]
+    examples = iter([*unused, *["..."] * len(meanings)])
+    pairs = ((word, name or next(examples)) for word, name in meanings.items())
+    return f"{{{', '.join(f'{word!r}: {name!r}' for word, name in pairs)}}}"

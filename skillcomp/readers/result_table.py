@@ -31,6 +31,7 @@ _NO_COLUMNS = {
 }
 ROLES = [name for name in inspect.signature(from_frame).parameters if name not in _NO_COLUMNS]
 _NEEDED = ("case", "condition", "passed")
+MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists")
 _SHOWN = 3  # checks that an error lists
 
 
@@ -40,6 +41,10 @@ def one_iteration(
     """Return the rows of one iteration: iterations are versions of the skill, never repeats."""
     if "iteration" not in table.columns:
         return table
+    if iteration == "last" and "skill" in table and table["skill"].nunique() > 1:
+        parts = [rows for _, rows in table.groupby("skill", dropna=False, sort=False)]
+        parts = [one_iteration(rows, iteration, problems, place) for rows in parts]
+        return pd.concat(parts, ignore_index=True)
     numbers = sorted(table["iteration"].dropna().unique().tolist())
     chosen = numbers[-1] if iteration == "last" and numbers else iteration
     if chosen not in numbers:
@@ -62,7 +67,7 @@ def with_arguments(
         column = table[role] if role in table.columns else pd.Series(None, table.index)
         words = distinct_words(column)
         if value is None:
-            if not words:
+            if not words and not (role == "grader_model" and _is_mechanical(table)):
                 done = f"unknown; {role}= names it" if role != "skill" else "called 'the skill'"
                 problems.add(f"{role}=", "not in the file", done, len(table))
                 table = table.assign(skill="the skill") if role == "skill" else table
@@ -79,6 +84,14 @@ def with_arguments(
     return table
 
 
+def _is_mechanical(table: pd.DataFrame) -> bool:
+    """Return whether programs decided every check, so that no model is to be named."""
+    if "grader_kind" not in table.columns:
+        return False
+    kinds = table.loc[table["check"].notna(), "grader_kind"]
+    return len(kinds) > 0 and bool(kinds.isin(MECHANICAL).all())
+
+
 def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame:
     """Return the table with a case in each row: the column that `case` names, or `case` itself."""
     if case is None and "case" in table.columns:
@@ -91,6 +104,15 @@ def with_case(table: pd.DataFrame, case: str | None, place: str) -> pd.DataFrame
         return table.assign(case=case)
     words = ", ".join(str(name) for name in table.columns if name not in _OF_CHECK)
     raise FrameError(f"{place}: case=: there is no field {literal(case)}; there: {words}.")
+
+
+def report_unshared_cases(table: pd.DataFrame, problems: Problems) -> None:
+    """Report if no case has answers of two arms, so that there is no delta."""
+    if table["condition"].nunique() < 2:
+        return
+    if table.groupby(CASE, dropna=False)["condition"].nunique().max() < 2:
+        done = "there is no delta; case= names a field that the arms share"
+        problems.add("case=", "no case has answers of two arms", done, 0)
 
 
 def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:

@@ -58,14 +58,15 @@ class WorkspaceReader(Reader):
         """Return one row per attempt and expectation; the check is its position."""
         rows: list[dict[str, Any]] = []
         for file in _gradings(path):
-            about = _place_of(file, path)
-            about |= _facts_of_eval(_eval_folder(file, path), path)
-            about["skill"] = _skill_name(path)
+            about = _facts_of_folders(file, path)
             about |= _facts_of_timing(json_object(file.parent / "timing.json", path))
             rows += rows_of_grading(json_object(file, path), about, problems)
-        rows += _ungraded(path, {(r["case"], r["condition"], r["repeat"]) for r in rows}, problems)
+        rows += _ungraded(path, {_cell_of(row) for row in rows}, problems)
         _report_tool(path, problems)
-        return with_check_ids(pd.DataFrame(rows), problems)
+        table = pd.DataFrame(rows)
+        names = {place: _skill_name(place) for place in table["workspace"].unique()}
+        table = table.assign(skill=table.pop("workspace").map(names))
+        return with_check_ids(table, problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the comparisons whose folder names their eval; A and B are named by arguments."""
@@ -78,6 +79,7 @@ class WorkspaceReader(Reader):
                 about = _facts_of_eval(folder, path) if folder else {}
                 arms = _arms_of_analysis(json_object(file.parent / "analysis.json", path))
                 about["iteration"] = _iteration_of(file, path)
+                about["skill"] = _skill_name(_workspace_of(file, path))
                 rows.append({**about, **pair_of(content, problems), **arms})
         return pd.DataFrame(rows) if rows else super().pairs(path, problems)
 
@@ -165,10 +167,12 @@ def _eval_folder(file: Path, path: Path) -> Path:
     return _arm_folder(file).parent
 
 
-def _place_of(file: Path, path: Path) -> dict[str, Any]:
-    """Return arm, repeat and iteration of a grading, as its folders name them."""
+def _facts_of_folders(file: Path, path: Path) -> dict[str, Any]:
+    """Return case, arm, repeat and iteration of a grading, as its folders name them."""
     run = _RUN.fullmatch(file.parent.name)
     return {
+        **_facts_of_eval(_eval_folder(file, path), path),
+        "workspace": _workspace_of(file, path),
         "condition": _arm_folder(file).name,
         "repeat": int(run[1]) if run else 1,
         "iteration": _iteration_of(file, path),
@@ -187,6 +191,16 @@ def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
     match = _EVAL.fullmatch(folder.name)
     name = as_text(about.get("eval_name")) or (match[1] if match else folder.name)
     return {"case": name, "prompt": as_text(about.get("prompt"))}
+
+
+def _workspace_of(file: Path, path: Path) -> Path:
+    """Return the folder `<skill>-workspace` around a file; the path if there is none below it."""
+    folders = (path / part for part in file.relative_to(path).parents)
+    return next((place for place in folders if place.name.endswith("-workspace")), path)
+
+
+def _cell_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in ("workspace", "iteration", "case", "condition", "repeat"))
 
 
 def _skill_name(path: Path) -> str | None:
@@ -240,11 +254,10 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict
     folders = {file.parent for file in files_below(path, "timing.json")}
     for folder in sorted(folders):
         file = folder / "grading.json"
-        about = {**_place_of(file, path)}
         if file.exists() or len(_arm_folder(file).relative_to(path).parts) < 2:
             continue
-        about |= _facts_of_eval(_eval_folder(file, path), path)
-        if (about["case"], about["condition"], about["repeat"]) not in graded:
+        about = _facts_of_folders(file, path)
+        if _cell_of(about) not in graded:
             problems.add("grading.json", "missing for an attempt", "a missing verdict, not a fail")
             times = _facts_of_timing(json_object(folder / "timing.json", path))
-            yield {**about, **times, "skill": _skill_name(path), "verdict_status": "error"}
+            yield {**about, **times, "verdict_status": "error"}

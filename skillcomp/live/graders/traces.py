@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit
 from skillcomp.io.event_streams import Trace, read_trace
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
+from skillcomp.io.skill_creator_suites import trigger_check
 from skillcomp.io.trigger_suites import PATTERN_FLAGS
 from skillcomp.live.agents.agent import TIME_LIMIT, Agent, Bounds, Cell, Reply, escape, short_hash
 from skillcomp.live.agents.process import LEFT, files_left, write_file
@@ -96,9 +97,17 @@ def grade_trace(
     """
     if not is_gradable(done):
         why = f"no answer to grade ({done.status}): {done.error}"
-        return tuple(Checked(check, None, why) for check in case.checks)
+        return tuple(Checked(check, None, why) for check in _trace_checks(case))
     about = _TraceChecks(done, case, skill, files, folder)
-    return tuple(Checked(check, *about.result_of(check)) for check in case.checks)
+    return tuple(Checked(check, *about.result_of(check)) for check in _trace_checks(case))
+
+
+def _trace_checks(case: Case) -> tuple[Check, ...]:
+    """Return the checks of a case; if it says whether the skill should trigger, that too."""
+    is_listed = any(check.check_id == "trigger" for check in case.checks)
+    if case.should_trigger is None or is_listed:
+        return case.checks
+    return (*case.checks, trigger_check(case.should_trigger))
 
 
 class _TraceChecks:
@@ -137,7 +146,7 @@ class _TraceChecks:
             return self.require_file(check.description)
         if name in ("must_include", "must_not_include"):
             return self.pattern(check.description, expected=name == "must_include")
-        return None, "no rule of this release"
+        return None, "no rule decides it; a grader has to judge it"
 
     def exit_code(self) -> _Result:
         if not self.ended:
@@ -293,7 +302,7 @@ class TraceGrader(BaseGrader):
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
         """Return the checks of the case; none if the attempt cannot be graded."""
-        return case.checks if is_gradable(attempt) else ()
+        return _trace_checks(case) if is_gradable(attempt) else ()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
