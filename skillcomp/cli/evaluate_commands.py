@@ -165,7 +165,11 @@ def trigger_run(
         Option(help="smoke (first explicit, first negative), explicit, implicit, negative or all."),
     ] = "smoke",
     root: Annotated[
-        Path, Option(help="Repository with skills/ and evals/skills/<slug>/prompts.csv.")
+        Path,
+        Option(
+            help="Repository with skills/ and evals/skills/<slug>/prompts.csv, a plugin with evals/"
+            ", or skills with evals/ of their own."
+        ),
     ] = Path("."),
     skills: Annotated[
         Path | None, Option(help="Folder of the skills. Default: skills/ of the root.")
@@ -225,7 +229,7 @@ def trigger_run(
         triggers.prepare_run(
             folder,
             skills or root / "skills",
-            root / "evals" / "skills",
+            triggers.folder_of_prompts(root, skills or root / "skills"),
             settings,
             only_skills=skill or (),
             only_cases=case or (),

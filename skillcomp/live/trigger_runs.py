@@ -215,19 +215,17 @@ def prepare_run(
     return plan
 
 
+def folder_of_prompts(root: Path, skills: Path) -> Path:
+    """Return the folder of prompts: evals/skills of a repository, evals of a plugin, or `skills`."""
+    places = (root / "evals" / "skills", root / "evals", skills)
+    return next((place for place in places if _folders_with_prompts(place)), places[0])
+
+
 def _suite_files(
     evals: Path, skills: Collection[str], only_skills: Sequence[str]
 ) -> dict[str, Path]:
     """Return the prompts of each skill: prompts.csv, a JSON set of queries or cases in folders."""
-    files: dict[str, Path] = {}
-    for folder in sorted(evals.glob("*/")):
-        sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
-        table = folder / FILE
-        file = table if table.is_file() else next(filter(None, sets), None)
-        if file is None and case_folders(folder):
-            file = folder
-        if file is not None:
-            files[folder.name] = file
+    files = _folders_with_prompts(evals)
     if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
         return files
     names = list(only_skills or skills)  # the folders are cases or groups of cases of one plugin
@@ -237,6 +235,20 @@ def _suite_files(
             f"--skill names one of: {', '.join(skills)}."
         )
     return {names[0]: evals}
+
+
+def _folders_with_prompts(evals: Path) -> dict[str, Path]:
+    """Return the prompts in each subfolder: a table, a JSON set, or the folder if it has cases."""
+    files: dict[str, Path] = {}
+    for folder in sorted(evals.glob("*/")):
+        sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
+        table = folder / FILE
+        file = table if table.is_file() else next(filter(None, sets), None)
+        if file is None and case_folders(folder):
+            file = folder
+        if file is not None:
+            files[folder.name] = file
+    return files
 
 
 def _selected_cases(

@@ -15,6 +15,8 @@ from skillcomp.readers.reader import Problems, Reader, as_text, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
+# scorers of inspect-ai that compare texts
+_RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
 _MEMBERS = ("header.json", "_journal/start.json")
 
 
@@ -133,7 +135,7 @@ def _rows_of_sample(
                 "score": number,
                 "verdict_status": "error",
                 "grader": scorer,
-                "grader_kind": "llm" if models.get(scorer) else None,
+                "grader_kind": "llm" if models.get(scorer) else _RULES.get(scorer),
                 "grader_model": models.get(scorer),
                 "rationale": score.explanation,
             }
