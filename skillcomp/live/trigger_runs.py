@@ -216,7 +216,7 @@ def prepare_run(
 
 
 def folder_of_prompts(root: Path, skills: Path) -> Path:
-    """Return the folder of prompts: evals/skills of a repository, evals of a plugin, or `skills`."""
+    """Return the folder of prompts: evals/skills of a repository, evals of a plugin or `skills`."""
     places = (root / "evals" / "skills", root / "evals", skills)
     return next((place for place in places if _folders_with_prompts(place)), places[0])
 
