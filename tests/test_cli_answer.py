@@ -86,15 +86,51 @@ def test_my_study_reads_what_answer_reads(tmp_path: Path) -> None:
     csv, parquet = a_table(tmp_path), a_table(tmp_path, "own.parquet")
     store, tool = results(csv).save(tmp_path / "s"), another_tool(tmp_path)
     arms = {"x": "skill", "y": "baseline"}
-    for place, about in [(csv, {}), (parquet, {}), (store, {}), (tool, {"conditions": arms})]:
+    places: list[tuple[Any, dict[str, Any]]] = [(csv, {}), (parquet, {}), (store, {})]
+    places += [(tool, {"conditions": arms}), (one_arm_files(tmp_path), {"skill": "sea"})]
+    for place, about in places:
         names: dict[str, Any] = {}
         exec(parameters, names)
-        names |= {"DATA": str(place), "ROLES": {}, "ABOUT": about}
+        is_path = isinstance(place, Path)
+        names |= {"DATA": str(place) if is_path else place, "ABOUT": about}
+        names |= {"ROLES": {}} if is_path else {}
         with warnings.catch_warnings():
             exec(f"{imports}\n{reading}", names)
         expected = results(place, **about)
         assert names["own"].outcomes.equals(expected.outcomes)
         assert names["own"].problems.equals(expected.problems)
+
+
+def one_arm_files(folder: Path) -> dict[str, str]:
+    """Test runs of deepeval: one case passes without the skill, and all four with it."""
+    files = {}
+    for arm, passes in (("baseline", 1), ("skill", 4)):
+        rows = [{"name": "g", "success": at < passes} for at in range(4)]
+        cases = [{"name": f"c{i}", "input": "?", "metricsData": [r]} for i, r in enumerate(rows)]
+        files[arm] = str(folder / f"{arm}.json")
+        Path(files[arm]).write_text(json.dumps({"testRunData": {"testCases": cases}}))
+    return files
+
+
+def test_one_file_per_arm_and_what_the_files_do_not_name(tmp_path: Path) -> None:
+    arms = [f"{arm}={file}" for arm, file in one_arm_files(tmp_path).items()]
+    facts = ("--agent", "a", "--agent-model", "m", "--grader-model", "j", "--skill", "sea")
+    result = run(*arms, *facts, "--out", tmp_path / "page")
+    assert result.exit_code == 0, result.output
+    assert "75 points more" in result.output and "not in the file" not in result.output
+    message = str(run(arms[0], "skilled.json", *facts).exception)
+    assert "give one path, or one per arm: baseline=FILE skill=FILE" in message
+
+
+def test_three_arms_with_unknown_words_are_listed_as_options(tmp_path: Path) -> None:
+    file = another_tool(tmp_path)
+    content = json.loads(file.read_text())
+    for case in content["cases"]:
+        case["arms"]["with"] = case["arms"]["x"]
+    file.write_text(json.dumps(content))
+    message = str(run(file).exception)
+    assert "the meaning of 'x' and 'y' is not in the file" in message
+    assert "--condition 'x=baseline' --condition 'y=...' --condition 'with=skill'" in message
 
 
 def another_tool(folder: Path) -> Path:

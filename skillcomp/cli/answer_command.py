@@ -26,7 +26,11 @@ _BASELINE = "baseline"
 
 def answer(
     path: Annotated[
-        Path, Argument(help="A csv or parquet file, a study, or the results of another tool.")
+        list[str],
+        Argument(
+            help="A csv or parquet file, a study, or the results of another tool; with one arm per "
+            "file, baseline=FILE skill=FILE."
+        ),
     ],
     out: Annotated[Path, Option(help="Folder of the page.")] = Path("page"),
     condition: Annotated[
@@ -37,6 +41,11 @@ def answer(
     skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,
     case: Annotated[str | None, Option(help="The field that names the case.")] = None,
     agent: Annotated[str | None, Option(help="The agent, if the files do not name it.")] = None,
+    agent_model: Annotated[str | None, Option(help="Its model, if they do not name it.")] = None,
+    grader_model: Annotated[str | None, Option(help="The grader's model, likewise.")] = None,
+    iteration: Annotated[
+        int | None, Option(help="The version of the skill to read. Default: the last.")
+    ] = None,
     checks: Annotated[
         Literal["all", "shared"] | None, Option(help="Checks that only some arms have.")
     ] = None,
@@ -47,16 +56,20 @@ def answer(
     from skillcomp.report.page import write_answer
 
     facts: dict[str, Any] = {"skill": skill, "case": case, "agent": agent, "checks": checks}
+    facts |= {"agent_model": agent_model, "grader_model": grader_model}
+    facts |= {} if iteration is None else {"iteration": iteration}
+    source = _source_of(path)
     with warnings_as_notes(None):
         # the sentences list what its warning does
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        frames = _frames_at(path, _meanings(condition or []), facts)
+        frames = _frames_at(source, _meanings(condition or []), facts)
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
             reference = _chosen_baseline(names, [f"--reference '{n}'" for n in names])
         how: dict[str, Any] = {"margin": margin, "reference": reference}
         how["checks"] = checks or "all"
-        study = sc.RunStore(path) if is_store(path) else frames
+        is_study = isinstance(source, Path) and is_store(source)
+        study = sc.RunStore(path[0]) if is_study else frames
         result = sc.report.answer(study, **how)
         for sentence in result.findings["sentence"]:
             say(sentence)
@@ -64,7 +77,21 @@ def answer(
     say(f"page: {page}")
 
 
-def _frames_at(path: Path, conditions: dict[str, str], facts: dict[str, Any]) -> Frames:
+def _source_of(paths: list[str]) -> Path | dict[str, str]:
+    """Return the path of results, or the path of each arm if arguments are NAME=PATH."""
+    if len(paths) == 1 and (Path(paths[0]).exists() or "=" not in paths[0]):
+        return Path(paths[0])
+    arms = {arm: file for arm, _, file in (p.partition("=") for p in paths) if arm and file}
+    if len(arms) < len(paths):
+        raise StudyError(
+            f"answer: {' '.join(paths)}: give one path, or one per arm: baseline=FILE skill=FILE."
+        )
+    return arms
+
+
+def _frames_at(
+    path: Path | dict[str, str], conditions: dict[str, str], facts: dict[str, Any]
+) -> Frames:
     """Read results; if two arms have unknown words, ask which of them is the baseline."""
     import skillcomp as sc
     from skillcomp.readers.result_arms import UnknownArmsError
@@ -73,7 +100,8 @@ def _frames_at(path: Path, conditions: dict[str, str], facts: dict[str, Any]) ->
         return sc.read_results(path, conditions=conditions or None, **facts)
     except UnknownArmsError as error:
         if len(error.words) != 2:
-            raise
+            pairs = " ".join(f"--condition '{w}={name}'" for w, name in error.example.items())
+            raise StudyError(f"{error} On the command line: {pairs}") from error
         first, second = error.words
         options = [
             f"--condition '{a}={_BASELINE}' --condition '{b}=skill'"

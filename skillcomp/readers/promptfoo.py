@@ -197,7 +197,8 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
 
 def _has_crossed_variables(table: pd.DataFrame) -> bool:
     """Return whether a variable of the tests has several values where all others are equal."""
-    names = [name for name in table if str(name).startswith("vars.") and table[name].nunique() > 1]
+    names = [name for name in map(str, table) if name.startswith("vars.")]
+    names = [name for name in names if table[name].nunique() > 1]
     others = ([other for other in names if other != name] for name in names)
     return len(names) > 1 and any(
         table.groupby(rest, dropna=False)[name].nunique().max() > 1

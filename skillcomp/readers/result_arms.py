@@ -16,11 +16,19 @@ _FEW = 12  # a column with more words is not listed as one that may name the arm
 
 
 class UnknownArmsError(FrameError):
-    """The file names the arms by words without a known meaning; ``words`` lists the words."""
+    """The file names the arms by words without a known meaning.
 
-    def __init__(self, message: str, words: list[str]) -> None:
+    Attributes
+    ----------
+    words : list of str
+        The words of the arms.
+    example : dict of str to str
+        A condition for each word.
+    """
+
+    def __init__(self, message: str, words: list[str], example: dict[str, str]) -> None:
         super().__init__(message)
-        self.words = words
+        self.words, self.example = words, example
 
 
 def with_conditions(
@@ -52,13 +60,13 @@ def with_conditions(
         )
     unknown = [word for word in words if word not in ARM_WORDS and word not in meanings]
     if unknown:
-        of_known = {word: {**ARM_WORDS, **meanings}.get(word) for word in words}
+        example = _example_meanings({word: {**ARM_WORDS, **meanings}.get(word) for word in words})
         raise UnknownArmsError(
-            f"{place}: the arms are called {', '.join(words)}; what "
-            f"{', '.join(map(literal, unknown))} {'means' if len(unknown) == 1 else 'mean'} is not "
-            "in the file. "
-            f"Name it: conditions={_example_mapping(of_known)} ({_MEANINGS}).",
+            f"{place}: the arms are called {', '.join(words)}; the meaning of "
+            f"{' and '.join(map(literal, unknown))} is not in the file. "
+            f"Name it: conditions={example} ({_MEANINGS}).",
             words,
+            example,
         )
     names = {**ARM_WORDS, **meanings}
     return table.assign(condition=table["condition"].astype("str").map(names))
@@ -81,7 +89,7 @@ def _column_of_arms(table: pd.DataFrame, meanings: Mapping[str, str], place: str
         raise FrameError(f"{start} No field has several words; give {files}")
     listed = {n: (literal(w) if not w.strip() else f"{w:.60}" for w in several[n]) for n in names}
     listing = "; ".join(f"{name}: {', '.join(texts)}" for name, texts in listed.items())
-    example = _example_mapping(dict.fromkeys(several[names[0]]))
+    example = _example_meanings(dict.fromkeys(several[names[0]]))
     raise FrameError(
         f"{start} Name the words of the arms: conditions={example}, or give {files} "
         f"Fields with several words: {listing}."
@@ -97,9 +105,8 @@ _NO_ARMS = {
 _OF_AGENT = ("agent", "agent_model", "provider", "provider_label")  # seldom the arm: listed last
 
 
-def _example_mapping(meanings: Mapping[str, str | None]) -> str:
-    """Return a mapping of words as code; an unknown word (None) gets an example to replace."""
+def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:
+    """Return a condition for each word; an unknown word (None) gets an example to replace."""
     unused = [name for name in ("baseline", "skill") if name not in meanings.values()]
     examples = iter([*unused, *["..."] * len(meanings)])
-    pairs = ((word, name or next(examples)) for word, name in meanings.items())
-    return f"{{{', '.join(f'{word!r}: {name!r}' for word, name in pairs)}}}"
+    return {word: name or next(examples) for word, name in meanings.items()}
