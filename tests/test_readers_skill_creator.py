@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +309,23 @@ def test_trigger_results_count_attempts_and_errors_are_missing(tmp_path: Path) -
     broken = [{**row, "triggers": 0, "attempts": []} for row in rows]
     made = results(put(tmp_path / "t.json", {"results": broken}), skill="sea")
     assert "a broken probe looks the same" in problems(made, "triggers")
+
+
+def test_the_how_to_leads_from_trigger_results_to_recall_and_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {"query": f"q{at}", "should_trigger": at < 5, "triggers": 2 if at < 5 else 1, "runs": 3}
+        for at in range(10)
+    ]
+    put(tmp_path / "results.json", {"skill_name": "tea", "results": rows})
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[1] / "docs/results/skill-creator.md").read_text("utf-8")
+    names: dict[str, Any] = {"sc": sc}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sc.frames.FrameWarning)
+        exec(re.findall(r"```python\n(.*?)```", text, re.S)[1], names)
+    estimates = names["detection"].set_index("measure")["estimate"]
+    # 10 of 15 positive attempts fire and 5 of 15 negative ones
+    for measure in ("recall", "precision", "specificity"):
+        assert estimates[measure] == pytest.approx(2 / 3)
