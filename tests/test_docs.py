@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import browser
 import pytest
 
 import skillcomp as sc
@@ -93,3 +94,41 @@ def test_every_public_function_and_class_is_in_the_api(site: dict[Path, Links]) 
             thing = getattr(module, name)
             if inspect.isclass(thing) or inspect.isfunction(thing):
                 assert f"{module.__name__}.{name}" in anchors
+
+
+def test_each_function_has_a_page_that_links_to_pandas_and_has_copy_buttons(
+    site: dict[Path, Links],
+) -> None:
+    pages = {page.stem: links for page, links in site.items() if page.parent.name == "api"}
+    paired = pages["skillcomp.deltas.paired"]
+    assert "https://pandas.pydata.org/docs/reference/api/pandas.DataFrame.html" in paired.leads
+    assert any("copybutton" in place for place in paired.loads)
+    for name in sc.plots.__all__:  # each draws, so its page and the gallery show a figure
+        figures = [place for place in pages[f"skillcomp.plots.{name}"].loads if "_images" in place]
+        assert len(figures) == 1 and figures[0].endswith(f"/skillcomp.plots.{name}.png")
+    gallery = next(links for page, links in site.items() if page.stem == "figures")
+    for name in sc.plots.__all__:
+        assert any(place.endswith(f"/skillcomp.plots.{name}.png") for place in gallery.loads)
+        assert f"api/skillcomp.plots.{name}.html#skillcomp.plots.{name}" in gallery.leads
+
+
+@pytest.mark.integration
+def test_search_lands_on_functions_and_their_pages_show_figures_without_a_network(
+    site: dict[Path, Links], tmp_path: Path
+) -> None:
+    search = next(page for page in site if page.name == "search.html")
+    result = "document.querySelector('#search-results li a')"
+    with browser.chromium(tmp_path) as chromium:
+        page = chromium.page(f"{search.as_uri()}?q=paired", width=1280)
+        page.wait(result)
+        assert page.evaluate(f"{result}.textContent") == "paired"
+        function = chromium.page(page.evaluate(f"{result}.href"), width=1280)
+        signature = function.evaluate("document.querySelector('dt').innerText")
+        assert signature.startswith("skillcomp.deltas.paired(")
+        plot = chromium.page(search.parent / "docs/api/skillcomp.plots.cases.html", width=390)
+        picture = "document.querySelector('article img')"
+        assert plot.wait(f"{picture}.complete && {picture}.naturalWidth") > 300
+        assert plot.wait("document.querySelectorAll('article button.copybtn').length") >= 1
+        for opened in (page, function, plot):
+            assert opened.complaints == []
+            assert all(place.startswith(("file:", "data:")) for place in opened.requests)

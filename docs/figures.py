@@ -1,0 +1,85 @@
+"""Figures of the documentation: each cell draws the figure of the function in its first line."""
+
+# %%
+import pandas as pd
+
+import skillcomp as sc
+
+store = sc.datasets.load("pilot")
+cases, attempts = sc.frames.cases(store), sc.frames.attempts(store)
+verdicts, gold = sc.frames.verdicts(store), sc.frames.gold(store)
+outcomes = sc.frames.outcomes(verdicts, cases, grader="g2")
+
+# %% skillcomp.plots.estimates
+delta = sc.deltas.paired(outcomes, by=["skill"])
+sc.plots.estimates(delta, y="skill", null=0)
+
+# %% skillcomp.plots.cases
+changes = sc.skillverdicts.cases(outcomes, by=["skill"])
+sc.plots.cases(changes, sc.deltas.paired(outcomes, by=["skill"]))
+
+# %% skillcomp.plots.case_map
+sc.plots.case_map(sc.skillverdicts.cases(outcomes, by=["skill"]))
+
+# %% skillcomp.plots.corrected
+rows = sc.correction.delta(verdicts, gold, by=["grader"], cases=cases)
+rows = rows[rows["condition"].eq("skill")]
+sc.plots.corrected(rows, y=["grader", "condition"])
+
+# %% skillcomp.plots.severity
+drift = sc.reliability.drift(verdicts, gold, reference_grader="g0", cases=cases, n_resamples=199)
+sc.plots.severity(drift[drift["measure"].eq("severity_shift")], y="grader")
+
+# %% skillcomp.plots.transfer
+sc.plots.transfer(sc.transfer.rates(outcomes))
+
+# %% skillcomp.plots.dimensions
+sc.plots.dimensions(sc.deltas.rates(outcomes, by=["comprehension_dimension", "condition"]))
+
+# %% skillcomp.plots.flips
+flips = sc.reliability.flip_counts(verdicts, gold, reference_grader="g0")
+by_g2 = flips[flips["grader"].eq("g2") & flips["gold"].notna()]
+sc.plots.facet(by_g2, sc.plots.flips, by="gold", title="gold {}")
+
+# %% skillcomp.plots.facet
+rates = sc.deltas.rates(outcomes, by=["skill", "condition"])
+sc.plots.facet(rates, sc.plots.estimates, by="skill", y="condition")
+
+# %% skillcomp.plots.overlap
+shared = sc.overlap.score(attempts, skills=store.skills, cases=cases, ngram=3)
+sc.plots.overlap(shared.merge(attempts[["attempt_id", "condition"]]), limit=0.05)
+
+# %% skillcomp.plots.threshold
+copies = sc.overlap.positives(store.skills)
+curve = sc.overlap.positives_found(copies, skills=store.skills, ngram=range(3, 13))
+sc.plots.threshold(curve[curve["n_sentences"].eq(1)].assign(measure=curve["copy"]))
+
+# %% skillcomp.plots.roc
+texts = sc.datasets.passages("copies")
+curve = sc.overlap.roc(sc.overlap.score(texts, skills=store.skills, ngram=[3, 6, 9]))
+sc.plots.roc(curve, hue="n", zoom=0.3)
+
+# %% skillcomp.plots.precision_recall
+texts = sc.datasets.passages("copies")
+curve = sc.overlap.roc(sc.overlap.score(texts, skills=store.skills, ngram=[3, 6, 9]))
+sc.plots.precision_recall(curve, hue="n")
+
+# %% skillcomp.plots.cusum
+checks = sc.simulate.gold_stream(n=300, rise_at=200, seed=1)
+chart = sc.reliability.chart(checks, p0=0.05, p1=0.15, arl=1000)
+sc.plots.cusum(chart, change=200)
+
+# %% skillcomp.plots.power
+power = sc.planning.power_curve(outcomes, sizes=[0.1, 0.2, 0.3], n_cases=[10, 20, 40, 80])
+sc.plots.power(power[power["condition"].eq("skill")], y="estimate", hue="size")
+
+# %% skillcomp.plots.coverage
+designs = pd.read_csv("docs/intervals/families.csv")
+sc.plots.coverage(designs[designs["quantity"].eq("deltas")], x="lowest", hue="method")
+
+# %% skillcomp.plots.scores
+study = sc.datasets.load("execution")
+executed = sc.frames.outcomes(sc.frames.verdicts(study), sc.frames.cases(study))
+executed = executed[executed["grader_version"].eq(executed["grader_version"].iloc[0])]
+documents = sc.structure.score_by_document(executed, study.skills)
+sc.plots.scores(documents.drop_duplicates(["skill", "condition"]), hue="condition")
