@@ -17,7 +17,6 @@ from html import escape
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
-from textwrap import shorten
 from typing import Any, NamedTuple
 from warnings import warn
 from weakref import WeakKeyDictionary, WeakSet
@@ -98,7 +97,6 @@ _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # choices of fonts with missing characters that were reported
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # texts of artists in the svg
-_METHOD = 90  # a caption shows at most this many characters of a method
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
 _LABEL_KEYS = ("font.size", "axes.labelsize", "axes.titlesize", "figure.titlesize")
 _TICK_KEYS = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize", "legend.title_fontsize")
@@ -432,36 +430,22 @@ def _titled_svg(fig: Figure, stem: str) -> bytes:
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
-    """Return `lead` and a description of frames: rows, n, clusters, level and method."""
-    alike: dict[str, list[str]] = {}
-    for name, frame in data.items():
-        rows = f"{called(name)}: {len(frame):,} row{'s' * (len(frame) != 1)}"
-        alike.setdefault(", ".join(_frame_facts(frame)), []).append(rows)
+    """Return `lead`, the number of cases or other units of each row, and the level of intervals."""
+    facts = dict.fromkeys(fact for frame in data.values() for fact in _frame_facts(frame))
     parts = [lead.strip()] if lead.strip() else []
-    for facts, counts in alike.items():
-        parts.append(", ".join([*counts, facts] if facts else counts) + ".")
-    return " ".join(parts)
+    return " ".join([*parts, f"{', '.join(facts)}."] if facts else parts)
 
 
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
-    """List n, number of clusters, level and method of a frame, as far as it has these columns."""
+    """List n and the level of a frame, as far as it has these columns and estimates."""
     facts: list[str] = []
-    with_estimates = "estimate" in frame.columns
-    for column, noun in (("n", "n"), ("n_clusters", "clusters")):
-        if with_estimates and column in frame.columns and frame[column].notna().any():
-            counts = pd.to_numeric(frame[column])
-            low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
-            facts.append(f"{noun} = {low}" + (f" to {high}" if low != high else ""))
+    if "estimate" in frame.columns and "n" in frame.columns and frame["n"].notna().any():
+        counts = pd.to_numeric(frame["n"])
+        low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
+        facts.append(f"n = {low}" + (f" to {high}" if low != high else ""))
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()
     if len(levels):
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
-    if "method" in frame.columns and with_estimates:
-        methods = [text for text in map(str, frame["method"].dropna().unique()) if text.strip()]
-        if len(methods) > 1:  # with several methods, show each only up to its first comma
-            methods = list(dict.fromkeys(text.partition(",")[0] for text in methods))
-        more = f" and {len(methods) - 2} more" if len(methods) > 2 else ""
-        short = [shorten(called(text), _METHOD, placeholder=" …") for text in methods[:2]]
-        facts += [f"by {'; '.join(short)}{more}"] if methods else []
     return facts
 
 

@@ -94,8 +94,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory):
     def once(path: Path) -> tuple[nbformat.NotebookNode, Path] | StudyError:
         out = tmp_path_factory.mktemp(path.stem)
         try:
-            # tables are set as on the page of the report, which changes no text of an output
-            return execute(path, parameters={"OUT": str(out)}, progress=False, for_page=True), out
+            return execute(path, parameters={"OUT": str(out)}, progress=False), out
         except StudyError as error:
             return error
 
@@ -372,22 +371,6 @@ def test_the_tables_of_the_report_are_whole(report_page: Path, tmp_path: Path) -
         assert opened.evaluate(f"{cut}.map(t => t.innerText.slice(0, 80))") == []
         rows = "[...document.querySelectorAll('.table tr')].map(r => r.clientHeight)"
         assert max(opened.evaluate(rows)) < 100
-
-
-@pytest.mark.slow
-def test_the_report_shows_the_explorers_as_they_open(report_page: Path, tmp_path: Path) -> None:
-    with chromium(tmp_path) as browser:
-        opened = browser.page(report_page, width=1280)
-        stills = opened.evaluate(
-            "[...document.querySelectorAll('.scx-still')].map(e => [e.closest('.chapter').id,"
-            " e.closest('details').querySelector('summary').innerText, e.textContent])"
-        )
-    used = [p.stem for p in CHAPTERS if any("sc.explore." in c.source for c in code_cells(p))]
-    assert [chapter for chapter, _, _ in stills] == used
-    assert {fold for _, fold, _ in stills} == {"The explorer as it opens"}
-    names = ("Threshold: n = 4", "Deltas: 12 deltas", "Drift: g0 to g2", "Verdicts: Check 1 of")
-    for (_, _, text), name in zip(stills, names, strict=True):
-        assert text.strip().startswith(name) and len(text) > 500
 
 
 # A reader's own data

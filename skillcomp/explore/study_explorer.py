@@ -23,8 +23,8 @@ from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline, opened
 from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader
+from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import build
-from skillcomp.report.show_sections import NOT_SHOWN
 from skillcomp.table import table
 
 with extra_imports("lab", "an explorer"):

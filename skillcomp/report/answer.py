@@ -48,6 +48,7 @@ from skillcomp.report.findings import findings, main_rows
 from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
+_AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
 GROUPS_FILE = "groups.json"
 _N_STUDIES = 400  # simulated studies behind a number of cases; its power is within 2 to 4 points
 
@@ -63,8 +64,9 @@ class Answer:
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
         effects, explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds,
-        drift, corrected, overall_corrected, labellers, needed. A name is absent if the study does
-        not allow the estimate. ``problems``: those of the frames, if there are any.
+        drift, corrected, overall_corrected, labellers, needed, dimensions, price. A name is
+        absent if the study does not allow the estimate. ``problems``: those of the frames, if
+        there are any.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -122,6 +124,9 @@ def draw_headline(rows: pd.DataFrame) -> Any:
     with style.use():
         y = ["skill", "agent"] if "agent" in rows else "skill"
         ax = plots.estimates(rows, y=y, group=group, null=0)
+        for margin in rows["margin"].unique():
+            for limit in (-margin, margin):  # a verdict compares the interval with these lines
+                ax.axvline(limit, color="#999999", linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)
     return ax.figure
 
 
@@ -254,7 +259,7 @@ def answer(
     how |= {"assume_missing": assume_missing, "interval": interval}
     decide = partial(_add_decided, mine=mine, rates=rates, order=order, **how)
     decide(estimates, margin=margin)
-    _add_skills(estimates, mine, reference, agents, interval)
+    _add_skills(estimates, mine, attempts, reference, agents, interval)
     overall = len(gold) and "overall" in estimates.frames and not agents
     how = {"by": ["grader"], "value": "passed", "reference": reference, **shared}
     estimates.add("overall_corrected", overall, correction.delta, corrected, gold, **how)
@@ -454,6 +459,7 @@ def _add_rounds(
 def _add_skills(
     into: _Estimates,
     mine: pd.DataFrame,
+    attempts: pd.DataFrame,
     reference: str,
     agents: list[str],
     interval: IntervalRule,
@@ -468,6 +474,10 @@ def _add_skills(
         against["interval"] = interval
         into.add(name, possible, deltas.paired, others, **against)
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
+    tagged = mine["comprehension_dimension"].notna().any()
+    into.add("dimensions", tagged and not agents, deltas.by_dimension, mine, reference=reference)
+    spent = attempts[_AMOUNTS].notna().any(axis=None)
+    into.add("price", spent, deltas.price, mine, attempts, by=agents, reference=reference)
 
 
 def _add_cases_needed(

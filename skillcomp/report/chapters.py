@@ -6,9 +6,9 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,17 @@ from markupsafe import Markup
 from PIL import Image
 
 from skillcomp.errors import extra_imports
-from skillcomp.report.notebooks import is_injected, title
+from skillcomp.report.notebooks import NOT_SHOWN, blank_explorers, is_injected, title
 
 if TYPE_CHECKING:
     import nbformat
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
-_LINE_PX, _LETTERS_A_LINE, _HALF_PAGE_PX, _SHEET_PX = 22, 75, 584, 1500
-_HEAD = re.compile(r"\s*(<h[12][ >].*?</h[12]>)(.*)", re.DOTALL)
+# words on the fold of a section that is shown on request, by its heading
+_METHOD = "Method and constants"
+_TABLE = "<div class='table'>"
+_LONG = 7  # rows of a table that is shown at once
+_FOLDS = {"Method": _METHOD, "Limits": "Limits"}
 # The HTML elements that Markdown and tables need. All other elements are dropped for safety.
 _TAGS = {
     *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
@@ -33,7 +36,7 @@ _TAGS = {
     *("details", "mark", "section", "summary"),
 }
 _ATTRIBUTES = {
-    "*": {"class", "id"},
+    "*": {"class"},
     "a": {"href", "title"},
     "td": {"colspan", "rowspan"},
     "th": {"colspan", "rowspan", "scope"},
@@ -44,34 +47,25 @@ _ATTRIBUTES = {
 class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
-    ``high`` is the height in pixels if the width is limited to half a page. ``empty``
-    means that none of the frames behind the figure has a row.
+    ``empty`` means that none of the frames behind the figure has a row.
     """
 
     stem: str
     pictures: tuple[tuple[str, int], ...]
-    high: float
     alt: str
     caption: str
     files: tuple[tuple[str, str], ...]
     empty: bool = False
 
 
-class Code(Markup):
-    """The source code of a cell as HTML."""
-
-
 @dataclass
 class _Section:
-    """A heading, the code of the cells below it, and the texts and outputs of these cells."""
+    """A heading, what is shown below it (code only if wanted), and what a fold holds."""
 
-    heading: Markup
-    cells: list[Code] = field(default_factory=list)
-    parts: list[Markup | Figure] = field(default_factory=list)
-
-    @property
-    def code(self) -> Markup:
-        return _fold_code(self.cells)
+    heading: str = ""
+    fold: str = _METHOD
+    shown: list[Markup | Figure] = field(default_factory=list)
+    folded: list[Markup | Figure] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,106 +76,120 @@ class Chapter:
     ----------
     stem, title : str
         File stem of the notebook and its first heading.
-    sheets : list of list of _Section
-        Headings with their content, in order, as sanitised HTML. Each sheet is laid out in two
-        columns and is about as high as a screen.
+    sections : list of _Section
+        Headings with their content, in order, as sanitised HTML.
     files : tuple of str
         Files that the notebook saved and that belong to no figure on the page.
     number : str
         The number at the start of the stem; the names of the saved files start with it too.
     stopped : str
         The error that ended the notebook early; empty if it ran to its end.
+    lacking : str
+        What the study lacks, if the notebook shows nothing else; otherwise empty.
     """
 
     stem: str
     title: str
-    sheets: list[list[_Section]]
+    sections: list[_Section]
     files: tuple[str, ...]
     number: str
     stopped: str = ""
+    lacking: str = ""
 
     @property
     def figures(self) -> list[Figure]:
-        """The figures of all sheets of the chapter."""
-        parts = (part for sheet in self.sheets for section in sheet for part in section.parts)
+        """The figures of all sections of the chapter."""
+        parts = (part for one in self.sections for part in (*one.shown, *one.folded))
         return [part for part in parts if isinstance(part, Figure)]
 
 
 def chapter_of(
-    notebook: nbformat.NotebookNode, path: Path, out: Path, stopped: str = ""
+    notebook: nbformat.NotebookNode,
+    path: Path,
+    out: Path,
+    stopped: str = "",
+    on_page: Collection[str] = (),
 ) -> Chapter:
-    """Make a chapter from an executed notebook."""
-    cells = [cell for cell in notebook.cells if not is_injected(cell)]
+    """Make a chapter from an executed notebook, without the sentences that are on the page."""
+    blank_explorers(notebook)
+    sections = [_Section()]
+    outputs: list[Markup | Figure] = []
     taken: set[str] = set()
-    parts = [part for cell in cells for part in _parts_of_cell(cell, path.stem, out, taken)]
-    on_page = {name for part in parts if isinstance(part, Figure) for _, name in part.files}
-    number = path.stem.split("-")[0]
-    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
-    files = {f.name for f in out.glob(f"{number}-*") if f.suffix[1:] in kinds}
-    sheets, apart = _fill_sheets(_sections_of(parts)), sorted(files - on_page)
-    return Chapter(path.stem, title(notebook, path), sheets, tuple(apart), number, stopped)
-
-
-def _sections_of(parts: Iterable[Markup | Figure]) -> list[_Section]:
-    """Group the parts of a chapter into sections, one per heading."""
-    sections: list[_Section] = []
-    for part in parts:
-        rest: Markup | Figure = part
-        if isinstance(part, Markup) and (head := _HEAD.match(part)):
-            sections.append(_Section(Markup(head[1])))
-            rest = Markup(head[2])
-        elif not sections:
-            sections.append(_Section(Markup("")))
-        if isinstance(rest, Code):
-            sections[-1].cells.append(rest)
-        elif isinstance(rest, Figure) or rest.strip():
-            sections[-1].parts.append(rest)
-    return sections
-
-
-def _fill_sheets(sections: Sequence[_Section]) -> list[list[_Section]]:
-    """Group sections into sheets, each about as high as a screen if set in two columns."""
-    sheets: list[list[_Section]] = []
-    room = 0.0
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            for heading, text in _headings_with_texts(cell.source):
+                if heading:
+                    html = _as_safe_html(heading)
+                    words = _FOLDS.get(html.striptags(), "")
+                    anchored = _with_anchor(html, path.stem, taken)
+                    sections.append(_Section("" if words else anchored, words or _METHOD))
+                _add_text(sections[-1], text)
+        elif cell.cell_type == "code" and _has_place_on_page(cell):
+            section = sections[-1]
+            code = Markup("<pre class='code'><code>{}</code></pre>").format(cell.source)
+            parts = list(_parts_of_outputs(cell, out))
+            outputs += parts
+            own = [part for part in parts if not _is_repeated(part, on_page)]
+            (section.shown if section.heading else section.folded).extend([code, *own])
     for section in sections:
-        if room <= 0:
-            sheets.append([])
-            room = _SHEET_PX
-        sheets[-1].append(section)
-        room -= 2 * _LINE_PX + sum(map(_height_in_pixels, section.parts))
-    return sheets
+        section.shown = _with_tables_folded(section.shown)
+    chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
+    drawn = {name for figure in chapter.figures for _, name in figure.files}
+    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
+    files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
+    apart = tuple(sorted(files - drawn))
+    return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))
 
 
-def _height_in_pixels(part: Markup | Figure) -> float:
-    """Estimate the height in pixels of a part that is half a page wide, with folds closed."""
-    if isinstance(part, Figure):
-        return part.high + _LINE_PX * len(part.caption) / _LETTERS_A_LINE
-    seen, folds = str(part), 1
-    while folds:  # a fold can contain folds, so remove the innermost ones first
-        inner = r"<details(?:(?!<details).)*?</details>"
-        seen, folds = re.subn(inner, "", seen, flags=re.DOTALL)
-    text = Markup(re.sub(r"<table.*?</table>", "", seen, flags=re.DOTALL)).striptags()
-    return _LINE_PX * (seen.count("<tr") + len(text) / _LETTERS_A_LINE)
+def _headings_with_texts(source: str) -> list[tuple[str, str]]:
+    """Split Markdown at its headings of the first two levels."""
+    pieces = re.split(r"(?m)^(##? .*)$", source)
+    return [("", pieces[0]), *zip(pieces[1::2], pieces[2::2], strict=True)]
 
 
-def _fold_code(cells: Sequence[Code]) -> Markup:
-    """Return the code of cells as one closed fold; empty if there are no cells."""
-    fold = Markup("<details class='code'><summary>Code</summary>{}</details>")
-    return fold.format(Markup("").join(cells)) if cells else Markup("")
+def _add_text(section: _Section, text: str) -> None:
+    """Show the first paragraph after a heading; fold the rest, and texts after an output."""
+    first, _, rest = text.strip().partition("\n\n")
+    if section.shown or not section.heading or first.startswith(("-", "*", "|")):
+        first, rest = "", text.strip()
+    section.shown += [_as_safe_html(first)] if first else []
+    section.folded += [_as_safe_html(rest)] if rest else []
 
 
-def _parts_of_cell(
-    cell: nbformat.NotebookNode, stem: str, out: Path, taken: set[str]
-) -> Iterable[Markup | Figure]:
-    """Yield the contents of a cell: its text, or its code and outputs."""
-    if cell.cell_type == "markdown":
-        if cell.source.strip():
-            text = _harmless_html(_markdown_as_html(cell.source))
-            yield Markup(_with_anchors(text, stem, taken))
-        return
-    if cell.cell_type != "code" or not cell.source.strip() or "md.version(" in cell.source:
-        return  # the end of the page lists the versions
-    yield Code("<pre><code>{}</code></pre>").format(cell.source)
+def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
+    """Return whether a code cell is the notebook's own, and about the study."""
+    # the end of the page lists the versions
+    return bool(cell.source.strip()) and not is_injected(cell) and "md.version(" not in cell.source
+
+
+def _is_repeated(part: Markup | Figure, sentences: Collection[str]) -> bool:
+    """Return whether one of the sentences begins with a text."""
+    text = "" if isinstance(part, Figure) else part.striptags()
+    return bool(text) and any(sentence.startswith(text) for sentence in sentences)
+
+
+def _with_tables_folded(parts: Sequence[Markup | Figure]) -> list[Markup | Figure]:
+    """Fold tables that are long or next to a figure."""
+    drawn = any(isinstance(part, Figure) for part in parts)
+    fold = Markup("<details><summary>Table of {} rows</summary>{}</details>")
+    folded: list[Markup | Figure] = []
+    for part in parts:
+        n = 0 if isinstance(part, Figure) else part.count("<tr") - 1
+        long = isinstance(part, Markup) and part.startswith(_TABLE) and (drawn or n > _LONG)
+        folded.append(fold.format(n, part) if long else part)
+    return folded
+
+
+def _lacking_data(outputs: Sequence[Markup | Figure]) -> str:
+    """Return what the study lacks if no output shows anything else; otherwise an empty text."""
+    texts = ["" if isinstance(part, Figure) else part.striptags() for part in outputs]
+    if texts and all(text.startswith(NOT_SHOWN) for text in texts):
+        return texts[0].removeprefix(NOT_SHOWN)
+    return ""
+
+
+def _parts_of_outputs(cell: nbformat.NotebookNode, out: Path) -> Iterable[Markup | Figure]:
+    """Yield the figures, tables and texts that a cell shows."""
     stems = _saved_stems(cell.source, out)
     for output in cell.get("outputs", []):
         data = output.get("data", {})
@@ -195,25 +203,24 @@ def _parts_of_cell(
 
 
 def shown_output(output: nbformat.NotebookNode) -> Markup | None:
-    """Return an output that is no picture as sanitised HTML; None for errors and scripts."""
+    """Return a text or table as sanitised HTML; None for errors, scripts and widgets."""
     if output.output_type == "stream":
         text = str(output.text)
         return Markup("<pre>{}</pre>").format(text) if output.name == "stdout" else None
     data = output.get("data", {})
-    widget = "application/vnd.jupyter.widget-view+json" in data
-    if "application/javascript" in data or (widget and "text/html" not in data):
+    if {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data):
         return None
     if "text/html" in data:
-        table = Markup("<div class='table'>{}</div>").format(_harmless_html(data["text/html"]))
-        # fold the recorded view of an explorer, because it is long and the text does not refer to
-        # it
-        explorer = widget or "scx-still" in data["text/html"]
-        fold = "<details class='fold'><summary>The explorer as it opens</summary>{}</details>"
-        return Markup(fold).format(table) if explorer else table
+        table = str(data["text/html"])
+        return Markup(f"{_TABLE}{{}}</div>").format(_harmless_html(table))
     if "text/markdown" in data:
-        return _harmless_html(_markdown_as_html(str(data["text/markdown"])))
+        return _as_safe_html(str(data["text/markdown"]))
     text = data.get("text/latex") or data.get("text/plain")
     return Markup("<pre>{}</pre>").format(str(text)) if text else None
+
+
+def _as_safe_html(markdown: str) -> Markup:
+    return _harmless_html(_markdown_as_html(markdown))
 
 
 def _markdown_as_html(source: str) -> str:
@@ -231,17 +238,12 @@ def _harmless_html(html: Any) -> Markup:
     return Markup(nh3.clean(str(html), tags=_TAGS, attributes=_ATTRIBUTES, **how))
 
 
-def _with_anchors(body: str, stem: str, taken: set[str]) -> str:
-    """Give each heading a unique id, and remove all other ids."""
-
-    def anchor(match: re.Match[str]) -> str:
-        slug = re.sub(r"\W+", "-", Markup(match.group(2)).striptags().lower()).strip("-")
-        names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
-        taken.add(name := next(free for free in names if free not in taken))
-        return f'<h{match.group(1)} id="{stem}--{name}">{match.group(2)}</h{match.group(1)}>'
-
-    body = re.sub(r' id="[^"]*"', "", body)
-    return re.sub(r"<h([1-6])>(.*?)</h\1>", anchor, body, flags=re.DOTALL)
+def _with_anchor(heading: Markup, stem: str, taken: set[str]) -> Markup:
+    """Give a heading a unique id."""
+    slug = re.sub(r"\W+", "-", heading.striptags().lower()).strip("-")
+    names = (f"{slug}-{n}" if n > 1 else slug for n in count(1))
+    taken.add(name := next(free for free in names if free not in taken))
+    return Markup(re.sub("^<h([12])", rf'<h\1 id="{stem}--{name}"', str(heading).strip()))
 
 
 def _saved_stems(source: str, out: Path) -> list[str]:
@@ -270,7 +272,6 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     return Figure(
         stem=stem,
         pictures=_cut_panels(data, note.get("cut"), float(sides[0])),
-        high=min(96 * float(sides[0]), _HALF_PAGE_PX) * float(sides[1]) / float(sides[0]),
         alt=str(note.get("alt", "")) or "A figure of this chapter.",
         caption=str(note.get("caption", "")),
         files=tuple(files),

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
 from skillcomp.errors import StudyError, extra_imports
-from skillcomp.report.notebooks import INJECTED, NotebookError, find_notebooks, is_injected
+from skillcomp.report.notebooks import (
+    INJECTED,
+    NotebookError,
+    blank_explorers,
+    find_notebooks,
+    is_injected,
+)
 
 with extra_imports("lab", "a chapter"):
     import nbformat
+    from jupyter_core.utils import ensure_event_loop
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 CELL_TIMEOUT = 600  # seconds; on the recorded study, the slowest cell takes only a few seconds
 _KERNEL = "python3"
+# chapters are executed in parallel, each in a process of its own
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
 _FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
 
 
@@ -42,7 +52,7 @@ def execute(
         Show a progress bar that counts the cells.
     for_page : bool, default False
         Show DataFrames as the tables of the report page (:mod:`skillcomp.table`), not as pandas
-        does.
+        does, and leave out the cells that show a widget.
 
     Returns
     -------
@@ -58,6 +68,8 @@ def execute(
         If there are parameters but no cell is tagged ``parameters``.
     """
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
+    if for_page:
+        blank_explorers(notebook)
     if parameters or for_page:
         _insert_parameters(notebook, parameters or {}, for_page=for_page)
     live = bool((parameters or {}).get("LIVE"))
@@ -73,7 +85,7 @@ def execute(
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     try:
         with (
-            client.setup_kernel(env={**os.environ, "PYTHONHASHSEED": "0", "COLUMNS": "100"}),
+            client.setup_kernel(env={**os.environ, **_ENVIRONMENT}),
             tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar,
         ):
             for number, index in enumerate(bar, start=1):
@@ -86,6 +98,15 @@ def execute(
         raise NotebookError(message, notebook) from error
     notebook.metadata.pop("widgets", None)
     return notebook
+
+
+@contextmanager
+def own_event_loop() -> Iterator[None]:
+    """Close the event loop by which a thread talks to its kernels."""
+    try:
+        yield
+    finally:
+        ensure_event_loop().close()
 
 
 def _insert_parameters(

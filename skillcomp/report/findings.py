@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ from skillcomp.frames.corrected_deltas import FEWEST_GOLD, NAIVE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report import phrases as say
+from skillcomp.report.first_screen import dimension_sentences, price_sentences
 from skillcomp.report.grader_findings import (
     addressing_sentences,
     correction_sentences,
@@ -62,6 +64,8 @@ _ESTIMATES = {
     "corrections": "correction of the verdicts",
     "overall_corrected": "correction of the effect of all skills",
     "needed": "cases needed",
+    "dimensions": "effect by dimension",
+    "price": "price of a pass",
 }
 
 
@@ -87,6 +91,8 @@ def findings(
     overall_corrected: pd.DataFrame | None = None,
     labellers: pd.DataFrame | None = None,
     problems: pd.DataFrame | None = None,
+    dimensions: pd.DataFrame | None = None,
+    price: pd.DataFrame | None = None,
     missing: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Summarise the estimates of a study in sentences.
@@ -142,6 +148,10 @@ def findings(
         answered and graded (whether an agent or a grader is of the family).
     problems : pandas.DataFrame, optional
         The ``problems`` of :func:`skillcomp.read_results` or :func:`skillcomp.from_frame`.
+    dimensions : pandas.DataFrame, optional
+        Result of :func:`skillcomp.deltas.by_dimension` over all skills.
+    price : pandas.DataFrame, optional
+        Result of :func:`skillcomp.deltas.price` over all skills.
     missing : mapping of str to str, optional
         The reason for each estimate (by the name of its parameter) that could not be computed.
 
@@ -204,6 +214,8 @@ def findings(
             ("placebo", _placebo_sentences(others.drop(arms.index))),
             reading,
             ("transfer", _transfer_sentences(gap, main)),
+            ("dimension", _sentences_if_present(dimensions, partial(dimension_sentences, main))),
+            ("price", _sentences_if_present(price, price_sentences)),
             *topics,
         ]
     else:

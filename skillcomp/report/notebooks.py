@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 INJECTED = "injected-parameters"
 _OWN_DATA = ("00-", "11-")  # notebooks on data of their own: a table, and published counts
+NOT_SHOWN = "Not shown: "  # begins the sentence in place of an analysis without data
+_EXPLORER = "sc.explore."
 
 
 class NotebookError(StudyError):
@@ -75,3 +78,12 @@ def title(notebook: nbformat.NotebookNode, path: Path) -> str:
         if cell.cell_type == "markdown" and (match := re.match(r"#\s+(.+)", cell.source)):
             return str(match.group(1)).strip()
     return path.stem
+
+
+def blank_explorers(notebook: nbformat.NotebookNode) -> None:
+    """Empty the cells that show a widget, and the text about it before: a page has no widgets."""
+    for before, cell in pairwise(notebook.cells):
+        if cell.cell_type == "code" and _EXPLORER in cell.source:
+            cell.source, cell.outputs = "", []
+            if before.cell_type == "markdown":
+                before.source = re.split(r"(?m)^## .*(?!(?:.|\n)*^## )", before.source)[0]

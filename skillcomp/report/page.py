@@ -8,7 +8,9 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Any, Literal
 import matplotlib.pyplot as plt
 import pandas as pd
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
+from joblib import cpu_count
 from tqdm.auto import tqdm
 
 import skillcomp
@@ -29,9 +32,13 @@ from skillcomp.frames.corrected_deltas import NAIVE
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
+from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
+from skillcomp.report.findings import is_unconfirmed, main_rows
+from skillcomp.report.first_screen import agent_grid, grader_cells, skill_cells
+from skillcomp.report.grader_findings import grader_sentences
 from skillcomp.report.notebooks import NotebookError, find_notebooks
 from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
@@ -42,6 +49,7 @@ CASES = "cases"  # folder of the pages of the cases
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
 _OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
 _SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
+_GUIDES = {"04", "08"}  # notebooks on how any study is planned and run
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 # Without gold the signs of verdicts are hollow.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
@@ -77,9 +85,10 @@ def build(
         Folder for the page and its files; it is created if missing.
     notebooks : sequence of pathlib.Path, optional
         Notebooks to execute, in order. If the sequence is empty, the page has only the answer.
-        Default: all chapters (:func:`find_notebooks`) for a recorded study, none for frames. For
-        the chapters, frames are saved as a store in the folder ``study`` of `out`. Notebooks need
-        the extra ``lab``; without it, the default is the answer alone, and a warning.
+        Default: the chapters (:func:`find_notebooks`) about a recorded study, without those on how
+        a study is planned and run, and those that it has no data for; none for frames. For the
+        chapters, frames are saved as a store in the folder ``study`` of `out`. Notebooks need the
+        extra ``lab``; without it, the default is the answer alone, and a warning.
     parameters : mapping of str to object, optional
         Values that replace those in the parameter cells of the notebooks, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
@@ -117,8 +126,11 @@ def build(
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study, out = opened(study), Path(out)
-    name, recorded = _name_of(study), isinstance(study, RunStore)
-    paths = find_notebooks() if notebooks is None and recorded else list(notebooks or [])
+    name = _name_of(study)
+    paths = list(notebooks or [])
+    lacking: list[str] = []
+    if notebooks is None and isinstance(study, RunStore):
+        paths, lacking = _chapters_about(study)
     defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
     _require_named(parameters or {}, defaults.values())
     out.mkdir(parents=True, exist_ok=True)
@@ -133,11 +145,12 @@ def build(
     how |= {"margin": _margin_of(values["MARGIN"])}
     how |= {"round": _round_of(values["ROUND"], study)}
     result, problem = _answer_or_reason(study, grader, how)
+    if result and values["GRADER"] is None:
+        values["GRADER"] = _recorded_name(result, study)
     pages_of_cases = _pages_of_cases(study, out, result, reference, how["round"], checks)
     run = _Run(study, name, out, _with_paths(values, study, out), result, pages_of_cases, progress)
-    bar = tqdm(defaults, desc="report", unit=" notebooks", disable=not (progress and defaults))
-    chapters = [_execute_chapter(run, path, defaults[path]) for path in bar]
-    page = _write_page(run, problem, chapters)
+    chapters = _execute_chapters(run, defaults)
+    page = _write_page(run, problem, chapters, lacking)
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -218,7 +231,9 @@ def _name_of(study: RunStore | Frames) -> str:
     return study.path.name if isinstance(study, RunStore) else _OWN_TABLE
 
 
-def _write_page(run: _Run, problem: str, chapters: list[Chapter]) -> Path:
+def _write_page(
+    run: _Run, problem: str, chapters: list[Chapter], lacking: Sequence[str] = ()
+) -> Path:
     result, fingerprint = run.result, run.study.fingerprint
     figures = _headline_figures(result, run.out, fingerprint) if result else []
     drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
@@ -227,7 +242,9 @@ def _write_page(run: _Run, problem: str, chapters: list[Chapter]) -> Path:
     content = _first_page(result, problem, fingerprint)
     content["case_pages"] = run.pages_of_cases.to_dict("records")
     content |= {"study": run.name, "archive": archive, "version": skillcomp.__version__}
-    html = _page_template().render(**content, figures=figures, chapters=chapters)
+    lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
+    chapters = [chapter for chapter in chapters if not chapter.lacking]
+    html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
     page = run.out / "index.html"
     # links to files of the chapters are relative to the page
     replace_file(page, html.replace(f"{run.out.resolve().as_posix()}/", "").encode())
@@ -270,16 +287,54 @@ def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str,
             raise StudyError(f"report: no notebook has a parameter '{name}'{instead(name, names)}")
 
 
-def _execute_chapter(run: _Run, path: Path, defaults: Mapping[str, object]) -> Chapter:
-    """Execute a notebook and make a chapter from its outputs, even if a cell fails."""
-    from skillcomp.report.execute_notebooks import execute  # comes with the extra lab
+def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
+    """Return the chapters about a study, and sentences on those that it has no data for."""
+    lacking = {}
+    if not study.manifest.get("design"):
+        lacking["09"] = (
+            "What is content and what is form is not known: no documents cross the two (design in "
+            "the manifest)."
+        )
+    if not any(len(study.table(name)) for name in ("invocations", "events")):
+        lacking["10"] = "Whether the skills fire when they should is not known: no run records it."
+    without = {*_GUIDES, *lacking}
+    return [p for p in find_notebooks() if p.stem[:2] not in without], list(lacking.values())
+
+
+def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
+    """Return the name by which notebooks find the grader of the answer; None if in doubt."""
+    if isinstance(study, Frames) or not result.grader:
+        return None
+    names = set(study.table("verdicts").column("grader").to_pylist())
+    fitting = [n for n in names if result.grader == n or result.grader.startswith(f"{n} (")]
+    # a name with several versions does not tell them apart
+    return fitting[0] if len(fitting) == 1 and len(names) == result.facts["graders"] else None
+
+
+def _execute_chapters(run: _Run, defaults: Mapping[Path, Mapping[str, object]]) -> list[Chapter]:
+    """Execute notebooks in parallel and make chapters from their outputs, even if a cell fails."""
+    if not defaults:
+        return []
+    sentences = [] if run.result is None else list(run.result.findings["sentence"])
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        books = pool.map(partial(_executed, run), *zip(*defaults.items(), strict=True))
+        bar = tqdm(books, "report", len(defaults), unit="chapter", disable=not run.progress)
+        return [
+            chapter_of(notebook, path, run.out, stopped, sentences)
+            for path, (notebook, stopped) in zip(defaults, bar, strict=True)
+        ]
+
+
+def _executed(run: _Run, path: Path, defaults: Mapping[str, object]) -> tuple[Any, str]:
+    """Return an executed notebook, and the error that ended it early or an empty text."""
+    from skillcomp.report.execute_notebooks import execute, own_event_loop  # of the extra lab
 
     own = {n: value for n, value in run.values.items() if n in defaults and value is not None}
     try:
-        notebook = execute(path, parameters=own, progress=run.progress, for_page=True)
+        with own_event_loop():
+            return execute(path, parameters=own, progress=False, for_page=True), ""
     except NotebookError as error:
-        return chapter_of(error.notebook, path, run.out, str(error))
-    return chapter_of(notebook, path, run.out)
+        return error.notebook, str(error)
 
 
 def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
@@ -290,6 +345,8 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     against = "no skill" if reference == "baseline" else treatment(reference)
     lead = f"Change in the share of answers that pass, against {against}, on the same cases."
     lead += _source_of_estimates(rows)
+    margins = " or ".join(f"{say.points(margin)}" for margin in sorted(set(rows["margin"])))
+    lead += f" Dashed: the margin of {margins} points."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
@@ -372,12 +429,9 @@ def _page_template() -> Template:
 
 
 def _about_skill(
-    name: str,
-    group_of: Mapping[str, str],
-    topics: Mapping[str, list[dict[str, Any]]],
-    notes: pd.DataFrame,
+    name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]], notes: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return the sentences on a skill; those on its placebo and its notes are shown on request."""
+    """Return the rows of a skill with their cells; its placebo and notes are shown on request."""
     sentences = {
         topic: [row for row in topics.get(topic, []) if row["about"] == name]
         for topic in ("skill", "condition", "placebo")
@@ -385,30 +439,72 @@ def _about_skill(
     of_skill = notes["topic"].eq("skill") & notes["about"].eq(name)
     folded = [row["sentence"] for row in sentences["placebo"]] + list(notes.loc[of_skill, "text"])
     rows = sentences["skill"] + sentences["condition"]
-    return {"name": name, "group": group_of.get(name, ""), "rows": rows, "folded": folded}
+    decided = result.frames["decided"]
+    main = main_rows(decided)
+    arms = decided.drop(main.index)
+    both = pd.concat([main, arms[arms["condition"].ne("placebo")]])
+    both = both[both["skill"].eq(name)]
+    if len(both) == len(rows):
+        placebo = result.frames.get("placebo")
+        rows = [
+            row | {"cells": skill_cells(of, placebo), "caveat": _is_doubtful(of)}
+            for row, (_, of) in zip(rows, both.iterrows(), strict=True)
+        ]
+    group = result.groups.get(name, "")
+    return {"name": name, "group": group, "rows": rows, "folded": folded}
+
+
+def _plain(sentence: str) -> str:
+    return sentence.replace("\N{NO-BREAK SPACE}%", " %")
+
+
+def _is_doubtful(row: pd.Series) -> bool:
+    """Return whether the sentence of a skill has a reservation that its numbers do not show."""
+    unconfirmed = is_unconfirmed(row) or bool(row.get("overturned", False))
+    return unconfirmed or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
 
 
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
     """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
-    skills = [] if result is None else list(dict.fromkeys(result.headline()["skill"]))
-    group_of = {} if result is None else result.groups
+    estimates = {} if result is None else result.frames
     topics: dict[str, list[dict[str, Any]]] = {}
-    checked = result is not None and "agreement" in result.frames
-    signs = style.VERDICT_SIGNS if checked else _UNCHECKED_SIGNS
+    signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
         sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
         why = row["why"] if isinstance(row["why"], str) else ""
         mark = signs.get(str(row["verdict"]), "?")
         marked = row | {"mark": mark, "sentence": sentence, "why": why}
         topics.setdefault(row["topic"], []).append(marked)
-    notes = notes_of({} if result is None else result.frames)
-    subjects = dict.fromkeys([*skills, *(row["about"] for row in topics.get("skill", []))])
+    notes = notes_of(estimates)
+    graders, grid, skills = grader_cells(estimates), {}, []
+    texts = {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)}
+    if graders:  # the table has the numbers of these sentences
+        in_table = {sentence.text for sentence in grader_sentences(estimates["agreement"])}
+        own = topics["grader"]
+        topics["grader"] = [row for row in own if _plain(row["sentence"]) not in in_table]
+        moved = [row for row in own if _plain(row["sentence"]) in in_table]
+        moved += topics.pop("drift", []) + topics.pop("correction", [])
+        texts["grader"] = [row["sentence"] for row in moved] + [
+            text for name in ("grader", "drift", "correction") for text in texts.get(name, [])
+        ]
+    if result is not None and "decided" in estimates:
+        decided = estimates["decided"]
+        grid = agent_grid(main_rows(decided), signs)
+        names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
+        skills = [_about_skill(name, result, topics, notes) for name in names]
+    limits = topics.get("limits", [])
+    about = [row for row in limits if row["about"] == row["about"]]  # NaN: not about one skill
+    if len(about) > 1:
+        topics["limits"] = [row for row in limits if row not in about]
+        texts["limits"] = [row["sentence"] for row in about] + texts.get("limits", [])
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
-        "notes": {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)},
-        "skills": [_about_skill(name, group_of, topics, notes) for name in subjects],
+        "notes": texts,
+        "skills": skills,
+        "graders": graders,
+        "grid": grid,
         "answered": result,
         "problem": problem,
         "first": ON_FIRST_PAGE,

@@ -12,7 +12,7 @@ from skillcomp.planning.cases_to_settle import MANY_REPEATS, MOST_REPEATS
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
 
-# with more undetermined skills than this, one sentence is about all of them
+# with more undetermined skills than this, there is no sentence about each
 _FEW = 4
 _SHOWN: Mapping[Any, str] = {
     "helps": "a gain",
@@ -23,8 +23,8 @@ _SHOWN: Mapping[Any, str] = {
 }
 _MORE_THAN = "more than "  # begins the note of a number of cases that is too large to be computed
 FIXED_IN_ADVANCE = (
-    "Fix the number of cases in advance: adding cases until a verdict appears inflates its error "
-    "(a t test looked at after 20, 40, 80 and 160 cases errs in 14 % of null studies, not 5 %)."
+    "Fix the number of cases in advance: a t test looked at after 20, 40, 80 and 160 cases errs in "
+    "14 % of null studies, not 5 %."
 )
 
 
@@ -33,9 +33,9 @@ def settling_sentences(
 ) -> Sentences:
     """Describe how many cases each undetermined skill needs; ``names`` are those of the rows."""
     parts = [_rows_of(needed, row, by) for _, row in undecided.iterrows()]
-    if len(undecided) > _FEW and any(len(rows) for rows in parts):
+    if len(undecided) > 1 and any(len(rows) for rows in parts):
         yield Sentence(_sentence_on_all(undecided, parts))
-    else:
+    if len(undecided) <= _FEW or not any(len(rows) for rows in parts):
         for name, rows, (_, row) in zip(names, parts, undecided.iterrows(), strict=True):
             yield Sentence(f"{name}: {_settling_words(rows, _is_corrected(row))}", row["skill"])
     if any(len(rows) for rows in parts):

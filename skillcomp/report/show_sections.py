@@ -13,12 +13,12 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from skillcomp.errors import SkillcompError, StudyError, extra_imports
+from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.table import Table
 
 with extra_imports("lab", "a section of a notebook"):
     from IPython.display import Markdown, display
 
-NOT_SHOWN = "Not shown: "
 _TABLE_FILES: ContextVar[Iterator[str] | None] = ContextVar("table_files", default=None)
 
 

@@ -1,0 +1,139 @@
+"""Small tables and lines of the first screen of a page; every number is from a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from skillcomp.report import phrases as say
+from skillcomp.report.phrases import Row, Sentence, Sentences
+from skillcomp.style import called, quantity
+
+_AMOUNTS = {"cost_usd": "${}", "tokens": "{} tokens", "minutes": "{} minutes"}
+
+
+def change_text(row: Row | None, unit: str = "") -> str:
+    """Format a change in points with its interval, such as "+52 [37, 64]"; empty if unknown."""
+    if not say.has_estimate(row):
+        return ""
+    text = f"{say.signed(row['estimate'])}{unit}"
+    return text if pd.isna(row["ci_low"]) else f"{text} {_limits_text(row, 'points')}"
+
+
+def rate_text(row: Row | None) -> str:
+    """Format a rate with its interval, such as "3 % [1, 12]"; empty if unknown."""
+    if not say.has_estimate(row):
+        return ""
+    text = say.rate(row["estimate"])
+    return text if pd.isna(row["ci_low"]) else f"{text} {_limits_text(row, 'rate')}"
+
+
+def _limits_text(row: Row, unit: str) -> str:
+    ends = [
+        quantity(row[end], unit, digits=0 if abs(row[end]) >= 0.01 or not row[end] else 1)
+        for end in ("ci_low", "ci_high")
+    ]
+    return f"[{', '.join(ends)}]".replace(" %", "")
+
+
+def skill_cells(row: Row, others: pd.DataFrame | None) -> dict[str, str]:
+    """Return the cells of a skill: name, rates, change, and change against its placebo."""
+    name = called(row["skill"]) + (f" ({row['agent']})" if "agent" in row else "")
+    name += f" ({called(row['condition'])})" if row["condition"] != "skill" else ""
+    placebo = None
+    if others is not None:
+        keys = [key for key in ("skill", "agent", "condition") if key in others and key in row]
+        same = others[others[keys].eq(row[keys]).all(axis=1)]
+        placebo = same.iloc[0] if len(same) == 1 else None
+    cells = {"name": name, "change": change_text(row) or "not known"}
+    cells |= {"rate": say.rate(row["rate"]), "reference": say.rate(row["reference_rate"])}
+    return cells | {"placebo": change_text(placebo), "lost": say.lost(row).strip(" ()")}
+
+
+def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
+    """Return the cells of each grader: agreement, errors, and the change before and after them.
+
+    Empty without gold, or if a correction is by agent.
+    """
+    if "agreement" not in frames:
+        return []
+    corrected, rows = frames.get("corrected", pd.DataFrame()), []
+    alone = "grader" in corrected and "agent" not in corrected
+    for name, part in say.by_grader(frames["agreement"]):
+        of = say.by_measure(part)
+        errors = {
+            word: rate_text(say.complement_of(1, of[measure]) if measure in of else None)
+            for word, measure in (("passes", "specificity"), ("fails", "sensitivity"))
+        }
+        own = corrected[corrected["grader"].eq(name)] if alone else pd.DataFrame()
+        own = own[own["condition"].eq(own["condition"].iloc[0])] if len(own) else own
+        best = own[own["recommended"].fillna(False).astype(bool)] if len(own) else own
+        naive = own[own["estimator"].eq("naive")] if len(own) else own
+        agreement = rate_text(of.get("raw_agreement")) or "not known"
+        rows.append(
+            {"name": called(name), "agreement": agreement, **errors}
+            | {"naive": change_text(naive.iloc[0]) if len(naive) else ""}
+            | {"corrected": change_text(best.iloc[0]) if len(best) else ""}
+        )
+    return rows
+
+
+def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the signs and changes of each skill by agent, with the agents first; or nothing."""
+    if "agent" not in decided:
+        return {}
+    agents = list(dict.fromkeys(decided["agent"]))
+    grid = {"": [called(agent) for agent in agents]}
+    for skill, part in decided.groupby("skill", sort=False):
+        rows = {row["agent"]: row for _, row in part.iterrows()}
+        grid[called(skill)] = [
+            f"{signs.get(str(rows[a]['verdict']), '?')} {say.signed(rows[a]['estimate'])}"
+            if a in rows
+            else ""
+            for a in agents
+        ]
+    return grid
+
+
+def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentences:
+    """Name the dimensions with a change after the p-values are adjusted."""
+    for condition in main["condition"].unique():
+        rows = dimensions[dimensions["condition"].eq(condition)]
+        rows = rows[rows["estimate"].notna()]
+        if rows.empty:
+            continue
+        sure = rows["p_adjusted"].lt(0.05)
+        parts = [
+            f"{row['comprehension_dimension']} {change_text(row, ' points')}"
+            for _, row in rows[sure].iterrows()
+        ]
+        others = [str(name) for name in rows.loc[~sure, "comprehension_dimension"]]
+        text = f"A change by {say.treatment(condition)} is shown in {say.listing(parts or [''])}"
+        text = text if parts else "No change is shown in a single dimension"
+        text += f"; not in {say.listing(others)}" if parts and others else ""
+        yield Sentence(f"{text} (p adjusted for {len(rows)} dimensions).")
+
+
+def price_sentences(price: pd.DataFrame) -> Sentences:
+    """Describe the amounts of an attempt and of a pass, where they were recorded."""
+    by = [name for name in ("agent",) if name in price]
+    for key, part in price.groupby(by, sort=False) if by else [((), price)]:
+        about = f"{called(key[0])}: " if by else ""
+        for amount, words in _AMOUNTS.items():
+            rows = part[part["measure"].eq(f"{amount}_per_pass") & part["estimate"].notna()]
+            if rows.empty:
+                continue
+            parts = [
+                f"{words.format(quantity(row['amount']))} an attempt and "
+                f"{words.format(quantity(row['estimate']))} a pass under {called(row['condition'])}"
+                for _, row in rows.iterrows()
+            ]
+            text = f"{about}{say.listing(parts)}"
+            added = part[part["measure"].eq(f"{amount}_per_added_pass") & part["estimate"].notna()]
+            more = [
+                f"{words.format(quantity(row['estimate']))} for each further pass by "
+                f"{say.treatment(row['condition'])}"
+                for _, row in added.iterrows()
+            ]
+            yield Sentence(f"{text}{'; ' + say.listing(more) if more else ''}.")
