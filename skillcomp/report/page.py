@@ -345,8 +345,8 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     against = "no skill" if reference == "baseline" else treatment(reference)
     lead = f"Change in the share of answers that pass, against {against}, on the same cases."
     lead += _source_of_estimates(rows)
-    margins = " or ".join(f"{say.points(margin)}" for margin in sorted(set(rows["margin"])))
-    lead += f" Dashed: the margin of {margins} points."
+    if len(rows):
+        lead += f" Dashed: the margin of {say.points(rows['margin'].iloc[0])} points."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
