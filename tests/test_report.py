@@ -287,7 +287,7 @@ def test_pages_of_other_shapes_say_what_was_found_and_what_is_lacking(
     assert "There are no gold labels" in nothing and "Without a placebo" in nothing
     open_ = seen(browser, studies["open"])
     assert re.search(r"\d+ (skills )?are undetermined", open_) and "cases each" in open_
-    assert "2 more skills" in open_ and len(re.findall(r"(?m)^skill-\d+$", open_)) == 12
+    assert "2 more skills" in open_ and len(re.findall(r"(?m)^skill-\d+ 8 cases$", open_)) == 12
 
 
 def test_the_page_is_short_and_its_text_is_one_narrow_column(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -21,7 +22,6 @@ from skillcomp.report.notebooks import (
 
 with extra_imports("lab", "a chapter"):
     import nbformat
-    from jupyter_core.utils import ensure_event_loop
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
@@ -106,7 +106,8 @@ def own_event_loop() -> Iterator[None]:
     try:
         yield
     finally:
-        ensure_event_loop().close()
+        with suppress(RuntimeError):  # no loop was made
+            asyncio.get_event_loop().close()
 
 
 def _insert_parameters(
