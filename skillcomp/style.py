@@ -32,6 +32,7 @@ from matplotlib.rcsetup import cycler
 
 from skillcomp.errors import FrameError, SkillcompError, suggest
 from skillcomp.io.files import replace_file
+from skillcomp.io.latex_text import latex_figure
 from skillcomp.io.spreadsheet_cells import as_csv
 
 WIDTHS: Mapping[str, float] = {"column": 3.25, "text": 5.5, "page": 6.75}  # inches
@@ -534,7 +535,7 @@ def save(
     fingerprint: str | None = None,
     dpi: float = 300.0,
 ) -> list[Path]:
-    """Write a figure with its data: pdf, png, svg, csv, caption and provenance.
+    """Write a figure with its data: pdf, png, svg, csv, caption, tex and provenance.
 
     Two runs on the same data and package versions write the same bytes: no file contains a time,
     host or path.
@@ -559,7 +560,7 @@ def save(
     -------
     list of pathlib.Path
         ``<stem>.pdf``, ``<stem>.png``, ``<stem>-<frame>.csv`` for each frame, ``<stem>.svg``,
-        ``<stem>.txt`` (the caption) and ``<stem>.json``.
+        ``<stem>.tex`` (the figure for a paper), ``<stem>.txt`` (the caption) and ``<stem>.json``.
 
     Raises
     ------
@@ -613,11 +614,14 @@ def save(
         "versions": {name: version(name) for name in _PACKAGES},
         "store": fingerprint,
     }
-    provenance_file, caption_file = (target.parent / f"{stem}.{kind}" for kind in ("json", "txt"))
+    provenance_file, caption_file, snippet = (
+        target.parent / f"{stem}.{kind}" for kind in ("json", "txt", "tex")
+    )
     text = json.dumps(provenance, indent=2, ensure_ascii=False).encode()
     replace_file(provenance_file, text + b"\n")
     replace_file(caption_file, words.encode() + b"\n")
-    return [pdf, png, *tables, svg, caption_file, provenance_file]
+    replace_file(snippet, latex_figure(stem, words, float(fig.get_size_inches()[0])).encode())
+    return [pdf, png, *tables, svg, snippet, caption_file, provenance_file]
 
 
 def _between_panels(fig: Figure) -> float | None:

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from skillcomp.errors import FrameError, extra_imports
 from skillcomp.frames.estimates import UNITS, require_columns
 from skillcomp.io.files import as_path
+from skillcomp.io.latex_text import escape_latex, latex_label
 from skillcomp.style import called, interval, quantity
 
 MOST_ROWS = 30  # rows of a table that has a file with all of them
@@ -45,12 +46,11 @@ _HEADS = {
     "cost_usd": "Cost (US$)",
     "lam": "Lambda",
 }
-_TEX: dict[str, Any] = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-_TEX |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
+# details that a table shows only where columns= names them
+_DETAILS = ("se", "df", "n_clusters", "prevalence", "gold_drawn", "p_limit", "overturned")
+_DETAILS += ("assume_missing", "why", "reference_low")
+_DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
+_LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # shown unless all are 0
 _COMMON = "all rows: "
 
 
@@ -160,16 +160,26 @@ class Table:
         lines += [f"{a}: {_escape_markdown(n)}  ".removeprefix(": ") for a, n in self.lettered]
         return "\n".join(lines).rstrip() + "\n"
 
-    def latex(self) -> str:
-        """Return the table as LaTeX for the booktabs package."""
+    def latex(self, *, caption: str = "", label: str = "") -> str:
+        """Return the table as LaTeX for the booktabs package.
+
+        With a `caption` or a `label`, it is a table environment; the label is ``tab:`` and `label`.
+        """
         align = "".join("r" if right else "l" for right in self.numeric)
         rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
-        lines = [" & ".join(_escape_tex(cell) for cell in row) + r" \\" for row in rows]
+        lines = [" & ".join(escape_latex(cell) for cell in row) + r" \\" for row in rows]
         body = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
         body += [r"\bottomrule", r"\end{tabular}"]
-        body += [rf"\par {_escape_tex(f'{a}: {n}'.removeprefix(': '))}" for a, n in self.lettered]
-        head = [_escape_tex(self.about) + r"\par"] if self.about else []
-        return "\n".join([*head, *body]) + "\n"
+        notes = [rf"\par {escape_latex(f'{a}: {n}'.removeprefix(': '))}" for a, n in self.lettered]
+        if not (caption or label):
+            head = [escape_latex(self.about) + r"\par"] if self.about else []
+            return "\n".join([*head, *body, *notes]) + "\n"
+        head = [r"\begin{table}[tbp]", r"\centering"]
+        text = " ".join(escape_latex(part) for part in (caption, self.about) if part)
+        head += [rf"\caption{{{text}}}"] if text else []
+        head += [rf"\label{{{latex_label('tab', label)}}}"] if label else []
+        notes = [r"\par\footnotesize", *notes] if notes else []
+        return "\n".join([*head, *body, *notes, r"\end{table}"]) + "\n"
 
     _repr_html_, _repr_latex_ = html, latex
     __str__ = _repr_markdown_ = markdown
@@ -190,7 +200,9 @@ def table(
         the row (rates in percent, points times 100). Values shared by all rows move to the
         caption. Methods and notes are listed once each below the table.
     columns : sequence of str, optional
-        The columns to show, in this order; by default all columns that are not empty.
+        The columns to show, in this order. By default, a table of estimates shows what identifies
+        a row, the estimate with its interval, n, p-values and verdicts, and the numbers of missing
+        attempts if there are any; other tables show all columns that are not empty.
     csv : str or path, optional
         File for the frame if it has more than 30 rows. A notebook then shows the first 30 and a
         link. No file is written for a shorter frame.
@@ -233,6 +245,8 @@ def table(
     if columns is not None:
         require_columns(flat, columns, "table")
         flat = flat[list(columns)]
+    elif set(_ESTIMATE) <= set(flat.columns):
+        flat = flat.drop(columns=_detail_columns(flat))
     about, hidden = _common_facts(flat)
     # after a pivot, keep the column of a level even if all its cells are missing
     if frame.columns.names != [None]:
@@ -251,6 +265,14 @@ def table(
     numeric = tuple(right for _, _, right in formatted)
     whole = Table(cells, about, notes, numeric, frame)
     return whole if csv is None else whole.linked(csv)
+
+
+def _detail_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of a table of estimates that are shown only on request."""
+    texts = [name for name in frame.columns if isinstance(name, str)]
+    details = [name for name in texts if name in _DETAILS or name.endswith(_DETAIL_ENDS)]
+    none = [n for n in texts if n in _LOST and pd.to_numeric(frame[n]).fillna(0).eq(0).all()]
+    return [*details, *none]
 
 
 def _limit_columns(frame: pd.DataFrame) -> dict[Any, tuple[str, str]]:
@@ -415,10 +437,6 @@ def _escape_markdown(text: str) -> str:
     """Escape signs of Markdown, and all that a renderer turns into a link or an image."""
     line = re.sub(r"\s*\n\s*", " ", text)
     return re.sub(_MARKDOWN, r"\\\g<0>", line)
-
-
-def _escape_tex(text: str) -> str:
-    return "".join(_TEX.get(sign, sign) for sign in text)
 
 
 def install(most: int = 5) -> None:

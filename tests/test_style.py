@@ -195,14 +195,17 @@ def test_save_writes_files_of_printed_size_without_dates_twice_the_same(tmp_path
     frames = {"delta": frame, "gap": frame.set_index("skill")}
     paths = style.save(fig, tmp_path / "new" / "fig2.pdf", data=frames)
     assert [path.name for path in paths] == [
-        "fig2.pdf", "fig2.png", "fig2-delta.csv", "fig2-gap.csv", "fig2.svg", "fig2.txt",
-        "fig2.json",
+        "fig2.pdf", "fig2.png", "fig2-delta.csv", "fig2-gap.csv", "fig2.svg", "fig2.tex",
+        "fig2.txt", "fig2.json",
     ]  # fmt: skip
     again = style.save(fig, tmp_path / "again" / "fig2", data=frames)
     assert [path.read_bytes() for path in again] == [path.read_bytes() for path in paths]
     assert fig.get_layout_engine() is engine and mpl.rcParams["font.size"] == size
     pd.testing.assert_frame_equal(pd.read_csv(paths[2]), frame)
     assert paths[3].read_text().startswith("skill,estimate\na,0.1\n")
+    assert paths[5].read_text().splitlines()[2:5:2] == [
+        r"\includegraphics[width=3.25in]{\detokenize{fig2.pdf}}", r"\label{fig:fig2}",
+    ]  # fmt: skip
     pdf = paths[0].read_bytes()
     assert b"CreationDate" not in pdf and b"/Type3" not in pdf
     box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+)", pdf)
@@ -281,7 +284,7 @@ def test_another_process_writes_the_same_bytes(tmp_path):
     subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "1"})
     here, there = (sorted((tmp_path / name).iterdir()) for name in ("here", "there"))
     assert [path.name for path in here] == [
-        "fig-delta.csv", "fig.json", "fig.pdf", "fig.png", "fig.svg", "fig.txt",
+        "fig-delta.csv", "fig.json", "fig.pdf", "fig.png", "fig.svg", "fig.tex", "fig.txt",
     ]  # fmt: skip
     assert [path.read_bytes() for path in here] == [path.read_bytes() for path in there]
 

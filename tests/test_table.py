@@ -168,11 +168,25 @@ def test_what_stands_on_the_scale_of_the_estimate_is_shown_on_it() -> None:
          "se": [0.104, 0.2], "worst_low": [0.25, -0.2], "worst_high": [0.35, 0.0],
          "reference_low": [0.366, 0.01]}
     )  # fmt: skip
-    said = sc.table(frame).cells.set_index("Skill")
+    said = sc.table(frame, columns=list(frame)).cells.set_index("Skill")
     assert said["Se"].tolist() == ["10.4", "20.0"]
     assert said["Worst low"].tolist() == ["+25.0", "\N{MINUS SIGN}20.0"]
     assert said["Worst high"].tolist() == ["+35.0", "0.0"]
     assert said["Reference low"].tolist() == ["36.6 %", "1.0 %"]
+
+
+def test_a_table_of_estimates_is_short_and_shows_missing_attempts_if_there_are_any() -> None:
+    row = {"skill": "a", "estimate": 0.1, "ci_low": 0.0, "ci_high": 0.2, "unit": "points", "n": 9}
+    row |= {"se": 0.1, "df": 3.0, "n_clusters": 9, "p_value": 0.04, "n_missing": 0, "why": "w"}
+    row |= {"n_dropped": 2, "worst_low": 0.0, "estimate_uncorrected": 0.3, "verdict": "helps"}
+    made = sc.table(pd.DataFrame([row, row | {"skill": "b"}]))
+    heads = ["Skill", "Estimate [interval]", "n", "p", "Dropped", "Verdict"]
+    assert list(made.cells) == heads
+    tex = made.latex(caption="50 % of \\input{x}", label="skills")
+    assert tex.startswith(
+        "\\begin{table}[tbp]\n\\centering\n\\caption{50 \\% of \\textbackslash{}input"
+    )
+    assert "\n\\label{tab:skills}\n\\begin{tabular}{lrrrrl}" in tex and "\\end{table}" in tex
 
 
 def test_a_note_has_its_letter_only_where_a_row_names_it_however_many_there_are() -> None:

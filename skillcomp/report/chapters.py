@@ -22,7 +22,7 @@ from skillcomp.report.notebooks import NOT_SHOWN, blank_explorers, is_injected, 
 if TYPE_CHECKING:
     import nbformat
 
-ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt")
+ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
 # words on the fold of a section that is shown on request, by its heading
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
@@ -135,7 +135,7 @@ def chapter_of(
         section.shown = _with_tables_folded(section.shown)
     chapter = Chapter(path.stem, title(notebook, path), sections, (), path.stem.split("-")[0])
     drawn = {name for figure in chapter.figures for _, name in figure.files}
-    kinds = set(ENDINGS) - {"txt"}  # txt files hold captions, which are already on the page
+    kinds = set(ENDINGS) - {"txt", "tex"}  # these hold captions, which are already on the page
     files = {f.name for f in out.glob(f"{chapter.number}-*") if f.suffix[1:] in kinds}
     apart = tuple(sorted(files - drawn))
     return replace(chapter, files=apart, stopped=stopped, lacking=_lacking_data(outputs))

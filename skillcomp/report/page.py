@@ -376,7 +376,8 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
 
     If none of the files exists, an earlier archive is removed and the result is an empty text.
     """
-    paths = {file for name in names for file in (out / name, (out / name).with_suffix(".txt"))}
+    ends = ("", ".txt", ".tex")
+    paths = {(out / n).with_suffix(end) if end else out / n for n in names for end in ends}
     files = sorted(file for file in paths if file.is_file())
     if not files:
         (out / ARCHIVE).unlink(missing_ok=True)
