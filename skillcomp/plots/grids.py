@@ -22,6 +22,8 @@ from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, p
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
 _MOST_COLUMNS = 5  # of a legend
 _MOST_PANELS = 24
+_FEW = 10  # a cell with fewer cases is pale
+_PALE = 0.35  # opacity of a cell with few cases
 
 
 def dimensions(
@@ -42,7 +44,8 @@ def dimensions(
     ----------
     frame : pandas.DataFrame
         Columns `x`, `y` and `value`, with one row per cell. Optional: ``ci_low`` and ``ci_high``
-        (shown below the value if that is ``estimate``) and ``n`` (shown in the row label).
+        (shown below the value if that is ``estimate``) and ``n`` (shown in the row label, or in
+        the cell where it differs within the row; a cell with fewer than 10 cases is pale).
     value : str, default "estimate"
         Column of rates or differences.
     x, y : str
@@ -98,14 +101,25 @@ def dimensions(
     text = label if label is not None else _value_label(frame, value, null, percent)
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     how: Any = {"cmap": RATES if null is None else DIFFERENCES, "cbar_kws": bar}
-    _heat_map(ax, cells, texts, norm, TICK_SIZE, **how)
+    sizes = draw.numbers(frame, "n", where)
+    sizes = _grid_of_cells(frame.assign(n=sizes), "n", x, y, where)[0]
+    few = np.isfinite(cells) & (sizes < _FEW)
+    for i, j in np.argwhere(np.isfinite(sizes)):
+        if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
+            texts[i][j] += f"\n(n = {draw.number_text(sizes[i, j], percent=False)})"
+    _heat_map(ax, cells, texts, norm, TICK_SIZE, pale=few, **how)
     for mesh in ax.collections:
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=null == 0)
         drawn.outline.set_linewidth(0.4)
     _name_grid(ax, columns, rows, _size_texts(frame, y, rows, where))
     hatched = bool((there & np.isnan(cells)).any())
-    draw.legend(ax, [("undefined", Patch(**_HATCH))] if hatched else [], legend)
+    entries: list[draw.Entry] = [("undefined", Patch(**_HATCH))] if hatched else []
+    if few.any():
+        entries += [
+            (f"pale: fewer than {_FEW} cases", Patch(facecolor=draw.LINE_GREY, alpha=_PALE))
+        ]
+    draw.legend(ax, entries, legend)
     rows_of = "dimension" if "dimension" in y else y
     draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
     return ax
@@ -260,7 +274,14 @@ def facet(
 
 
 def _heat_map(
-    ax: Axes, cells: draw.Floats, texts: list[list[str]], norm: Normalize, size: float, **how: Any
+    ax: Axes,
+    cells: draw.Floats,
+    texts: list[list[str]],
+    norm: Normalize,
+    size: float,
+    *,
+    pale: draw.Bools | None = None,
+    **how: Any,
 ) -> None:
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
@@ -271,15 +292,19 @@ def _heat_map(
         linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False, **how,
     )  # fmt: skip
     mesh: Any = ax.collections[0]
+    opacity = np.ones(cells.shape) if pale is None else np.where(pale, _PALE, 1.0)
+    mesh.set_alpha(opacity)
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
-        text.set(gid="value", color=_ink_on(mesh.cmap(norm(cells[row, column]))))
+        color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
+        shown = 1 - opacity[row, column] * (1 - color)  # on white
+        text.set(gid="value", color=_ink_on(shown))
 
 
-def _ink_on(background: tuple[float, float, float, float]) -> str:
+def _ink_on(background: draw.Floats) -> str:
     """Return black or white, whichever has the higher contrast (WCAG 2) to a background."""
     red, green, blue = (
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background[:3]
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in background
     )
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "white"
 
