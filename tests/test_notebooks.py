@@ -28,7 +28,7 @@ from skillcomp.report.show_sections import NOT_SHOWN as NOT_SHOWN_SIGN
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = find_notebooks(ROOT / "notebooks", every=True)
-FIGURE_FILES = {".pdf", ".png", ".svg", ".csv", ".json", ".txt"}
+FIGURE_FILES = {".pdf", ".png", ".svg", ".csv", ".json", ".tex", ".txt"}
 MODEL_CALLS = ("AnthropicAgent", "OpenAIAgent", "CliAgent", "ComprehensionGrader")
 # modules that reach the network, other processes or other paths
 REFUSED_MODULES = {"httpx", "os", "requests", "shutil", "socket", "subprocess", "sys", "urllib"}

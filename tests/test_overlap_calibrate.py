@@ -482,17 +482,8 @@ def test_a_tokenizer_is_never_mixed_with_another() -> None:
         sc.overlap.roc(pd.concat(scored), negative="fresh")
 
 
-def drawn_area(line: Any) -> float:
-    """Area under a line as drawn: straight segments or steps."""
-    x, y = (np.asarray(values, dtype=float) for values in line.get_data())
-    if line.get_drawstyle() == "default":
-        return float(np.trapezoid(y, x))
-    assert line.get_drawstyle() == "steps-pre"
-    return float((np.diff(x) * y[1:]).sum())
-
-
 @pytest.mark.parametrize("kind", ["ties", "random", "collinear"])
-def test_drawn_areas_are_those_of_scikit_learn(kind: str) -> None:
+def test_areas_are_those_of_scikit_learn(kind: str) -> None:
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     rng = np.random.default_rng(3)
@@ -507,14 +498,14 @@ def test_drawn_areas_are_those_of_scikit_learn(kind: str) -> None:
          "any_shared": share > 0, "share": share}
     )  # fmt: skip
     points = sc.overlap.roc(scored, positive="verbatim", negative="fresh")
-    area = drawn_area(sc.plots.roc(points).get_lines()[0])
+    line = sc.plots.roc(points).get_lines()[0]
+    assert line.get_drawstyle() == "default"
+    area = np.trapezoid(
+        *(np.asarray(side, dtype=float) for side in (line.get_ydata(), line.get_xdata()))
+    )
     assert area == pytest.approx(roc_auc_score(copies, share))
-    line = sc.plots.precision_recall(points).get_lines()[0]
-    assert drawn_area(line) == pytest.approx(average_precision_score(copies, share))
-    backwards = sc.plots.precision_recall(points.iloc[::-1]).get_lines()[0]
-    x, y = (np.asarray(values, dtype=float) for values in backwards.get_data())
-    assert backwards.get_drawstyle() == "steps-post"
-    assert -(np.diff(x) * y[:-1]).sum() == pytest.approx(average_precision_score(copies, share))
+    steps = points["recall"].diff() * points["precision"]
+    assert steps.sum() == pytest.approx(average_precision_score(copies, share))
 
 
 def test_the_recorded_passages_at_eight_tokens_have_an_average_precision_of_908(
@@ -523,10 +514,11 @@ def test_the_recorded_passages_at_eight_tokens_have_an_average_precision_of_908(
     passages = sc.frames.passages(pilot.path.parent / "corpus" / "copies.jsonl")
     scored = sc.overlap.score(passages, skills=pilot.skills, ngram=8)
     negative = ["fresh", "heavy_revision", "light_revision"]
-    line = sc.plots.precision_recall(sc.overlap.roc(scored, negative=negative)).get_lines()[0]
-    assert drawn_area(line) == pytest.approx(0.908, abs=5e-4)
-    y = np.asarray(line.get_ydata(), dtype=float)
-    assert y.min() == pytest.approx(0.4)  # at full recall, everything is flagged: the prevalence
+    points = sc.overlap.roc(scored, negative=negative)
+    steps = points["recall"].diff() * points["precision"]
+    assert steps.sum() == pytest.approx(0.908, abs=5e-4)
+    # at full recall, everything is flagged: the prevalence
+    assert points["precision"].min() == pytest.approx(0.4)
 
 
 def test_short_passages_are_left_out_of_a_curve_unless_they_copy() -> None:

@@ -408,24 +408,20 @@ def test_roc_draws_the_rates_in_the_order_given():
     assert [ring.get_xdata().tolist() for ring in gids(ax, "chosen")] == [[0.2]]
 
 
-def test_curves_can_be_shown_in_their_corner():
+def test_curves_of_several_levels_have_a_visible_mark_each():
     frame = pd.DataFrame(
         {"n": [4, 4], "true_positive_rate": [0.9, 1.0], "false_positive_rate": [0.0, 0.1]}
     )
-    ax = plots.roc(frame, hue="n", zoom=0.3)
+    ax = plots.roc(frame, hue="n")
     assert gids(ax, "estimate")[0].get_drawstyle() == "default"  # as scikit-learn counts ties
-    assert ax.get_xlim() == pytest.approx((-0.012, 0.312))
-    assert ax.get_ylim() == pytest.approx((0.688, 1.012))
     assert ax.get_legend().get_title().get_text() == "length of n-gram"
-    assert legend_texts(ax) == ["4"]
+    assert legend_texts(ax) == ["4", "chance"]
     (corner,) = gids(ax, "corner")  # 0.9 - 0.0 and 1.0 - 0.1 are alike
     assert (corner.get_xdata()[0], corner.get_ydata()[0]) == (0.0, 0.9)
     two = plots.roc(pd.concat([frame, frame.assign(n=6)]), hue="n")
     upper, lower = gids(two, "corner")  # of marks that lie upon each other every one is seen
     assert lower.get_markersize() >= 2 * upper.get_markersize()
     assert lower.get_zorder() < upper.get_zorder() and legend_texts(two)[:2] == ["4", "6"]
-    with pytest.raises(FrameError, match=r"zoom: found 3; allowed: above 0"):
-        plots.roc(frame, zoom=3)
 
 
 def test_the_spread_of_the_choice_is_a_bracket_at_the_foot():
@@ -437,16 +433,6 @@ def test_the_spread_of_the_choice_is_a_bracket_at_the_foot():
     one = plots.threshold(pd.concat([calibration(), spread.assign(ci_high=4.5)]))
     assert legend_texts(one)[-1] == "n chosen over resamples (always 4)"
     assert len(drawn_points(ax)) == 2
-
-
-def test_precision_recall_shows_the_prevalence():
-    frame = pd.DataFrame(
-        {"recall": [0.5, 1.0, 0.0], "precision": [0.9, 0.4, NAN], "rule": "any", "prevalence": 0.4}
-    )
-    ax = plots.precision_recall(frame, hue="rule")
-    assert gids(ax, "reference")[0].get_ydata() == [0.4, 0.4]
-    assert legend_texts(ax) == ["any", "prevalence (40%)"]
-    draw(ax)
 
 
 # strips -----------------------------------------------------------------------------------------
@@ -708,8 +694,12 @@ def test_power_draws_a_curve_for_each_effect():
     found = [line.get_ydata().tolist() for line in gids(ax, "estimate")]
     assert found == [[0.2, 0.4], [0.5, 0.9]]
     assert legend_texts(ax) == ["effect 0.1", "effect 0.2", "target (80%)"]
-    assert ax.get_xlabel() == "Number of cases"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Number of cases", "Power (%)")
     assert len(segments(ax)) == 0
+    for effect, size, text in (("delta", 0.1, "gain of 10"), ("delta", -0.2, "loss of 20"),
+                               ("gap", -0.2, "gap of −20")):  # fmt: skip
+        planned = plots.power(frame.assign(effect=effect, size=size))
+        assert planned.get_ylabel().replace("\n", " ") == f"Power to show a {text} points (%)"
 
 
 def test_scores_draw_every_document_with_its_interval():
@@ -803,7 +793,6 @@ def every_plot(text):
         "unknown": lambda: plots.estimates(unknown, y="skill", hue="g"),
         "threshold": lambda: plots.threshold(calibration(measure=text, rule=text)[:3]),
         "roc": lambda: plots.roc(two, x="x", y="y", hue="g"),
-        "precision_recall": lambda: plots.precision_recall(two, x="x", y="y", hue="g"),
         "overlap": lambda: plots.overlap(two, x="x", y="g", hue="g"),
         "coverage": lambda: plots.coverage(two, x="x", y="g", hue="g"),
         "transfer": lambda: plots.transfer(near.assign(note=text)),

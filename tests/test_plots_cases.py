@@ -85,3 +85,7 @@ def test_missing_columns_and_rows_in_one_place_are_refused():
     with pytest.raises(FrameError, match="stand in one place"):
         sc.plots.cases(cases_of([(0, 1)]), pd.concat([delta(), delta()]))
     assert not marks(sc.plots.cases(cases_of([(0, 1)]).iloc[:0], delta()), "case")
+    many = pd.concat([cases_of([(0, 1)], skill=f"s{i}") for i in range(21)])
+    for frame, n in ((many, 42), (many.iloc[:0], 0)):
+        with pytest.raises(FrameError, match=f"has {n} rows; allowed: 1 to 40"):
+            sc.plots.case_map(frame)

@@ -21,7 +21,7 @@ Grids of cells and panels (grids)
 Copied text and thresholds (calibration)
     overlap : overlap of each text with its skill
     threshold : detection and false flags at each threshold
-    roc, precision_recall : pairs of rates, as a curve over all thresholds
+    roc : true against false positives, as a curve over all thresholds
 
 Charts of numbers (charts)
     cusum : control chart of gold checks
@@ -30,7 +30,7 @@ Charts of numbers (charts)
     scores : structure score of each document against the results of agents
 """
 
-from skillcomp.plots.calibration import overlap, precision_recall, roc, threshold
+from skillcomp.plots.calibration import overlap, roc, threshold
 from skillcomp.plots.case_plots import case_map, cases
 from skillcomp.plots.charts import coverage, cusum, power, scores
 from skillcomp.plots.forest import corrected, estimates, severity, transfer
@@ -48,7 +48,6 @@ __all__ = [
     "flips",
     "overlap",
     "power",
-    "precision_recall",
     "roc",
     "scores",
     "severity",

@@ -270,7 +270,6 @@ def roc(
     x: str = "false_positive_rate",
     y: str = "true_positive_rate",
     hue: str | None = None,
-    zoom: float = 1.0,
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -286,9 +285,6 @@ def roc(
         Columns of the two rates.
     hue : str, optional
         Column with one level per curve, at most six.
-    zoom : float, default 1.0
-        Share of each axis to show, from the corner of the best thresholds: 0.3 shows 30 % of each
-        axis.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional
@@ -308,61 +304,10 @@ def roc(
     Points are joined by straight lines, so the area under the curve is that of
     ``roc_auc_score`` of scikit-learn, also if texts are tied.
     """
-    ax, entries = _draw_curves(frame, x, y, hue, ax, "plots.roc")
-    _zoom_in(ax, zoom, "plots.roc", low=(0.0, 1.0 - zoom))
+    ax, entries = _draw_curves(frame, x, y, hue, ax)
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
-    chance: list[draw.Entry] = [("chance", draw.dashed_mark())] if zoom > 0.5 else []
-    draw.legend(ax, [*entries, *chance], legend, title=_key_title(hue))
-    about = "True positives against false positives along the thresholds"
-    _describe_curves(ax, frame, x, y, hue, about, ("no false positive", 0.0))
-    return ax
-
-
-def precision_recall(
-    frame: pd.DataFrame,
-    *,
-    x: str = "recall",
-    y: str = "precision",
-    hue: str | None = None,
-    zoom: float = 1.0,
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw precision against recall over all thresholds, with a line at the prevalence.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Columns `x` and `y` (proportions), with one row per threshold, in the order of thresholds.
-        Optional: ``average_precision`` (one value per level of `hue`, shown in the legend),
-        ``prevalence`` (drawn as a dashed line) and ``chosen`` (bool; chosen points get a ring).
-        Where precision is NaN, the curve has a gap.
-    x, y, hue, zoom, legend, ax
-        As for `roc`.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        If a column is missing or the hue has more than six levels.
-
-    Notes
-    -----
-    Points are joined by steps: each precision applies from the recall before it to its own, so the
-    area under the curve is that of ``average_precision_score`` of scikit-learn.
-    """
-    where = "plots.precision_recall"
-    ax, entries = _draw_curves(frame, x, y, hue, ax, where)
-    _zoom_in(ax, zoom, where, low=(1.0 - zoom, 1.0 - zoom))
-    shares = np.unique(draw.numbers(frame, "prevalence", where))
-    for share in shares[np.isfinite(shares) & (shares >= 1.0 - zoom)]:
-        entries.append(draw.limit_line(ax, share, "prevalence", upright=False, digits=3))
-    draw.legend(ax, entries, legend if len(entries) > 1 or hue else False, title=_key_title(hue))
-    about = "Precision against recall along the thresholds"
-    _describe_curves(ax, frame, x, y, hue, about, ("full recall", 1.0))
+    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], legend, title=_key_title(hue))
+    _describe_curves(ax, frame, x, y, hue)
     return ax
 
 
@@ -370,66 +315,41 @@ def _key_title(hue: str | None) -> str | None:
     return "length of n-gram" if hue == "n" else called(hue) if hue else None
 
 
-def _describe_curves(
-    ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, what: str, at: tuple[str, float]
-) -> None:
-    """Describe the curves for captions, with the height of each curve where x is ``at[1]``."""
+def _describe_curves(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None) -> None:
+    """Describe the curves for captions, with the height of each curve where x is 0."""
     hues, _, order = draw.hue_looks(frame, hue)
     across, up = (draw.numbers(frame, column, "plots.roc") for column in (x, y))
     heights = []
     for level in order:
-        here = up[draw.where_equal(hues, level) & (across == at[1])]
+        here = up[draw.where_equal(hues, level) & (across == 0)]
         if np.isfinite(here).any():
             best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
             name = f"{_key_title(hue)} {level}: " if hue else ""
-            heights.append(f"{name}{draw.words(y).lower()} {best} % at {at[0]}")
+            heights.append(f"{name}{draw.words(y).lower()} {best} % at no false positive")
+    what = "True positives against false positives along the thresholds"
     about = f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what
     draw.describe_axes(ax, about, "; ".join(heights))
 
 
-def _line_between_points(across: draw.Floats, falling: bool) -> str:
-    """Return the draw style with which the area under a curve is that of scikit-learn.
-
-    Between two cuts, a ROC curve is a straight line (tied texts are flagged in any order). The
-    precision at the larger recall applies to the whole step, as in the average precision.
-    """
-    if not falling:
-        return "default"
-    ends = across[np.isfinite(across)][[0, -1]] if np.isfinite(across).any() else (0.0, 0.0)
-    return "steps-post" if ends[0] > ends[1] else "steps-pre"
-
-
-def _zoom_in(ax: Axes, zoom: float, where: str, *, low: tuple[float, float]) -> None:
-    """Limit both axes to the length `zoom`, starting at `low`, with ticks at round numbers."""
-    if not 0 < zoom <= 1:
-        raise FrameError(f"{where}: zoom: found {zoom!r}; allowed: above 0 and at most 1.")
-    edge = 0.04 * zoom  # leave some space, so that marks in the corner are not cut off
-    for axis, start in (("x", low[0]), ("y", low[1])):
-        ax.set(**{f"{axis}lim": (start - edge, start + zoom + edge)})
-        getattr(ax, f"{axis}axis").set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-
-
 def _draw_curves(
-    frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None, where: str
+    frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None
 ) -> tuple[Axes, list[draw.Entry]]:
     """Draw curves of two rates; return axes and legend entries, with areas if they are known."""
+    where = "plots.roc"
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
-    falling = where == "plots.precision_recall"
-    area, short = ("average_precision", "AP") if falling else ("auc", "AUC")
-    across, up, areas = (draw.numbers(frame, column, where) for column in (x, y, area))
+    across, up, areas = (draw.numbers(frame, column, where) for column in (x, y, "auc"))
     chosen = draw.truth(frame, "chosen", where)
     entries: list[draw.Entry] = []
-    far = up + across if falling else up - across
+    far = up - across
     corners: list[tuple[float, float]] = []
     # draw the curves in reverse order, so that the first level is on top
     for level in reversed(order):
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)
         drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
-        drawn.set(drawstyle=_line_between_points(across[rows], falling), markevery=[])
-        drawn.set(linewidth=width, zorder=3 - 0.01 * len(corners))
+        drawn.set(markevery=[], linewidth=width, zorder=3 - 0.01 * len(corners))
         # Each curve has a mark at its best corner. If several curves have the same corner, each
         # further mark is larger, so that all of them are visible.
         best = int(np.nanargmax(far[rows])) if np.isfinite(far[rows]).any() else None
@@ -441,12 +361,14 @@ def _draw_curves(
         corners.append(here)
         draw.ring_chosen(ax, across[rows & chosen], up[rows & chosen])
         unique_areas = np.unique(areas[rows & np.isfinite(areas)])
-        text = f"{name} ({short} {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
+        text = f"{name} (AUC {unique_areas[0]:.2f})" if len(unique_areas) == 1 else name
         entries.insert(0, (text, draw.marker(look, line="-")))
     if chosen.any():
         entries.append(("chosen", draw.ring()))
     ax.set_aspect("equal")
+    ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # space for marks in the corner
     for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         draw.scale(axis, percent=True)
     draw.label_x(ax, f"{draw.words(x)} (%)")
     draw.label_y(ax, f"{draw.words(y)} (%)")

@@ -14,6 +14,7 @@ from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import GREY, INK, RATES, Look, name_artist
@@ -32,6 +33,7 @@ _LANE = 0.43  # height in inches of an interval with the strip of its cases
 _STACK = 3  # cases that a strip shows above each other before it widens
 _SIZE = 3.2  # diameter of a case in points; smaller where many cases share a value
 _MOST_NAMED = 2000  # cases with a title of their own in the svg
+_MOST_ROWS = 40  # of a map
 _WHERE = "plots.cases"
 _BASE = " · reference"
 
@@ -132,14 +134,19 @@ def case_map(
     Raises
     ------
     FrameError
-        If a column is missing.
+        If a column is missing, or the map has no row or more than 40.
     """
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
     groups: Any = frame[names].itertuples(index=False, name=None)
     table = frame.assign(_group=[" · ".join(map(str, group)) for group in groups])
     rows, cells = _rows_of_map(table)
-    wide = max(len(row) for row in cells) if cells else 1
+    if not 1 <= len(rows) <= _MOST_ROWS:
+        raise FrameError(
+            f"plots.case_map: the map has {len(rows)} rows; allowed: 1 to {_MOST_ROWS}. Draw some "
+            f"of the levels of {', '.join(names)}."
+        )
+    wide = max(len(row) for row in cells)
     ax = draw.axes(ax, width="text", height=max(len(rows) * 0.17 + 1.0, 1.6))
     colors = plt.get_cmap(RATES)
     for i, row in enumerate(cells):

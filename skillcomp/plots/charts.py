@@ -132,7 +132,8 @@ def power(
     ----------
     frame : pandas.DataFrame
         Columns `x` and `y` (a proportion) and, for simulated power, ``ci_low`` and ``ci_high``. The
-        rows of a curve must be in the order of `x`.
+        rows of a curve must be in the order of `x`. Optional: ``effect`` and ``size`` (named in the
+        label of the y axis, if all rows have the same).
     x, y : str
         Columns of size and power.
     hue : str, optional
@@ -177,12 +178,26 @@ def power(
     ax.set_ylim(-0.02, 1.02)
     draw.scale(ax.yaxis, percent=True)
     draw.label_x(ax, label if label is not None else draw.words(x))
-    draw.label_y(ax, "Power (%)")
+    shown = _effect_text(frame)
+    draw.label_y(ax, f"Power to show {shown} (%)" if shown else "Power (%)")
     draw.legend(ax, entries, legend)
     size = ax.get_xlabel().replace("\n", " ")
-    about = f"Power to see the effect by {size[:1].lower()}{size[1:]}"
+    about = f"Power to show {shown or 'the effect'} by {size[:1].lower()}{size[1:]}"
     draw.describe_axes(ax, about + (f", a curve {draw.each(hue)}" if hue else ""))
     return ax
+
+
+def _effect_text(frame: pd.DataFrame) -> str:
+    """Return the effect of a power curve, such as "a gain of 10 points"; empty if it varies."""
+    if not {"effect", "size"} <= set(frame.columns):
+        return ""
+    effects = frame[["effect", "size"]].drop_duplicates()
+    if len(effects) != 1 or not (size := float(effects["size"].iloc[0])):
+        return ""
+    points = draw.number_text(abs(size), percent=True, digits=3)
+    sign = "gain" if size > 0 else "loss"
+    name = sign if effects["effect"].iloc[0] == "delta" else str(effects["effect"].iloc[0])
+    return f"a {name} of {'−' if name == 'gap' and size < 0 else ''}{points} points"
 
 
 def coverage(
