@@ -47,7 +47,15 @@ _HEADS = {
     "lam": "Lambda",
 }
 # details that a table shows only where columns= names them
-_DETAILS = ("se", "df", "n_clusters", "prevalence", "gold_drawn", "p_limit", "overturned")
+_DETAILS: tuple[str, ...] = (
+    "se",
+    "df",
+    "n_clusters",
+    "prevalence",
+    "gold_drawn",
+    "p_limit",
+    "overturned",
+)
 _DETAILS += ("assume_missing", "why", "reference_low")
 _DETAIL_ENDS = ("_uncorrected", "worst_low", "worst_high", "n_attempts", "n_attempts_reference")
 _LOST = ("n_dropped", "n_missing", "n_missing_reference", "n_failed")  # shown unless all are 0
