@@ -154,7 +154,7 @@ def test_a_notebook_defines_no_function_and_stays_small(path: Path) -> None:
         assert len(cell.source.splitlines()) <= CELL_LINES, f"{path.name}: {cell.source}"
     lines = [line for cell in code_cells(path) for line in cell.source.splitlines()]
     assert len([line for line in lines if line.strip()]) <= 60
-    assert path.stat().st_size <= 300_000
+    assert path.stat().st_size <= 200_000
 
 
 @each_notebook
