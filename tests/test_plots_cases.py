@@ -79,6 +79,15 @@ def test_a_map_sorts_cases_by_the_delta_and_leaves_unknown_ones_white():
     assert colors[0] != colors[1] and colors[3] == colors[1]  # the lost case is first
 
 
+def test_groups_keep_their_rows_together_under_their_names():
+    rows = pd.concat([delta(name).assign(g=g) for name, g in (("a", "x"), ("b", "y"), ("c", "x"))])
+    ax = sc.plots.cases(cases_of([(0, 1)], skill="a"), rows, group="g")
+    texts = [(text.get_text(), round(text.get_position()[1])) for text in ax.texts]
+    assert texts == [("x", 0), ("y", 2)]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert [label[0] for label in labels] == ["a", "c", "b"]
+
+
 def test_missing_columns_and_rows_in_one_place_are_refused():
     with pytest.raises(FrameError, match="delta"):
         sc.plots.cases(cases_of([(0, 1)]).drop(columns="delta"), delta())

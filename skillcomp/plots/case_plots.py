@@ -17,7 +17,7 @@ from matplotlib.patches import Rectangle
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.plots.forest import draw_estimates
-from skillcomp.style import GREY, INK, RATES, Look, name_artist
+from skillcomp.style import GREY, INK, RATES, TICK_SIZE, Look, name_artist
 
 # what changes for a case
 _CHANGES: Mapping[str, Look] = {
@@ -84,9 +84,15 @@ def cases(
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, *_COLUMNS], _WHERE)
     draw.require(estimates, [*names, "condition"], _WHERE)
-    how: dict[str, Any] = {"group": group, "label": label, "width": width, "where": _WHERE}
+    if group is not None:
+        draw.require(estimates, [group], _WHERE)
+        order = draw.levels(estimates[group])
+        estimates = estimates.sort_values(group, key=lambda g: g.map(order.index), kind="stable")
+    how: dict[str, Any] = {"group": None, "label": label, "width": width, "where": _WHERE}
     forest = draw_estimates(estimates, names, "condition", ax=ax, null=0, lane=_LANE, **how)
     ax = forest.ax
+    if group is not None:
+        _write_group_names(ax, estimates[group], forest.at)
     keys = [*names, "condition"]
     table = _with_changes(frame[frame["delta"].notna()])
     named = len(table) <= _MOST_NAMED
@@ -103,6 +109,16 @@ def cases(
     draw.legend(ax, [*forest.entries, *marks], legend)
     draw.describe_axes(ax, f"{forest.text}, above the deltas of its cases")
     return ax
+
+
+def _write_group_names(ax: Axes, groups: pd.Series, at: draw.Floats) -> None:
+    """Write the name of each group at the top of its first row."""
+    names = draw.level_names(groups.unique(), width=60)
+    for group, rows in pd.Series(np.round(at), index=groups.index).groupby(groups, sort=False):
+        top = rows.min() - 0.47
+        text = ax.text(0.005, top, names[group], transform=ax.get_yaxis_transform(), gid="group")
+        text.set(fontsize=TICK_SIZE, fontweight="bold", va="top")
+        text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
 
 
 def case_map(

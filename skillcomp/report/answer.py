@@ -20,6 +20,7 @@ from skillcomp import (
     planning,
     plots,
     reliability,
+    skillverdicts,
     structure,
     style,
     transfer,
@@ -74,6 +75,8 @@ class Answer:
         triggers.
     facts : dict of str to int
         Numbers of skills, cases, attempts, verdicts, gold labels and graders.
+    cases : pandas.DataFrame or None
+        The cases behind the results of the skills, from :func:`skillcomp.skillverdicts.cases`.
     """
 
     findings: pd.DataFrame
@@ -81,6 +84,7 @@ class Answer:
     groups: dict[str, str]
     grader: str
     facts: dict[str, int]
+    cases: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     _of_margin: Callable[[float], Answer] | None = field(default=None, repr=False, compare=False)
 
     def with_margin(self, margin: float) -> Answer:
@@ -114,16 +118,19 @@ class Answer:
     def draw(self, skills: list[str]) -> Any:
         """Draw the headline figure for the given skills."""
         rows = self.headline()
-        return draw_headline(rows[rows["skill"].isin(skills)])
+        return draw_headline(rows[rows["skill"].isin(skills)], self.cases)
 
 
-def draw_headline(rows: pd.DataFrame) -> Any:
-    """Draw rows of :meth:`Answer.headline` as a forest, and return the figure."""
+def draw_headline(rows: pd.DataFrame, cases: pd.DataFrame | None = None) -> Any:
+    """Draw rows of :meth:`Answer.headline`, with their cases if given; return the figure."""
     rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
     group = "group" if rows["group"].ne("").any() else None
     with style.use():
-        y = ["skill", "agent"] if "agent" in rows else "skill"
-        ax = plots.estimates(rows, y=y, group=group, null=0)
+        y = ["skill", "agent"] if "agent" in rows else ["skill"]
+        if cases is None:
+            ax = plots.estimates(rows, y=y, group=group, null=0)
+        else:
+            ax = plots.cases(cases, rows, y=y, group=group)
         for margin in rows["margin"].unique():
             for limit in (-margin, margin):  # a verdict compares the interval with these lines
                 ax.axvline(limit, color="#999999", linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)
@@ -285,6 +292,7 @@ def answer(
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
+    by_case = skillverdicts.cases(mine, by=by, reference=reference)
     answers: dict[float, Answer] = {}
 
     def with_margin(other: float) -> Answer:
@@ -299,7 +307,8 @@ def answer(
     def finished(results: _Estimates) -> Answer:
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
-        return Answer(sentences, results.frames, dict(groups or {}), chosen, facts, with_margin)
+        named = dict(groups or {})
+        return Answer(sentences, results.frames, named, chosen, facts, by_case, with_margin)
 
     answers[margin] = finished(estimates)
     return answers[margin]

@@ -47,7 +47,8 @@ _ATTRIBUTES = {
 class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
-    ``empty`` means that none of the frames behind the figure has a row.
+    ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
+    markup for the page, if its parts have titles, which a pointer on them shows.
     """
 
     stem: str
@@ -56,6 +57,7 @@ class Figure:
     caption: str
     files: tuple[tuple[str, str], ...]
     empty: bool = False
+    svg: str = ""
 
 
 @dataclass
@@ -276,6 +278,20 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
         caption=str(note.get("caption", "")),
         files=tuple(files),
         empty=bool(frames) and not any(frame.get("rows", 1) for frame in frames),
+        svg=_svg_with_titles(out / f"{stem}.svg") if note else "",
+    )
+
+
+def _svg_with_titles(file: Path) -> str:
+    """Return a saved drawing as markup; empty if no part of it has a title, or it is missing.
+
+    The file was written by this library, which escapes all texts.
+    """
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if "<title>" not in text:
+        return Markup("")
+    return Markup(
+        re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.S)
     )
 
 
