@@ -56,8 +56,8 @@ TYPES = re.compile(rf"(?<![\w.`])(?:{'|'.join(map(re.escape, LINKS))})(?![\w.`])
 
 project, author, version = "skillcomp", "skillcomp", skillcomp.__version__
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/*.md", "docs/results/*", "docs/api/*", "data/README.md"]
-include_patterns += ["notebooks/*.ipynb"]
+include_patterns = ["*.md", "docs/*.md", "docs/howto/*", "docs/results/*", "docs/api/*"]
+include_patterns += ["data/README.md", "notebooks/*.ipynb"]
 exclude_patterns = [".*", "build", "site", "report", "my-study", "skillcomp", "tests", "**/.*"]
 extensions = [
     "myst_nb",

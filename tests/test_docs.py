@@ -12,12 +12,13 @@ import browser
 import pytest
 
 import skillcomp as sc
+from skillcomp.live.study_file import StudyFile
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 # the pages of the site that are built here; the other notebooks are built like this one
-PAGES = ("*.md", "docs/*.md", "docs/results/*", "docs/api/*", "data/README.md")
+PAGES = ("*.md", "docs/*.md", "docs/howto/*", "docs/results/*", "docs/api/*", "data/README.md")
 PAGES += tuple(f"notebooks/{name}.ipynb" for name in ("00-*", "11-*", "my-study"))
 
 
@@ -132,3 +133,37 @@ def test_search_lands_on_functions_and_their_pages_show_figures_without_a_networ
         for opened in (page, function, plot):
             assert opened.complaints == []
             assert all(place.startswith(("file:", "data:")) for place in opened.requests)
+
+
+def test_the_table_of_the_study_file_has_every_key_and_default_of_the_code() -> None:
+    schema = StudyFile.model_json_schema()
+    models = {f"agent {kind.lower()}": kind for kind in ("Anthropic", "OpenAI", "Cli", "Replay")}
+    models |= {"agent python": "Python", "grading": "Grading", "comparator": "Comparator"}
+    models |= {"grader comprehension": "Comprehension", "grader replay": "ReplayGrader"}
+    models |= {"grader suite": "SuiteGrader", "grader python": "PythonGrader", "price": "Price"}
+    fields = {"file": schema} | {
+        place: schema["$defs"][f"_{name}"] for place, name in models.items()
+    }
+    keys = {
+        (place, key, "–" if key in model.get("required", ()) else default_text(facts))
+        for place, model in fields.items()
+        for key, facts in model["properties"].items()
+        if (place, key) not in {("file", "folder"), ("file", "outside")}
+    }
+    text = (ROOT / "docs" / "study-file.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| ([a-z ]+) \| `(\w+)` \| *`?(.*?)`? *\| .+ \|$", text)
+    assert set(rows) == keys and len(rows) == len(keys)
+    undocumented = set(schema["$defs"]) - {f"_{name}" for name in models.values()}
+    assert undocumented == {"_Installed", "_InstalledGrader"}  # entry points, below the table
+
+
+def default_text(facts: dict[str, object]) -> str:
+    """Return the default of a key as the table has it."""
+    default = facts.get("default")
+    if default is None or default != default:
+        return ""
+    if isinstance(default, list):
+        return f"[{', '.join(default)}]"
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:.0f}" if isinstance(default, float) else str(default)

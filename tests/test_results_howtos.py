@@ -6,6 +6,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
 import skillcomp as sc
@@ -106,3 +108,69 @@ def test_the_code_of_a_how_to_gives_the_planted_delta_and_a_page(
     own = names["own"]
     assert (len(own.attempts), own.outcomes["passed"].isna().sum()) == (n_attempts, n_missing)
     assert len(names["verdicts"]) == 1 and (tmp_path / "page" / "index.html").is_file()
+
+
+def answers(folder: Path, *conditions: str, **levels: list[Any]) -> None:
+    """Write answers to 40 cases: the second condition solves all, the first one every other."""
+    rows = [
+        {"task": case, "setup": condition, "version": condition, "usd": 1 + 1 / (at + 1)}
+        | {"model": model, "solved": bool(at) or case % 2 == 0 or "new" in conditions}
+        for case in range(40)
+        for at, condition in enumerate(conditions)
+        for model in levels.get("model", ["a"])
+    ]
+    pd.DataFrame(rows).to_csv(folder / "answers.csv", index=False)
+
+
+def executed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Execute the code of a how-to in a folder and return its names."""
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (HOWTOS.parent / f"howto/{name}.md").read_text("utf-8"), re.S
+    )
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sc.frames.FrameWarning)
+        exec(compile(code, name, "exec"), names)
+    plt.close("all")
+    return names
+
+
+def test_a_table_leads_to_delta_verdict_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(tmp_path, "without skill", "with skill")
+    names = executed("my-table", tmp_path, monkeypatch)
+    assert names["delta"]["estimate"].tolist() == [0.5]
+    assert len(names["verdicts"]) == 1 and (tmp_path / "page" / "index.html").is_file()
+
+
+def test_two_models_are_compared_by_deltas_and_by_rates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(tmp_path, "without skill", "with skill", model=["a", "b"])
+    names = executed("two-models", tmp_path, monkeypatch)
+    assert names["delta"]["estimate"].tolist() == [0.5, 0.5]
+    for frame in (names["helps_more"], names["passes_more"]):
+        assert (frame["agent"].tolist(), frame["estimate"].tolist()) == (["b"], [0.0])
+
+
+def test_a_cheaper_version_saves_what_was_planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(tmp_path, "old", "new")
+    (row,) = executed("as-good-and-cheaper", tmp_path, monkeypatch)["verdicts"].to_dict("records")
+    assert row["saved"] == pytest.approx(0.5) and row["estimate"] == 0
+
+
+def test_the_suite_of_another_tool_is_added_to_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"id": 1, "prompt": "Q?", "expected_output": "x", "expectations": ["Says a", "Says b"]}
+    (tmp_path / "my-skill/evals").mkdir(parents=True)
+    text = "---\nname: my-skill\ndescription: D.\n---\n# S\nBoil.\n"
+    (tmp_path / "my-skill/SKILL.md").write_text(text)
+    suite = {"skill_name": "my-skill", "evals": [row]}
+    (tmp_path / "my-skill/evals/evals.json").write_text(json.dumps(suite))
+    store = executed("other-suite", tmp_path, monkeypatch)["store"]
+    assert sc.frames.checks(store)["check_id"].tolist() == ["expectation-1", "expectation-2"]
