@@ -368,9 +368,9 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
     if "unit" in frame.columns and units_visible:
         hidden.append("unit")  # percent signs and plus or minus signs show the unit
         sentences += ["differences in points"] * ("points" in units)
-    if len(frame) < 2 or "estimate" not in frame.columns:
-        return "", [name for name in hidden if name not in ("estimate",)]
-    for name in _ABOUT:
+    if "estimate" not in frame.columns:
+        return "", hidden
+    for name in _ABOUT if len(frame) > 1 else ("ci_level",):
         if name in frame.columns and name not in hidden and frame[name].nunique(dropna=False) == 1:
             value = frame[name].iloc[0]
             text = f"{100 * value:g} % intervals" if name == "ci_level" else called(value)

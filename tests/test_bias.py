@@ -386,6 +386,8 @@ def test_padded_copies_show_the_verbosity_bias_without_gold(
     assert biased["ci_low"].gt(0).all()
     assert biased["p_mcnemar"].lt(0.01).all() and biased["n_to_pass"].gt(biased["n_to_fail"]).all()
     assert sc.bias.perturbed(made.verdicts, made.attempts, by=by).empty
+    none = (frame.iloc[:0].copy() for frame in (made.verdicts, made.attempts))
+    assert sc.bias.perturbed(*none, by=by).empty
 
 
 def test_the_audit_sets_copies_beside_the_effect_and_keeps_them_out_of_it(

@@ -175,6 +175,8 @@ def test_two_skills_with_identical_rows_are_refused() -> None:
     both = pd.concat([frame, other.sample(frac=1, random_state=1)])
     with pytest.raises(FrameError, match="skills 'a' and 'a2' have identical rows"):
         sc.deltas.paired(both)
+    lost = sc.deltas.paired(both.assign(passed=pd.array([pd.NA] * len(both), dtype="boolean")))
+    assert lost["note"].str.contains("no case has outcomes").all()  # equal, but no copies
     own = both[["skill", "case_id", "condition", "passed"]]
     with pytest.raises(FrameError, match=r"skills 'a' and 'a2' .*shared_cases=False if"):
         sc.from_frame(own, case="case_id")

@@ -98,3 +98,5 @@ def test_missing_columns_and_rows_in_one_place_are_refused():
     for frame, n in ((many, 42), (many.iloc[:0], 0)):
         with pytest.raises(FrameError, match=f"has {n} rows; allowed: 1 to 40"):
             sc.plots.case_map(frame)
+    with pytest.raises(FrameError, match="no case has an outcome"):
+        sc.plots.case_map(cases_of([(np.nan, np.nan)]))

@@ -243,6 +243,12 @@ def test_the_default_reference_is_the_baseline_or_the_previous_version() -> None
     assert sc.report.default_reference(conditions, "skill") == "skill"
     with pytest.raises(StudyError, match="Choose one: with reference='v1'"):
         sc.report.default_reference(pd.DataFrame({"condition": ["v1", "v2"]}))
+    alone = conditions.iloc[1:]
+    assert sc.report.default_reference(alone, alone=True) == "previous"
+    with pytest.raises(StudyError, match=r"all answers are under previous\. A comparison needs"):
+        sc.report.default_reference(alone)
+    with pytest.raises(StudyError, match="none of 2 verdicts says pass or fail"):
+        sc.report.default_reference(conditions.assign(passed=pd.NA))
 
 
 def test_graders_are_compared_with_passing_everything_and_the_order_by_kappa() -> None:

@@ -306,6 +306,8 @@ def perturbed(
     )
     how: dict[str, Any] = {"graders": False, "copies": False, "agents": True}
     refuse_pooling(graded, names, what, **how)
+    if graded.empty:
+        return estimates([], by=[*names, "perturbation"], extra=list(EXTRA))
     pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):

@@ -79,8 +79,7 @@ def deltas(
     decide = skillverdicts.decide
     frame = decide(outcomes, by=by, margin=margin, value=value, reference=reference)
     if frame.empty:
-        text = f"all answers are under {reference}. A comparison needs a second condition."
-        raise StudyError(f"explore.deltas: {text}")
+        raise StudyError("explore.deltas: no two conditions have graded answers to compare.")
     frame = frame.sort_values("estimate", ascending=False, kind="stable", ignore_index=True)
     answers = None
     if attempts is not None and verdicts is not None:

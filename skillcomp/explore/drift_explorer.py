@@ -9,6 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from skillcomp import plots, style
+from skillcomp.errors import FrameError
 from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.records import Skill
@@ -59,6 +60,8 @@ def drift(
         As :func:`skillcomp.reliability.drift` does, for example if there is only one grader.
     """
     verdicts = check(verdicts, "verdicts")
+    if verdicts.empty:
+        raise FrameError("explore.drift: verdicts has no rows; grade the answers first.")
     labels = None if gold is None else check(gold, "gold")
     if attempts is None:
         columns = ["attempt_id", "skill", "case_id", "condition", "repeat", "agent"]

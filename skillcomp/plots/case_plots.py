@@ -150,7 +150,7 @@ def case_map(
     Raises
     ------
     FrameError
-        If a column is missing, or the map has no row or more than 40.
+        If a column is missing, the map has no row or more than 40, or no case has an outcome.
     """
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, *_COLUMNS], "plots.case_map")
@@ -162,6 +162,8 @@ def case_map(
             f"plots.case_map: the map has {len(rows)} rows; allowed: 1 to {_MOST_ROWS}. Draw some "
             f"of the levels of {', '.join(names)}."
         )
+    if not table[["rate", "reference_rate"]].notna().any(axis=None):
+        raise FrameError("plots.case_map: no case has an outcome under any condition.")
     wide = max(len(row) for row in cells)
     ax = draw.axes(ax, width="text", height=max(len(rows) * 0.17 + 1.0, 1.6))
     colors = plt.get_cmap(RATES)

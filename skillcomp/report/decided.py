@@ -54,9 +54,8 @@ def decided_skills(
     corrected, reason = corrected_rates(outcomes, verdicts, gold, attempts, **how, correct=correct)
     decided, reason = decided_with(outcomes, corrected, reason, **how, **decide)
     if decided.empty:
-        raise StudyError(
-            f"all answers are under {reference}. A comparison needs a second condition."
-        )
+        what = f"all answers are under {reference}" if len(outcomes) else "no answers are graded"
+        raise StudyError(f"{what}. A comparison needs two conditions.")
     return decided, reason
 
 

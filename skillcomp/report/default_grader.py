@@ -8,10 +8,19 @@ import pandas as pd
 
 from skillcomp import frames, reliability
 from skillcomp.errors import FrameError, SkillcompError, StudyError, instead
-from skillcomp.frames.estimates import group_codes, ordered, require_reference
+from skillcomp.frames.estimates import (
+    group_codes,
+    ordered,
+    reference_choices,
+    require_reference,
+)
 from skillcomp.io.store import RunStore
 
 _NO_VERDICTS = "report: the study has no verdicts yet; grade it with `skillcomp grade`."
+_NO_USABLE_VERDICT = (
+    "report: none of {} verdicts says pass or fail: the grader failed, or the values are missing. "
+    "Grade again with `skillcomp grade`."
+)
 
 
 def default_grader(
@@ -124,13 +133,18 @@ def default_reference(
     Raises
     ------
     StudyError
-        If there are no answers under it; the message lists the conditions to choose from.
+        If there are no answers under it (the message lists the conditions to choose from), there
+        is no second condition, or no verdict says pass or fail.
     """
     present = ordered(answers["condition"])
     names = [name for name in ("baseline", "previous") if name in present]
     names += present if alone and len(present) == 1 else []
     if not present:
         raise StudyError(_NO_VERDICTS)
+    if "passed" in answers.columns and answers["passed"].isna().all():
+        raise StudyError(_NO_USABLE_VERDICT.format(len(answers)))
+    if len(present) == 1 and not alone:
+        raise StudyError(f"all answers are under {present[0]}. {reference_choices(present)}.")
     reference = condition or [*names, "baseline"][0]
     try:
         require_reference(present, reference)

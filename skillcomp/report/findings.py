@@ -300,7 +300,9 @@ def _summary_sentences(
     for _, row in overall.iterrows() if overall is not None else ():
         reference = row.get("reference", "baseline")
         how = say.treatment(row["condition"], reference)
-        what = {"the skill": "their skill loaded", "a placebo": "a placebo loaded instead"}
+        single = main["skill"].nunique() == 1 if "skill" in main else False
+        whose = "the" if single else "their"
+        what = {"the skill": f"{whose} skill loaded", "a placebo": "a placebo loaded instead"}
         how = what.get(how, how)
         if pd.isna(row["estimate"]):
             text = f"With {how}: not known, {say.reason(row)}.{_losses(main, row['condition'])}"
@@ -310,9 +312,10 @@ def _summary_sentences(
         rates = f"{say.rate(row['rate'])} of the {_what_passes(row)} pass and {without}"
         over = "skills"
         if n_agents > 1:
-            over = "agents" if main["skill"].nunique() == 1 else "skills and agents"
+            over = "agents" if single else "skills and agents"
             over += " (agents averaged within each case)"
-        text = f"Over all {over}, with {how} {rates}: {say.change(row)}{say.on_cases(row)}"
+        lead = "With" if single and n_agents == 1 else f"Over all {over}, with"
+        text = f"{lead} {how} {rates}: {say.change(row)}{say.on_cases(row)}"
         text += f"{_corrected_change(corrected, row)}.{_losses(main, row['condition'])}"
         yield Sentence(text, row["condition"])
 

@@ -177,9 +177,9 @@ def _plan_sentence(rows: pd.DataFrame) -> str:
         what += f"{say.points(row['size'])} points {more} than near cases"
     what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
     skills = f"{row['n_skills']:,.0f} skill{say.plural(row['n_skills'])}"
-    claim = "over this skill" if row["n_skills"] == 1 else f"over these {skills}"
-    claim = "for skills in general" if row.get("cluster") == "skill" else claim
-    text = f"To show {what} {claim} with {say.rate(row['power'])} power"
+    claim = "" if row["n_skills"] == 1 else f" over these {skills}"
+    claim = " for skills in general" if row.get("cluster") == "skill" else claim
+    text = f"To show {what}{claim} with {say.rate(row['power'])} power"
     if known.empty:
         return f"{text}, no number of cases can be given: {say.reason(row)}."
     counts = [_cases_in_words(each) for _, each in known.iterrows()]
