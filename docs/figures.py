@@ -57,12 +57,7 @@ sc.plots.threshold(curve[curve["n_sentences"].eq(1)].assign(measure=curve["copy"
 # %% skillcomp.plots.roc
 texts = sc.datasets.passages("copies")
 curve = sc.overlap.roc(sc.overlap.score(texts, skills=store.skills, ngram=[3, 6, 9]))
-sc.plots.roc(curve, hue="n", zoom=0.3)
-
-# %% skillcomp.plots.precision_recall
-texts = sc.datasets.passages("copies")
-curve = sc.overlap.roc(sc.overlap.score(texts, skills=store.skills, ngram=[3, 6, 9]))
-sc.plots.precision_recall(curve, hue="n")
+sc.plots.roc(curve, hue="n")
 
 # %% skillcomp.plots.cusum
 checks = sc.simulate.gold_stream(n=300, rise_at=200, seed=1)

@@ -285,14 +285,16 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
 def _svg_with_titles(file: Path) -> str:
     """Return a saved drawing as markup; empty if no part of it has a title, or it is missing.
 
-    The file was written by this library, which escapes all texts.
+    The file was written by this library, which escapes all texts. Only ids that the drawing itself
+    refers to are kept, and they begin with the name of the file.
     """
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     if "<title>" not in text:
-        return Markup("")
-    return Markup(
-        re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.S)
-    )
+        return ""
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.S)
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', drawing))
+    drawing = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", drawing)
+    return Markup(re.sub(r'(href="#|url\(#| id=")', rf"\g<1>{file.stem}-", drawing))
 
 
 def _cut_panels(png: bytes, cut: float | None, inches: float) -> tuple[tuple[str, int], ...]:
