@@ -29,8 +29,8 @@ _CHANGES: Mapping[str, Look] = {
 }
 _HOLLOW = "fails, no change"
 _COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
-_LANE = 0.43  # height in inches of an interval with the strip of its cases
-_STACK = 3  # cases that a strip shows above each other before it widens
+_LANE = 0.34  # height in inches of an interval with the strip of its cases
+_STACK = 2  # cases that a strip shows above each other before it widens
 _SIZE = 3.2  # diameter of a case in points; smaller where many cases share a value
 _MOST_NAMED = 2000  # cases with a title of their own in the svg
 _MOST_ROWS = 40  # of a map
@@ -103,7 +103,7 @@ def cases(
     ax.set_xlim(max(-1.08, min(low, -reach)), min(1.08, max(high, reach)))
     for key, part in table.groupby(keys, sort=False, observed=True):
         if key in rows:
-            _draw_strip(ax, part, rows[key] + 0.1 * inch, inch, named=named)
+            _draw_strip(ax, part, rows[key] + 0.08 * inch, inch, named=named)
     changes = [change for change in _CHANGES if change in set(table["change"])]
     marks = [(f"case {change}", _mark_of_case(change)) for change in changes]
     draw.legend(ax, [*forest.entries, *marks], legend)
@@ -165,7 +165,7 @@ def case_map(
     if not table[["rate", "reference_rate"]].notna().any(axis=None):
         raise FrameError("plots.case_map: no case has an outcome under any condition.")
     wide = max(len(row) for row in cells)
-    ax = draw.axes(ax, width="text", height=max(len(rows) * 0.17 + 1.0, 1.6))
+    ax = draw.axes(ax, width="text", height=max(len(rows) * 0.14 + 0.8, 1.5))
     colors = plt.get_cmap(RATES)
     for i, row in enumerate(cells):
         for j, (rate, text) in enumerate(row):
