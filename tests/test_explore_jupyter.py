@@ -234,13 +234,13 @@ def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> Non
     tab = "[data-mine] .lm-TabBar-tab:nth-child({})"
     page.click(tab.format(2))
     rows = f"{cell}.querySelectorAll('.scx-view tbody tr').length"
-    page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4")
+    page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4", seconds=90)
     pick = (
         f"(s => {{ s.selectedIndex = 1; s.dispatchEvent(new Event('change', {{bubbles: true}})) }})"
         f"({cell}.querySelector('.widget-dropdown select'))"
     )
     page.evaluate(pick)
-    page.wait(f"{rows} === 2")
+    page.wait(f"{rows} === 2", seconds=90)
     assert page.evaluate("window.hacked") is None
     # the copy for static pages is not shown next to the widget
     assert page.evaluate(f"{cell}.querySelector('.scx-still').offsetHeight") == 0
