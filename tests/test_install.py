@@ -279,6 +279,7 @@ STARTED = {
     "sphinx": ("Makefile", "-m sphinx"),
     "furo": ("docs/conf.py", 'html_theme = "furo"'),
     "myst-nb": ("docs/conf.py", "myst_nb"),
+    "sphinx-copybutton": ("docs/conf.py", "sphinx_copybutton"),
 }
 
 # Extras that an install of skillcomp only makes room for, with what they are there for.
