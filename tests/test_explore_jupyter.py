@@ -230,9 +230,13 @@ def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> Non
     page = lab.page
     cell = f"{OF}[{STUDY}]"
     page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
-    page.evaluate(f"void {cell}.setAttribute('data-mine', 1)")
-    tab = "[data-mine] .lm-TabBar-tab:nth-child({})"
-    page.click(tab.format(2))
+    # tabs of ipywidgets that a reload of the page restored react only once their cell runs again
+    page.evaluate(f"void {cell}.querySelector('.scx-view p').setAttribute('data-old', 1)")
+    page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
+    new = f"{cell}.querySelector('.scx-view p:not([data-old])')"
+    page.wait(f"({cell}.scrollIntoView(), {new})", seconds=180)
+    page.evaluate(f"void {cell}.setAttribute('data-study', 1)")
+    page.click("[data-study] .lm-TabBar-tab:nth-child(2)")
     rows = f"{cell}.querySelectorAll('.scx-view tbody tr').length"
     page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4", seconds=90)
     pick = (
