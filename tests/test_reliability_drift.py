@@ -65,6 +65,23 @@ def test_changes_are_counted_among_gold_passes_and_gold_fails() -> None:
     assert (two["rate"], two["reference_rate"]) == (pytest.approx(16 / 20), pytest.approx(8 / 20))
 
 
+def test_the_change_in_agreement_with_gold_is_paired_and_comes_first() -> None:
+    unlabelled = graded({"old": [True, None], "new": [False, True]})
+    unlabelled["attempt_id"] += " without gold"
+    found = changes(pd.concat([ROWS, unlabelled]), LABELS)
+    assert found.index[0] == "agreement_change"
+    # the old version is right on 20 + 8 items, the new one on 18 + 16
+    row = found.loc["agreement_change"]
+    assert row[["estimate", "rate", "reference_rate"]].tolist() == pytest.approx([0.15, 0.85, 0.7])
+    assert (row["n"], row["n_gained"], row["n_lost"], row["unit"]) == (40, 9, 3, "points")
+    # mid-p of 3 against 9: (2 (1 + 12 + 66) + 220) / 4096
+    assert row[["p_value", "p_items"]].tolist() == pytest.approx([378 / 4096] * 2)
+    lacking = changes(graded({"old": [None, *OLD[1:]], "new": NEW}), LABELS)
+    ends = lacking.loc["agreement_change", ["worst_low", "worst_high"]].tolist()
+    assert ends == pytest.approx([0.15, 0.175])
+    assert "agreement_change" not in changes(ROWS).index
+
+
 def test_with_one_check_a_case_the_test_is_the_mid_p_mcnemar_with_holm_over_the_two() -> None:
     found = changes(ROWS, LABELS)
     # mid-p of 0 against 2: 2 * (1/4) - 1/4 = 1/4; of 1 against 9: 2 * 11/1024 - 10/1024

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import beta
 from sklearn.metrics import cohen_kappa_score
 
+from skillcomp.stats import units_needed
 from skillcomp.stats.agreement import (
     bootstrap_agreement,
     cohen_kappa,
@@ -282,3 +283,14 @@ def test_bad_clusters_and_categories_are_refused():
         krippendorff_alpha(np.ones((3, 2)), clusters=[1, 2])
     with pytest.raises(ValueError, match="2 different ratings"):
         bootstrap_agreement([[0, 1], [1, 1]], n_categories=1)
+
+
+@pytest.mark.parametrize("table", [[[40, 9], [6, 45]], [[52, 8], [7, 13]]])
+def test_the_needed_units_give_kappa_the_half_width(table: list[list[int]]) -> None:
+    counts = np.array(table)
+    needed = units_needed(cohen_kappa(counts), 0.1)
+    grown = cohen_kappa(counts * needed / counts.sum())
+    assert 0.097 < (grown.high - grown.low) / 2 <= 0.1
+    assert np.isnan(units_needed(cohen_kappa([[9, 0], [0, 0]]), 0.1))
+    with pytest.raises(ValueError, match="half_width must be above 0"):
+        units_needed(grown, 0.0)

@@ -76,7 +76,7 @@ def test_cases_with_flips_balanced_alike_keep_the_error_of_independent_items(up,
     # b = 10 up, c = 10 down, so the standard error is sqrt(1/b + 1/c)
     assert found.se == pytest.approx(math.sqrt(1 / (10 * up) + 1 / (10 * down)))
     assert found.low < found.estimate < found.high and found.p_value > 0.01
-    assert "standard error of independent items" in found.note
+    assert "gains and losses cancel within cases" in found.note
 
 
 def test_flips_of_whole_cases_in_one_direction_get_half_a_case():

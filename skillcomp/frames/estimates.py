@@ -53,7 +53,8 @@ _MEASURES_OF_UNIT = {
         delta_pass_at_k delta_pass_hat_k
         delta_exact delta_recall delta_sensitivity delta_specificity near_delta far_delta gap
         hedged_gap
-        pass_rate_change sensitivity_change specificity_change position_consistency_change
+        agreement_change pass_rate_change sensitivity_change specificity_change
+        position_consistency_change
         position_reversals_change position_tie_differences_change
         minimum_detectable_delta minimum_detectable_gap
         pooled_delta mean_delta next_skill_delta""",

@@ -82,7 +82,8 @@ def drift(
     verdicts : pandas.DataFrame
         A verdicts frame with one round of the reference and of at least one other version.
     gold : pandas.DataFrame, optional
-        A gold frame, which separates drift of sensitivity from drift of specificity.
+        A gold frame, for the change in agreement with gold and in its two parts, sensitivity and
+        specificity.
     reference_grader : str or tuple of str
         The grader with which the others are compared: its name, or name and version, such as
         ``("g1", "2")`` or ``"g1 2"``. It is required; without it the error lists the graders.
@@ -115,6 +116,9 @@ def drift(
         Several rows per ``by``, grader and grader_version (those of the compared version), with
         the estimates columns. The measures are:
 
+        - ``agreement_change``: change in the share of items on which verdict and gold agree; only
+          with ``gold``, and only on items with a label. Above 0 if the version is better. The
+          p-value is McNemar's mid-p with all changes of a case reversed together.
         - ``pass_rate_change``: pass rate of the compared version minus that of the reference. The
           p-value inverts the interval.
         - ``sensitivity_change``: change in the share passed among gold passes.
@@ -128,7 +132,8 @@ def drift(
 
         Further columns: ``reference`` and ``reference_version`` name the reference. ``rate`` and
         ``reference_rate`` are the rates over the items that both decided. ``n_gained`` and
-        ``n_lost`` count verdicts that flipped to PASS and to FAIL. ``n_dropped`` counts items that
+        ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, that
+        became right and wrong). ``n_dropped`` counts items that
         only one of the two decided. ``p_interval`` inverts the interval. ``p_items`` is from the
         mid-p McNemar test or Cochran's Q with items as independent, for comparison with published
         work. ``n_missing`` and ``n_missing_reference`` count the items that both versions graded
@@ -202,14 +207,15 @@ def _comparison_rows(
     no_label = "no such gold label among these items" if with_gold else "no gold given"
     no_item = "no item has both verdicts"
     rows = [
+        _change_row("agreement_change", pair.with_gold(), level, rule, "no item has a gold label"),
         _change_row("pass_rate_change", pair, level, rule, no_item),
         _change_row("sensitivity_change", pair.with_label(1.0), level, rule, no_label),
         _change_row("specificity_change", pair.with_label(0.0), level, rule, no_label),
     ]
-    adjusted = holm([change["p_value"] for change in rows[1:]])
-    for change, p_value in zip(rows[1:], adjusted, strict=True):
+    adjusted = holm([change["p_value"] for change in rows[2:]])
+    for change, p_value in zip(rows[2:], adjusted, strict=True):
         change["p_adjusted"] = p_value
-    return [*rows, _severity_row(pair, level, no_item)]
+    return [*rows[not with_gold :], _severity_row(pair, level, no_item)]
 
 
 def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
@@ -457,8 +463,8 @@ class Pair:
 
     ``old`` and ``new`` are the verdicts of the reference and the version, NaN without one. The
     column ``_graded_by`` is ``left_only`` if only the version graded the item, ``right_only`` if
-    only the reference did, and ``both``. ``label`` is the gold label of the items; None if they
-    have any.
+    only the reference did, and ``both``. ``label`` is the value of a right verdict, if it is the
+    same for all items.
     """
 
     grader: str
@@ -470,6 +476,12 @@ class Pair:
     def with_label(self, label: float) -> Pair:
         """Return the pair with only the items that have this gold label."""
         return replace(self, items=self.items[self.items["gold"].eq(label)], label=label)
+
+    def with_gold(self) -> Pair:
+        """Return the pair with only the items that have gold, and whether the verdicts equal it."""
+        items = self.items[self.items["gold"].notna()]
+        right = {name: 1.0 - (items[name] - items["gold"]).abs() for name in ("new", "old")}
+        return replace(self, items=items.assign(**right), label=1.0)
 
     def decided_items(self) -> pd.DataFrame:
         """Return the items that both versions decided."""

@@ -63,9 +63,10 @@ ratios: amounts without an upper bound
     ``log_ratio``: geometric mean of the ratios of two paired amounts.
     ``ratio_of_means``: ratio of two means over the same cases, with Fieller's interval.
 
-results: the two result types
+results: the two result types, and the units that a width needs
     ``Interval``: an estimate with its interval.
     ``HypothesisTest``: a test of one hypothesis.
+    ``units_needed``: number of units at which an interval has a given half width.
 
 significance: the same items judged by two or more versions
     ``mcnemar_midp``: test of two paired rates.

@@ -49,6 +49,7 @@ from .ratios import log_ratio as log_ratio
 from .ratios import ratio_of_means as ratio_of_means
 from .results import HypothesisTest as HypothesisTest
 from .results import Interval as Interval
+from .results import units_needed as units_needed
 from .significance import clustered_cochran as clustered_cochran
 from .significance import clustered_midp as clustered_midp
 from .significance import holm as holm

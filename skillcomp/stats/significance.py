@@ -160,7 +160,7 @@ def severity_shift(
         df = len(per_cluster) - 1.0
         robust = math.sqrt(len(per_cluster) / df * float((scores**2).sum()))
         if robust < se and not note:
-            note = "standard error of independent items, which is above the one by case"
+            note = "gains and losses cancel within cases: limits as if items were independent"
         # Gains and losses may cancel within cases. Keep at least the standard error of independent
         # items.
         se = max(robust, se)
