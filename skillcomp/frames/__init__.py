@@ -20,6 +20,9 @@ estimates: functions that all analyses use
 from_frame: a researcher's own table (with table_reader, table_gold and words)
     ``from_frame``, ``Frames``, ``FrameWarning``: the function, its result and its warning.
 
+from_passages: a table of labelled texts
+    ``from_passages``: the texts, and the sources that they may copy.
+
 from_store: a store
     ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.
     ``invocations``, ``events``, ``commands``, ``runs``: what agents did, and changes between runs.
@@ -33,7 +36,7 @@ import lazy_loader as lazy
 
 __getattr__, _, _names = lazy.attach_stub(__name__, __file__)
 # these are listed at the top level only
-__all__ = [name for name in _names if name not in {"from_frame"}]
+__all__ = [name for name in _names if name not in {"from_frame", "from_passages"}]
 
 
 def __dir__() -> list[str]:

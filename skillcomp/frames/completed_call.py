@@ -1,4 +1,4 @@
-"""The completed call of from_frame: likely columns of the table, ready to paste."""
+"""The completed call of a function that reads a table, with likely columns, ready to paste."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ _COLUMN_NAMES = {
     "grader": "judge rater evaluator scorer annotator",
     "check": "check_id assertion criterion rubric expectation",
     "agent": "model system assistant",
+    "text": "passage answer submission content response",
+    "source": "source_text original reference task source_id",
+    "label": "level category copied plagiarised class",
 }
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
+_DEFAULTS |= {name: name for name in ("text", "source", "label")}
 _DEFAULTS |= {"checks": "all", "missing": [], "gold_drawn": "random"}
 _FEW_WORDS = 12  # a column with more distinct values names no conditions
 
@@ -61,11 +65,11 @@ def separating_column(frame: pd.DataFrame, place: list[Any], used: Collection[An
     return None
 
 
-def call_text(arguments: Mapping[str, Any]) -> str:
-    """Return the call of from_frame with these arguments, without those equal to a default."""
+def call_text(arguments: Mapping[str, Any], function: str = "from_frame") -> str:
+    """Return the call of a function with these arguments, without those equal to a default."""
     parts = []
     for role, value in arguments.items():
         is_frame = isinstance(value, pd.DataFrame)
         if is_frame or not (value is _DEFAULTS.get(role) or value == _DEFAULTS.get(role)):
             parts.append(f"{role}={role if is_frame else as_literal(value)}")
-    return f"sc.from_frame({', '.join(['table', *parts])})"
+    return f"sc.{function}({', '.join(['table', *parts])})"

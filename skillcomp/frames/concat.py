@@ -81,6 +81,16 @@ def concat(studies: Mapping[str, Frames]) -> Frames:
         for name, study in studies.items()
     ]
     made["problems"] = pd.concat(problems, ignore_index=True)
+    made["skills"] = {
+        slug: text for study in studies.values() for slug, text in study.skills.items()
+    }
+    for name, study in studies.items():
+        odd = [slug for slug, text in study.skills.items() if made["skills"][slug] != text]
+        if odd:
+            raise FrameError(
+                f"concat: {literal(name)}: another study has a source '{odd[0]}' with another "
+                "text. Rename one."
+            )
     gold_drawn, drawn_by = next(iter(drawn), ("random", None))
     return Frames(**made, gold_drawn=gold_drawn, drawn_by=drawn_by)
 

@@ -80,6 +80,8 @@ class Frames:
         How the labels were drawn, as in :func:`skillcomp.correction.delta`.
     columns : mapping of str to str
         The column of the table that each argument of :func:`skillcomp.from_frame` names.
+    skills : mapping of str to str
+        The texts of the sources of :func:`skillcomp.from_passages` by name; empty for others.
     """
 
     cases: pd.DataFrame
@@ -93,6 +95,7 @@ class Frames:
     gold_drawn: Drawn = "random"
     drawn_by: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    skills: Mapping[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield cases, attempts, verdicts, outcomes and gold."""
@@ -115,13 +118,17 @@ class Frames:
         sizes = {"skill": self.cases["skill"].nunique(), "case": len(self.cases)}
         sizes |= {"attempt": len(self.attempts), "verdict": len(self.verdicts)}
         sizes |= {"gold label": len(self.gold)}
+        if len(self.passages) and not len(self.cases):
+            sizes = {"source": len(self.skills), "passage": len(self.passages)}
         return [plural(n, what) for what, n in sizes.items()]
 
     @property
     def fingerprint(self) -> str:
         """The sha256 of the contents of the frames."""
         frames = (*self, self.pairwise, self.passages)
-        return sha256("\n".join(frame.to_csv(index=False) for frame in frames).encode()).hexdigest()
+        texts = [frame.to_csv(index=False) for frame in frames]
+        texts += [f"{name}\n{text}" for name, text in self.skills.items()]
+        return sha256("\n".join(texts).encode()).hexdigest()
 
     def save(self, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the frames as a store that :class:`skillcomp.RunStore` opens.
@@ -154,7 +161,8 @@ class Frames:
         -----
         Cases, attempts, verdicts, gold, pairs and passages are one JSON Lines file each; no value
         becomes the name of a file. What a table does not have, such as the text of a skill or a
-        prompt, is unknown in the store, too: ``store.skills`` and ``store.suites`` are empty.
+        prompt, is unknown in the store, too: ``store.suites`` is empty, and ``store.skills`` has
+        only the sources of passages.
         ``outcomes`` is not stored: :func:`skillcomp.frames.outcomes` computes it from verdicts,
         cases and attempts, with ``checks="shared"`` if you had set it.
 

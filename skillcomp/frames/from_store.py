@@ -26,7 +26,7 @@ from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
 from skillcomp.io.json_lines import read_table
-from skillcomp.io.store import SAVED_FRAMES, RunStore, require_store
+from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
@@ -638,6 +638,8 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
         path.table("passages") if isinstance(path, RunStore) else read_table(Path(path), "passages")
     )
     texts = check(table.to_pandas(types_mapper=_TYPES.get), "passages")
+    if in_store:
+        texts = texts[texts["level"].ne(SOURCE)].reset_index(drop=True)
     if isinstance(path, RunStore) and texts.empty:
         tables = [passages(file) for file in sorted((path.path.parent / "corpus").glob("*.jsonl"))]
         rows = pd.concat(tables, ignore_index=True) if tables else texts

@@ -16,7 +16,7 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
-from skillcomp.io.store import SAVED_FRAMES, RunStore
+from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore
 
 if TYPE_CHECKING:
     from skillcomp.frames.from_frame import Frames
@@ -35,6 +35,11 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
     except OSError as cause:
         raise _unwritable(place, cause) from cause
     rows = {table: _rows_of_table(study, table) for table in _TABLES}
+    rows["passages"] += [
+        {"passage_id": f"{SOURCE}/{slug}", "skill": slug, "document": slug}
+        | {"level": SOURCE, "text": text}
+        for slug, text in study.skills.items()
+    ]
     lost = set(study.verdicts["attempt_id"]) - set(study.attempts["attempt_id"])
     if lost:
         raise FrameError(

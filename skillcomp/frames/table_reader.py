@@ -81,8 +81,9 @@ class TableReader:
         place: str = WHAT,
         arguments: Mapping[str, Any] | None = None,
         missing: Iterable[Any] = (),
+        function: str = WHAT,
     ) -> None:
-        self.place = place
+        self.place, self.function = place, function
         self.arguments = dict(arguments or {})
         self.remedies: dict[str, Any] = {}  # arguments that complete the call
         self.meanings: dict[Any, str] = {}  # the condition that each word means
@@ -103,7 +104,7 @@ class TableReader:
         if self.problems:
             message = problem_list(self.place, self.problems)
             if self.remedies and self.arguments:
-                call = call_text(self.arguments | self.remedies)
+                call = call_text(self.arguments | self.remedies, self.function)
                 message += f"\nThe completed call: {call}"
             raise FrameError(message, self.problems)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.io.files import whole_text
+from skillcomp.io.store import SOURCE
 
 # Words that tables use for each condition, as `plain_word` returns them.
 _CONDITIONS = {
@@ -44,6 +45,19 @@ STATUSES: dict[str, str | None] = {w: n for n, words in _ENDS.items() for w in w
 STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
 NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "-", "[]", "{}")
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
+# words for degrees of copying; one word for each side where the degree is unknown
+_DEGREES = {
+    "verbatim": "verbatim|exact|exact copy|copy and paste|copy paste|word for word",
+    "near_copy": "near copy|cut|cut and paste",
+    "light_revision": "light revision|light",
+    "heavy_revision": "heavy revision|heavy",
+    "fresh": "fresh|non|clean|not copied|non plagiarism|non plagiarised|non plagiarized"
+    "|not plagiarised|not plagiarized|own words|no|n|false|f|0|0.0",
+    "copied": "copied|copy|plagiarism|plagiarised|plagiarized|yes|y|true|t|1|1.0",
+}
+LEVELS: dict[str, str | None] = {w: n for n, words in _DEGREES.items() for w in words.split("|")}
+LEVELS |= dict.fromkeys((SOURCE, "original", "orig"), SOURCE)
+LEVELS |= dict.fromkeys(("", "na", "n/a", "nan", "null", "missing"))
 _CONDITION_OF = {word: name for name, words in _CONDITIONS.items() for word in words.split("|")}
 _THE = "(?:the |an? |any )?"
 _WITHOUT = re.compile(rf"(?:without|w/o|no) {_THE}(.+)|(.+) (?:off|disabled)")

@@ -33,6 +33,7 @@ from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]
 
+SOURCE = "source"  # level of a saved passage that is the text of a source
 SAVED_FRAMES = "frames"  # entry of the manifest of a store that `Frames.save` wrote
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
@@ -147,7 +148,9 @@ class RunStore:
 
     @cached_property
     def _skills_by_slug(self) -> dict[str, Skill]:
-        return {
+        saved = self.table("passages").to_pylist() if SAVED_FRAMES in self.manifest else []
+        texts = {row["skill"]: row["text"] or "" for row in saved if row["level"] == SOURCE}
+        return {slug: Skill(slug=slug, text=text, body=text) for slug, text in texts.items()} | {
             file.parent.name: read_skill(file).model_copy(update={"path": place})
             for file, place in _files_inside(self.path, _SKILL_FILES)
         }

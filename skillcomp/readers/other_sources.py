@@ -45,6 +45,7 @@ def frames_of_store(path: Path) -> Frames:
         gold=from_store.gold(store),
         pairwise=from_store.pairwise(store),
         passages=from_store.passages(store),
+        skills={slug: skill.text for slug, skill in store.skills.items()},
         **saved_facts(store),
     )
 

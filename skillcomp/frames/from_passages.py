@@ -1,0 +1,246 @@
+"""Conversion of a researcher's own table of labelled texts to a passages frame."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.errors import FrameError, instead, literal, plural
+from skillcomp.frames.check import empty, require_frame
+from skillcomp.frames.from_frame import Frames, FrameWarning
+from skillcomp.frames.table_reader import Columns, TableReader, changes_frame
+from skillcomp.frames.words import LEVELS, TRUTHS, as_literal, plain_word
+from skillcomp.io.store import SOURCE
+from skillcomp.io.study_overview import change_lines
+from skillcomp.records import Skill
+
+WHAT = "from_passages"
+_FEWEST_WORDS, _FEWEST_LETTERS = 5, 20  # a shorter value is a name, not the text of a source
+_OF_FRESH = re.compile("fresh|original|clean|own|non|not|human|independent")
+
+
+def from_passages(
+    table: pd.DataFrame,
+    *,
+    text: Hashable = "text",
+    source: Hashable = "source",
+    label: Hashable = "label",
+    document: Hashable | None = None,
+    question: Hashable | None = None,
+    sources: Mapping[str, Skill | str] | None = None,
+    label_names: Mapping[Any, str | None] | None = None,
+    name: str | None = None,
+) -> Frames:
+    """Convert your own table of labelled texts to frames for a calibration of copying.
+
+    Name the columns with the text, its source, and whether (or how far) the text copies from the
+    source. ``overlap.calibrate(passages=own.passages, skills=own.skills)`` then answers from which
+    length on a shared n-gram means copying.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        One row per text. The table is not changed.
+    text : hashable, default "text"
+        Column with the texts. Rows without a text are left out and counted.
+    source : hashable, default "source"
+        Column with the text of the source, or with its name. The texts of named sources are given
+        by ``sources`` or by rows of the table with the label "source", "original" or "orig", one
+        for each source.
+    label : hashable, default "label"
+        Column with the degree of copying. Known words are those of Clough and Stevenson (cut,
+        light, heavy, non), the levels verbatim, near_copy, light_revision, heavy_revision and
+        fresh, and copied or fresh, yes or no, 1 or 0. Rows without a label are left out and
+        counted.
+    document : hashable, optional
+        Column with what makes texts related, such as a topic or a writer. By default all texts
+        about one source are related.
+    question : hashable, optional
+        Column with the question that a text answers. What a text repeats from it does not count.
+    sources : mapping of str to str or Skill, optional
+        The texts of the sources by name.
+    label_names : mapping, optional
+        Meaning of your words, such as ``{"borrowed": "copied"}``; None means no label. It takes
+        precedence over the known words and gives no warning.
+    name : str, optional
+        Name of the table in messages, such as the name of its file.
+
+    Returns
+    -------
+    Frames
+        ``passages`` has passage_id (source and number of the row in the table), skill (name of the
+        source), document, level and text; ``skills`` maps each source to its text. A text that
+        copies to an unknown degree has the level ``copied``. The other frames are empty.
+
+    Raises
+    ------
+    FrameError
+        With one sentence per problem: a missing column (with the most similar name), an unknown
+        word, a source without a text, or a truth value in a column whose name suggests that True
+        means a text of one's own. Where arguments solve a problem, the message ends with the
+        completed call.
+
+    Warns
+    -----
+    FrameWarning
+        One warning that lists how words were read and which rows were left out.
+
+    See Also
+    --------
+    skillcomp.overlap.calibrate : Estimates the length from which a shared n-gram means copying.
+    skillcomp.from_frame : Converts a table of answers and verdicts.
+
+    References
+    ----------
+    Degrees of reuse as in Clough and Stevenson 2011, doi:10.1007/s10579-009-9112-1.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"text": ["Narrow values early.", "Tea is hot."], "source": "s",
+    ...     "label": ["verbatim", "fresh"]})
+    >>> own = from_passages(table, sources={"s": "Always narrow values early."})
+    >>> own.passages[["passage_id", "skill", "document", "level"]]
+      passage_id skill document     level
+    0        s/1     s        s  verbatim
+    1        s/2     s        s     fresh
+    """
+    place = WHAT if name is None else f"{name} ({WHAT})"
+    require_frame(table, place)
+    roles = {"text": text, "source": source, "label": label}
+    roles |= {"document": document, "question": question}
+    for role, value in roles.items():
+        if not isinstance(value, Hashable):
+            raise FrameError(
+                f"{place}: {role}=: found a {type(value).__name__}; expected the name of a column."
+            )
+    for role, mapping in (("sources", sources), ("label_names", label_names)):
+        if not isinstance(mapping, Mapping | None):
+            raise FrameError(f"{place}: {role}=: found {literal(mapping)}; expected a mapping.")
+    arguments = {**roles, "sources": sources, "label_names": label_names}
+    reader = TableReader(roles, {}, place=place, arguments=arguments, function=WHAT)
+    columns = reader.columns(table, required=())
+    rows = pd.DataFrame({"level": _levels_of_labels(columns["label"], label_names or {}, reader)})
+    for role in {"text", "question", "document"} & set(columns):
+        rows[role] = reader.as_texts(columns[role], role, needed=False)
+    rows["skill"], texts = _named_sources(columns, rows, sources, reader)
+    reader.raise_problems()
+    if "document" in rows:
+        rows["document"] = rows["skill"] + "/" + rows["document"].fillna("none")
+    rows = rows.assign(document=rows.get("document", rows["skill"]))
+    rows["passage_id"] = rows["skill"] + "/" + (rows.index + 1).astype("str")
+    rows = _labelled_rows(rows, reader)
+    passages = reader.checked(rows, "passages")
+    reader.raise_problems()
+    problems = changes_frame(reader.changes)
+    if len(problems):
+        lines = "".join(f"\n- {line}" for line in change_lines(problems.to_dict("records")))
+        warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
+    frames = {kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")}
+    names = {role: str(column) for role, column in reader.names.items()}
+    return Frames(**frames, passages=passages, problems=problems, columns=names, skills=texts)
+
+
+def _levels_of_labels(
+    values: pd.Series, label_names: Mapping[Any, str | None], reader: TableReader
+) -> pd.Series:
+    """Return the level that each label means; report words that are unknown or ambiguous."""
+    own = {plain_word(word): level for word, level in label_names.items()}
+    odd = [level for level in own.values() if not (level is None or isinstance(level, str))]
+    if odd:
+        reader.problems.append(f"label_names=: found {literal(odd[0])}; allowed: a level, or None.")
+        return values
+    plain = values.map(plain_word, na_action="ignore")
+    is_truth = plain.isin(TRUTHS) & ~plain.isin(own)
+    inverted = _OF_FRESH.search(str(reader.names["label"]).casefold())
+    if is_truth.any() and inverted:
+        words = [*map(as_literal, pd.unique(values[is_truth]))]
+        reader.add_problem(
+            "label",
+            f"found {' and '.join(words)} in a column called '{reader.names['label']}', where it "
+            "may mean that the text does not copy; say which by label_names=.",
+        )
+        reader.remedies["label_names"] = {w: "..." for w in pd.unique(values[is_truth]).tolist()}
+        return values
+    known = values.mask(plain.isin(own), plain.map(own))
+    words = {**LEVELS, **{level: level for level in own.values() if level}}
+    allowed = "copied or fresh, yes or no, 1 or 0, cut, light, heavy or non, or names of levels"
+    n_problems = len(reader.problems)
+    levels = reader.mapped(known, "label", words, allowed)
+    if len(reader.problems) > n_problems:
+        unknown = values[~plain.isin(words) & ~plain.isin(own) & values.notna()]
+        reader.problems[-1] += " label_names= gives the meaning of other words (None: no label)."
+        meanings = {word: "..." for word in pd.unique(unknown).tolist()}
+        reader.remedies["label_names"] = dict(label_names) | meanings
+    return levels.astype("str")
+
+
+def _named_sources(
+    columns: Columns,
+    rows: pd.DataFrame,
+    sources: Mapping[str, Skill | str] | None,
+    reader: TableReader,
+) -> tuple[pd.Series, dict[str, str]]:
+    """Return the name of each row's source, and the texts of the sources by name."""
+    names = reader.as_texts(columns["source"], "source")
+    is_source = rows["level"].eq(SOURCE)
+    documents = dict(sources or {})
+    texts = {slug: d.text if isinstance(d, Skill) else d for slug, d in documents.items()}
+    if is_source.any():
+        twice = names[is_source][names[is_source].duplicated()]
+        if len(twice):
+            reader.add_problem(
+                "label",
+                f"several rows are the text of source '{twice.iloc[0]}'; if the word means a text "
+                "that does not copy, say so by label_names=.",
+            )
+        texts |= dict(zip(names[is_source], rows.loc[is_source, "text"].fillna(""), strict=True))
+        done = "taken as the texts of the sources"
+        reader.add_change("label", "rows of sources", done, int(is_source.sum()))
+    if not texts:
+        return _numbered_sources(names, reader)
+    for slug in names.dropna().unique():
+        if slug not in texts:
+            n = plural(int(names.eq(slug).sum()), "row")
+            known = instead(slug, texts, label="there")
+            reader.add_problem("source", f"'{slug[:60]}' ({n}) has no text in sources={known}")
+        elif not isinstance(texts[slug], str) or not texts[slug].strip():
+            reader.problems.append(f"sources=: '{slug[:60]}' has no text.")
+    return names, {slug: texts[slug] for slug in names.dropna().unique() if slug in texts}
+
+
+def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series, dict[str, str]]:
+    """Name the sources whose texts are in the table by numbers; report values that are names."""
+    several = pd.unique(texts.dropna())
+    short = [t for t in several if len(t.split()) < _FEWEST_WORDS and _is_short(t)]
+    if short:
+        reader.add_problem(
+            "source",
+            f"found {plural(len(short), 'name')}, such as '{short[0]}'; allowed: the text of the "
+            "source, or names with sources={name: text}.",
+        )
+        reader.remedies["sources"] = {name: "..." for name in short[:3]}
+    names = {text: f"source {number}" for number, text in enumerate(several, start=1)}
+    return texts.map(names).astype("str"), {name: text for text, name in names.items()}
+
+
+def _is_short(text: str) -> bool:
+    """Check whether a text of few words is short: some scripts have no blanks between words."""
+    return text.isascii() or len(text) < _FEWEST_LETTERS
+
+
+def _labelled_rows(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
+    """Return the rows with a text and a label that are no sources; note those left out."""
+    rows = rows[~rows["level"].eq(SOURCE).fillna(False)]
+    for role, column in (("text", "text"), ("label", "level")):
+        lacking = rows[column].isna() | rows[column].eq("").fillna(False)
+        if lacking.any():
+            reader.add_change(role, "missing", "row left out", int(lacking.sum()))
+        rows = rows[~lacking]
+    if rows.empty:
+        reader.problems.append("no row has both a text and a label.")
+    return rows.reset_index(drop=True)
