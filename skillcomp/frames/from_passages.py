@@ -140,9 +140,11 @@ def from_passages(
     if len(problems):
         lines = "".join(f"\n- {line}" for line in change_lines(problems.to_dict("records")))
         warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
-    frames = {kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")}
+    about: dict[str, Any] = {
+        kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")
+    }
     names = {role: str(column) for role, column in reader.names.items()}
-    return Frames(**frames, passages=passages, problems=problems, columns=names, skills=texts)
+    return Frames(**about, passages=passages, problems=problems, columns=names, skills=texts)
 
 
 def _levels_of_labels(
@@ -167,15 +169,15 @@ def _levels_of_labels(
         reader.remedies["label_names"] = {w: "..." for w in pd.unique(values[is_truth]).tolist()}
         return values
     known = values.mask(plain.isin(own), plain.map(own))
-    words = {**LEVELS, **{level: level for level in own.values() if level}}
+    meanings = {**LEVELS, **{level: level for level in own.values() if level}}
     allowed = "copied or fresh, yes or no, 1 or 0, cut, light, heavy or non, or names of levels"
     n_problems = len(reader.problems)
-    levels = reader.mapped(known, "label", words, allowed)
+    levels = reader.mapped(known, "label", meanings, allowed)
     if len(reader.problems) > n_problems:
-        unknown = values[~plain.isin(words) & ~plain.isin(own) & values.notna()]
+        unknown = values[~plain.isin(meanings) & ~plain.isin(own) & values.notna()]
         reader.problems[-1] += " label_names= gives the meaning of other words (None: no label)."
-        meanings = {word: "..." for word in pd.unique(unknown).tolist()}
-        reader.remedies["label_names"] = dict(label_names) | meanings
+        gaps = {word: "..." for word in pd.unique(unknown).tolist()}
+        reader.remedies["label_names"] = dict(label_names) | gaps
     return levels.astype("str")
 
 
