@@ -454,6 +454,7 @@ class PairwiseJudgement(Record):
     second: str
     winner: str | None = None
     winner_position: int | None = None
+    gold_winner: str | None = None
     grader_model: str | None = None
     grader_family: str | None = None
     grader_version: str | None = None

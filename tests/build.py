@@ -61,6 +61,28 @@ def lenient_judge(n_gold: int = 40, **labeller: str) -> sc.frames.Frames:
     return sc.from_frame(pd.DataFrame(rows).assign(skill="tea"), gold="gold", **roles)
 
 
+def pair_table(
+    n: int = 40, *, wrong: int = 0, first: int = 0, ties: int = 0, orders: int = 2, **columns: Any
+) -> pd.DataFrame:
+    """Verdicts of one judge on systems x and y in n cases, as a plain table with gold.
+
+    x is better in the even cases. The judge is wrong in the first ``wrong`` cases, prefers the
+    answer shown first in the next ``first`` cases and the tie in the next ``ties``; else it is
+    right. With one order, x is shown first in every second pair of cases.
+    """
+    rows = []
+    for case in range(n):
+        better, worse = ("x", "y") if case % 2 == 0 else ("y", "x")
+        shown = [("x", "y"), ("y", "x")]
+        for model_a, model_b in shown if orders == 2 else [shown[case // 2 % 2]]:
+            winner = better if case >= wrong + first + ties else "tie"
+            winner = model_a if case < wrong + first else winner
+            winner = worse if case < wrong else winner
+            rows.append((str(case), model_a, model_b, winner, better))
+    names = ["question_id", "model_a", "model_b", "winner", "gold"]
+    return pd.DataFrame(rows, columns=names).assign(judge="j", **columns)
+
+
 def results(path: Any, **arguments: Any) -> sc.frames.Frames:
     """Results of another tool, read without the warning that lists their problems."""
     with warnings.catch_warnings():

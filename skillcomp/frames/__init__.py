@@ -23,6 +23,9 @@ from_frame: a researcher's own table (with table_reader, table_gold and words)
 from_passages: a table of labelled texts
     ``from_passages``: the texts, and the sources that they may copy.
 
+from_pairs: a table of pairwise verdicts
+    ``from_pairs``: one row per shown pair becomes comparisons, verdicts and gold.
+
 from_store: a store
     ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.
     ``invocations``, ``events``, ``commands``, ``runs``: what agents did, and changes between runs.
@@ -36,7 +39,7 @@ import lazy_loader as lazy
 
 __getattr__, _, _names = lazy.attach_stub(__name__, __file__)
 # these are listed at the top level only
-__all__ = [name for name in _names if name not in {"from_frame", "from_passages"}]
+__all__ = [name for name in _names if name not in {"from_frame", "from_pairs", "from_passages"}]
 
 
 def __dir__() -> list[str]:

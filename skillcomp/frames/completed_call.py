@@ -19,12 +19,15 @@ _COLUMN_NAMES = {
     "passed": "pass ok solved success correct result resolved outcome verdict is_correct",
     "repeat": "trial run seed sample try rep replicate iteration epoch attempt_number",
     "attempt": "attempt_id answer_id trial_id response_id run_id",
-    "grader": "judge rater evaluator scorer annotator",
+    "grader": "judge judge_name judge_model rater evaluator scorer annotator",
     "check": "check_id assertion criterion rubric expectation",
     "agent": "model system assistant",
     "text": "passage answer submission content response",
     "source": "source_text original reference task source_id",
     "label": "level category copied plagiarised class",
+    "gold": "gold_winner",
+    "winner": "preference preferred verdict judgement judgment choice prediction vote label",
+    "order": "swap swapped is_swapped presentation_order",
 }
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
 _DEFAULTS |= {name: name for name in ("text", "source", "label")}
@@ -46,6 +49,14 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
         if len(words) <= _FEW_WORDS and "baseline" in condition_names(words).values():
             return label
     return None
+
+
+def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
+    """Return the unused columns with a usual name for a role; its own name excludes others."""
+    labels = {str(label).casefold(): label for label in frame.columns if label not in used}
+    if role in labels:
+        return [labels[role]]
+    return [labels[name] for name in _COLUMN_NAMES.get(role, "").split() if name in labels]
 
 
 def separating_column(frame: pd.DataFrame, place: list[Any], used: Collection[Any]) -> Any:

@@ -15,7 +15,7 @@ _TABLES = ("cases", "attempts", "verdicts", "outcomes", "gold", "pairwise", "pas
 # columns with the id of a case, a task or an answer
 _IDS = (
     *("case_id", "contrast_of", "task", "attempt_id", "source_attempt_id", "passage_id"),
-    *("first", "second", "winner"),
+    *("first", "second", "winner", "gold_winner"),
 )
 
 
@@ -105,8 +105,8 @@ def _combined(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
                 f"concat: {literal(name)}: {table} have a column 'study' already. Rename it."
             )
         ids = {column: f"{name}/" + frame[column] for column in _IDS if column in frame.columns}
-        if "winner" in ids:
-            ids["winner"] = ids["winner"].where(frame["winner"].ne("tie"), "tie")
+        for column in {"winner", "gold_winner"} & set(ids):
+            ids[column] = ids[column].where(frame[column].ne("tie"), "tie")
         parts.append(frame.assign(**ids, study=str(name)))
     filled = [part for part in parts if len(part)] or parts[:1]
     return check(pd.concat(filled, ignore_index=True), table).astype({"study": "str"})

@@ -164,7 +164,7 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
     "pairwise": _contract_of(
         "skill case_id grader grader_family grader_version order first second winner"
-        " winner_position rationale",
+        " winner_position gold_winner rationale",
         required="case_id first second",
         unique="case_id skill grader grader_version order first second",
     ),

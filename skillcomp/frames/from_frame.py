@@ -118,6 +118,7 @@ class Frames:
         sizes = {"skill": self.cases["skill"].nunique(), "case": len(self.cases)}
         sizes |= {"attempt": len(self.attempts), "verdict": len(self.verdicts)}
         sizes |= {"gold label": len(self.gold)}
+        sizes |= {"comparison": len(self.pairwise)} if len(self.pairwise) else {}
         if len(self.passages) and not len(self.cases):
             sizes = {"source": len(self.skills), "passage": len(self.passages)}
         return [plural(n, what) for what, n in sizes.items()]

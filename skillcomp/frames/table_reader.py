@@ -79,6 +79,7 @@ class TableReader:
         conditions: Mapping[Any, str],
         *,
         place: str = WHAT,
+        function: str = WHAT,
         arguments: Mapping[str, Any] | None = None,
         missing: Iterable[Any] = (),
         function: str = WHAT,
@@ -239,7 +240,7 @@ class TableReader:
             first = plain[next(iter(unknown))]
             no_hint = are_scores or is_negated(first)
             known = [] if no_hint else [str(word) for word in words if word]
-            odd = _with_counts(values[[value in unknown for value in values]])
+            odd = words_with_counts(values[[value in unknown for value in values]])
             self.add_problem(role, f"found {odd}; allowed: {allowed}.{suggest(first, known)}")
             if are_scores:
                 self.problems[-1] += (
@@ -548,7 +549,7 @@ def _are_scores(values: Iterable[Any]) -> bool:
     return bool(of_scores.any() and numbers.notna().all())
 
 
-def _with_counts(values: pd.Series) -> str:
+def words_with_counts(values: pd.Series) -> str:
     """List the distinct values, each with its number of rows."""
     counts = values.map(as_literal).value_counts(sort=False)
     parts = [f"{word} ({plural(n, 'row')})" for word, n in counts.head(_MOST_WORDS).items()]

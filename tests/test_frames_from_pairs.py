@@ -1,0 +1,189 @@
+"""Tables of pairwise verdicts, one row per shown pair, become comparisons, verdicts and gold."""
+
+import pandas as pd
+import pytest
+from build import pair_table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import skillcomp as sc
+from skillcomp.errors import FrameError
+
+WINS = {1.0: "first", 0.0: "second", 0.5: "tie"}
+
+
+def places(made):
+    """The winner of each row as a place, or tie."""
+    rows = made.pairwise
+    named = rows["winner"].mask(rows["winner"].eq(rows["first"]), "first")
+    return named.mask(rows["winner"].eq(rows["second"]), "second").tolist()
+
+
+def llmbar(**columns):
+    """Two of 419 pairs in both orders by two judges, as in LLMBar: label 1 or 2, output_1, ..."""
+    pairs = pd.DataFrame({
+        "id": [1, 1, 2, 2], "order": ["AB", "BA"] * 2, "label": [1, 1, 2, 2],
+        "output_1": ["Tea.", "Tea.", "A b c", "A b c"], "output_2": ["No", "No", "a b c", "a b c"],
+    })  # fmt: skip
+    right = pairs.assign(judge="right", winner=pairs["label"])
+    first = pairs.assign(judge="first", winner=[1, 2, 1, 2])
+    return pd.concat([right, first], ignore_index=True).assign(**columns)
+
+
+def test_a_file_with_labels_and_both_orders_needs_three_lines():
+    made = sc.from_pairs(llmbar(), gold="label", winner_names="answer")
+    agree = sc.reliability.agreement(made.verdicts, made.gold).set_index(["grader", "measure"])
+    bias = sc.bias.position(made.pairwise, by="grader").set_index(["grader", "measure"])
+    assert agree["estimate"]["right", "raw_agreement"] == 1
+    assert agree["estimate"]["first", "raw_agreement"] == 0.5
+    assert bias["estimate"]["first", "position_points"] == 100
+    assert bias["estimate"]["right", "position_consistency"] == 1
+    assert made.attempts["answer"].tolist() == ["Tea.", "No", "A b c", "a b c"]
+    assert made.attempts["agent"].isna().all()
+    assert made.columns["case"] == "id" and made.columns["first"] == "output_1"
+
+
+def test_winners_as_places_give_the_same_frames_as_winners_as_answers():
+    places = llmbar()
+    places["winner"] = places["winner"].where(places["order"].eq("AB"), 3 - places["winner"])
+    one = sc.from_pairs(llmbar(), gold="label", winner_names="answer")
+    two = sc.from_pairs(places, gold="label", winner_names="position")
+    pd.testing.assert_frame_equal(one.pairwise, two.pairwise)
+    pd.testing.assert_frame_equal(one.verdicts, two.verdicts)
+
+
+def test_human_votes_on_named_systems_are_recognised():
+    votes = pd.DataFrame({
+        "question_id": [81, 81, 82, 83], "model_a": ["gpt", "vicuna", "gpt", "llama"],
+        "model_b": ["vicuna", "gpt", "llama", "gpt"], "turn": 1,
+        "winner": ["model_a", "model_a", "tie (bothbad)", None], "judge": ["p1", "p2", "p1", "p1"],
+    })  # fmt: skip
+    with pytest.warns(sc.frames.FrameWarning) as notes:
+        made = sc.from_pairs(votes)
+    assert made.pairwise["winner"].tolist()[:3] == ["81/gpt", "81/vicuna", "tie"]
+    assert made.pairwise["winner"].isna().tolist() == [False] * 3 + [True]
+    assert made.pairwise["order"].tolist() == [1, 2, 1, 1]
+    assert made.attempts["agent"].tolist() == ["gpt", "vicuna", "gpt", "llama", "llama", "gpt"]
+    assert made.verdicts["passed"].isna().sum() == 2  # a missing verdict is not a loss
+    assert "no verdict; missing, neither a tie nor a loss (1 row)" in str(notes[0].message)
+    assert "'tie (bothbad)' as a tie (1 row)" in str(notes[0].message)
+
+
+@pytest.mark.parametrize("words", [
+    ("A", "B", "tie"), ("[[A]]", "[[B]]", "[[C]]"), (1, 2, "tie"), ("1.0", "2.0", "Tie"),
+    ("A>B", "B>A", "A=B"), ("A >> B", "A<B", "A = B"), ("model_a", "model_b", "draw"),
+    ("first", "second", "equal"), ("output_1", "output_2", "same"), ("x", "y", "tie"),
+    ("Model 1", "model-2", "TIE"), ("chat one", "chat two", "tie"),
+])  # fmt: skip
+def test_usual_words_for_winners(words):
+    table = pd.DataFrame({"case": [1, 2, 3], "chat_one": "x", "chat_two": "y", "winner": words})
+    table = table.assign(case=["a", "b", "c"])
+    with pytest.warns(sc.frames.FrameWarning, match="names of 2 systems"):
+        made = sc.from_pairs(table, first="chat_one", second="chat_two")
+    assert places(made) == ["first", "second", "tie"]
+
+
+def test_a_tie_against_a_gold_winner_counts_one_half_and_a_gold_tie_is_a_tie():
+    made = sc.from_pairs(pair_table(10, ties=4, wrong=1))
+    agree = sc.reliability.agreement(made.verdicts, made.gold).set_index("measure")["estimate"]
+    assert agree["raw_agreement"] == pytest.approx((5 + 4 / 2) / 10)
+    assert agree["sensitivity"] == pytest.approx(5 / 10)  # the winner is picked
+    assert agree["specificity"] == pytest.approx(9 / 10)  # the loser is not picked
+    tied = sc.from_pairs(pair_table(4, ties=4).assign(gold="tie"))
+    assert tied.gold["passed"].eq(False).all() and tied.pairwise["gold_winner"].eq("tie").all()
+    assert tied.verdicts["passed"].eq(False).all()
+
+
+def test_gold_in_one_row_of_a_pair_holds_in_all_its_rows():
+    table = pair_table(6)
+    table.loc[table["model_a"].eq("y"), "gold"] = None
+    pd.testing.assert_frame_equal(sc.from_pairs(table).gold, sc.from_pairs(pair_table(6)).gold)
+    contradicting = pair_table(6).assign(gold="A")
+    with pytest.raises(FrameError, match=r"'gold' \(gold=\): differs between the rows of a pair"):
+        sc.from_pairs(contradicting)
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"winner": ["model_a", "modl_b", "left"]}, r"'modl_b' \(1 row\), 'left' \(1 row\).*Did you "
+     "mean 'model_b'.*winner_names={'modl_b': 'first'}"),
+    ({"winner": [1, 0, 1]}, r"found 1 \(2 rows\), 0 \(1 row\)"),
+    ({"winner": [True, False, True]}, "found True"),
+    ({"model_b": "x"}, r"2 rows compare an answer with itself.*table\['model_a'\] != table"),
+    ({"id": [1, 2, 3]}, "case= may be the column 'question_id' or 'id'; name it"),
+    ({"question_id": [1, 1, None]}, "'question_id' .case=.: missing in 1 row, the first is row 2"),
+    ({"verdict": "A", "winner": None}, None),
+])  # fmt: skip
+def test_unclear_tables_are_refused_with_a_remedy(change, message):
+    names = {"model_a": ["x", "y", "x"], "model_b": ["y", "x", "y"]}
+    table = pd.DataFrame({"question_id": [1, 1, 2], **names, "winner": "tie"}).assign(**change)
+    if message is None:
+        table = table.drop(columns="winner").assign(label="B")
+        message = "winner= may be the column 'verdict' or 'label'"
+    with pytest.raises(FrameError, match=f"(?s){message}"):
+        sc.from_pairs(table)
+
+
+def test_messages_name_the_nearest_column_and_the_completed_call():
+    with pytest.raises(FrameError, match=r"no column 'winer'.*Did you mean 'winner'") as error:
+        sc.from_pairs(pair_table(2), winner="winer")
+    assert "The completed call: sc.from_pairs(table, winner='winner')" in str(error.value)
+    with pytest.raises(FrameError, match="first= is needed"):
+        sc.from_pairs(pair_table(2).rename(columns={"model_a": "ours"}))
+    with pytest.raises(FrameError, match=r"winner_names=: 'x' means 'frist'.*mean 'first'"):
+        sc.from_pairs(pair_table(2), winner_names={"x": "frist"})
+
+
+def test_copied_rows_are_refused_and_raters_are_told_apart():
+    table = pair_table(4)
+    with pytest.raises(FrameError, match=r"(?s)16 rows of grader 'j'.*drop_duplicates\(\)"):
+        sc.from_pairs(pd.concat([table, table]))
+    raters = pd.concat([table, table.assign(judge="k")]).rename(columns={"judge": "person"})
+    with pytest.raises(FrameError, match="They differ in 'person'"):
+        sc.from_pairs(raters)
+    assert sc.from_pairs(raters, grader="person").verdicts["grader"].nunique() == 2
+
+
+def test_with_an_order_a_letter_may_be_an_answer_or_a_place():
+    with pytest.raises(FrameError, match="may be an answer or a place") as error:
+        sc.from_pairs(llmbar(), gold="label")
+    assert "winner_names=..." in str(error.value)
+    own = sc.from_pairs(llmbar(), gold="label", winner_names={1: "A", 2: "B"})
+    assert own.pairwise["winner"].tolist()[:2] == ["1/1", "1/1"]
+    swapped = llmbar(swap=[False, True] * 4).drop(columns=["order", "output_1", "output_2"])
+    made = sc.from_pairs(swapped, gold="label", winner_names="answer", order="swap")
+    assert made.pairwise["first"].tolist()[:2] == ["1/A", "1/B"]
+
+
+def test_own_words_have_the_meaning_of_the_mapping():
+    table = pair_table(3).assign(winner=["links", "?!", "gleich"] * 2)
+    words = {"links": "first", "?!": None, "gleich": "tie"}
+    with pytest.warns(sc.frames.FrameWarning, match="no verdict"):
+        made = sc.from_pairs(table, winner_names=words)
+    assert places(made)[::2][0] == "first" and made.pairwise["winner"].isna().sum() == 2
+    assert made.pairwise["winner"].eq("tie").sum() == 2
+
+
+def test_frames_survive_a_store_and_a_combination_of_studies(tmp_path):
+    made = sc.from_pairs(pair_table(6, ties=2))
+    store = sc.RunStore(made.save(tmp_path / "study"))
+    pd.testing.assert_frame_equal(sc.frames.pairwise(store), made.pairwise)
+    both = sc.frames.concat({"may": made, "june": made}).pairwise
+    assert both["gold_winner"].iloc[0].startswith("may/")
+    assert set(both["winner"].iloc[::12]) <= {"tie", "may/0/x", "june/0/x"}
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.sampled_from(sorted(WINS)), min_size=2, max_size=12), st.randoms())
+def test_swapping_the_columns_of_rows_changes_no_winner(wins, random):
+    """Rows may name the two systems in any order if the order says so."""
+    table = pd.DataFrame({"case": range(len(wins)), "model_a": "x", "model_b": "y",
+                          "winner": [WINS[win] for win in wins]})  # fmt: skip
+    straight = sc.from_pairs(table)
+    swap = [random.random() < 0.5 for _ in wins]
+    other = table.assign(
+        model_a=["y" if s else "x" for s in swap], model_b=["x" if s else "y" for s in swap],
+        order=["BA" if s else "AB" for s in swap],
+    )  # fmt: skip
+    again = sc.from_pairs(other, order="order")
+    columns = ["case_id", "first", "second", "winner"]
+    pd.testing.assert_frame_equal(straight.pairwise[columns], again.pairwise[columns])
