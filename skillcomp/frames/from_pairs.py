@@ -190,9 +190,10 @@ def from_pairs(
         "gold": labels,
         "pairwise": pairs,
     }
-    made = {name: check(frame.reset_index(drop=True), name) for name, frame in frames.items()}
+    checked = {name: check(frame.reset_index(drop=True), name) for name, frame in frames.items()}
     columns_read = {role: str(name) for role, name in reader.names.items()}
-    return Frames(**made, problems=problems, columns=columns_read)
+    about: dict[str, Any] = {**checked, "problems": problems, "columns": columns_read}
+    return Frames(**about)
 
 
 def _require_names(names: Mapping[str, Any], winner_names: Any) -> None:
@@ -298,7 +299,7 @@ def _ordered_pairs(columns: Columns, reader: TableReader, winner_names: Any) -> 
         first=pairs["first"].where(~swapped, pairs["second"]),
         second=pairs["second"].where(~swapped, pairs["first"]),
     )
-    order = swapped.astype("Int64") + 1 if "order" in columns else pd.NA
+    order = (swapped.astype("Int64") + 1).where("order" in columns)
     return shown.assign(**wins, order=order, systems=systems)
 
 
@@ -479,7 +480,7 @@ def _attempts_frame(pairs: pd.DataFrame) -> pd.DataFrame:
     ids = answers["case_id"] + "/" + name
     if ids.duplicated().any():  # names that contain slashes can give equal ids
         ids = ids + "#" + (answers.index + 1).astype("str")
-    facts = {"skill": "the skill", "condition": "unnamed condition", "repeat": 1}
+    facts: dict[str, Any] = {"skill": "the skill", "condition": "unnamed condition", "repeat": 1}
     attempts = answers.assign(attempt_id=ids, status="ok", **facts)
     column = "agent" if systems else "answer"
     attempts = attempts.assign(**{column: attempts["value"]})
@@ -492,7 +493,7 @@ def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     for side in ("first", "second"):
         where = keys.get_indexer(pd.MultiIndex.from_frame(pairs[["case_id", side]]))
         pairs = pairs.assign(**{side: attempts["attempt_id"].array.take(where)})
-    made = {"skill": "the skill"}
+    made: dict[str, Any] = {"skill": "the skill"}
     for role, column in (("winner", "winner"), ("gold", "gold_winner")):
         if role in pairs:
             won = pairs[role]
@@ -549,7 +550,7 @@ def _verdicts_and_gold(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]
     parts = list(_sides(pairs))
     sides = pd.concat(parts).sort_index(kind="stable")
     decided = sides["winner"].notna()
-    facts = {"condition": "unnamed condition", "repeat": 1, "round": 1}
+    facts: dict[str, Any] = {"condition": "unnamed condition", "repeat": 1, "round": 1}
     verdicts = sides.assign(
         **facts,
         passed=sides["winner"].eq(sides["attempt_id"]).astype("boolean").where(decided),
