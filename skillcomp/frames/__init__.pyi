@@ -9,8 +9,8 @@ from .estimates import row as row
 from .from_frame import Frames as Frames
 from .from_frame import FrameWarning as FrameWarning
 from .from_frame import from_frame as from_frame
-from .from_passages import from_passages as from_passages
 from .from_pairs import from_pairs as from_pairs
+from .from_passages import from_passages as from_passages
 from .from_store import attempts as attempts
 from .from_store import cases as cases
 from .from_store import checks as checks

@@ -164,8 +164,9 @@ def from_pairs(
     names = {"case": case, "first": first, "second": second, "winner": winner}
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_names(names, winner_names)
-    about = {"place": WHAT, "function": WHAT}
-    reader = TableReader(names, {}, **about, arguments={**names, "winner_names": winner_names})
+    arguments = {**names, "winner_names": winner_names}
+    arguments["case"] = "case" if case is None else case  # a call shows no argument left out
+    reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)
     has_answers = {"first", "second"} & set(reader.names) or "order" not in reader.names
     needed = ("case", "first", "second", "winner") if has_answers else ("case", "winner")
@@ -299,7 +300,8 @@ def _ordered_pairs(columns: Columns, reader: TableReader, winner_names: Any) -> 
         first=pairs["first"].where(~swapped, pairs["second"]),
         second=pairs["second"].where(~swapped, pairs["first"]),
     )
-    order = (swapped.astype("Int64") + 1).where("order" in columns)
+    order = swapped.astype("Int64") + 1
+    order = order if "order" in columns else order.mask(order.notna())
     return shown.assign(**wins, order=order, systems=systems)
 
 

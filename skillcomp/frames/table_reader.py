@@ -79,7 +79,6 @@ class TableReader:
         conditions: Mapping[Any, str],
         *,
         place: str = WHAT,
-        function: str = WHAT,
         arguments: Mapping[str, Any] | None = None,
         missing: Iterable[Any] = (),
         function: str = WHAT,
