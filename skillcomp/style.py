@@ -389,8 +389,8 @@ def interval(row: Mapping[str, Any] | pd.Series, *, digits: int = 1) -> str:
     """Format an estimate and its interval by the unit of the row, such as +51.2 [40.0, 62.4]."""
     unit = row.get("unit") if isinstance(row.get("unit"), str) else None
     signed = unit in ("points", "percentage points", "logits")
-    numbers = (row.get(name) for name in ("estimate", "ci_low", "ci_high"))
-    estimate, low, high = (quantity(n, unit, signed=signed, digits=digits) for n in numbers)
+    estimate = quantity(row.get("estimate"), unit, signed=signed, digits=digits)
+    low, high = (quantity(row.get(end), unit, digits=digits) for end in ("ci_low", "ci_high"))
     inside = f"{low}, {high}".replace(" %", "")
     return estimate if "n/a" in (estimate, low) else f"{estimate} [{inside}]"
 

@@ -117,7 +117,7 @@ def test_one_file_per_arm_and_what_the_files_do_not_name(tmp_path: Path) -> None
     facts = ("--agent", "a", "--agent-model", "m", "--grader-model", "j", "--skill", "sea")
     result = run(*arms, *facts, "--out", tmp_path / "page")
     assert result.exit_code == 0, result.output
-    assert "75 points more" in result.output and "not in the file" not in result.output
+    assert "+75 points" in result.output and "not in the file" not in result.output
     message = str(run(arms[0], "skilled.json", *facts).exception)
     assert "give one path, or one per arm: baseline=FILE skill=FILE" in message
 

@@ -40,7 +40,7 @@ def test_the_ceiling_is_compared_with_each_labeller_and_names_its_lack() -> None
     own = rows(("gwet_ac1", 0.8, 0.7, 0.9), ("gwet_ac1", 0.93, 0.9, 0.95), grader=["a", "b"])
     texts = about_graders(ceiling=pd.concat([top, own.assign(labeller="Kim")]))
     assert texts == [
-        "The labellers agree with each other by AC1 0.96 [0.90 to 0.98].",
+        "The labellers agree with each other by AC1 .96 [.90, .98].",
         "By agreement with Kim, a lies below and b lies within this interval.",
     ]
     lone = rows(("ceiling_gwet_ac1", NAN, NAN, NAN), grader="a", labeller=None, note="one labeller")
@@ -58,7 +58,7 @@ def test_false_fails_and_severity_are_compared_with_the_reference() -> None:
         reference="old",
     )
     assert about_graders(errors=frame) == [
-        "new makes 20 points more false fails than old [+10, +30].",
+        "new makes more false fails than old: +20 points [10, 30].",
         "new is not shown to be harder or more lenient than old.",
     ]
 
@@ -80,7 +80,7 @@ def test_the_rules_that_are_broken_are_named_and_a_rule_on_undecided_fails_is_no
         counted="verdicts",
     )
     assert about_graders(rules=frame) == [
-        "a breaks 1 of 1 applicable rule: quote empty (10 % [5 % to 20 %] of 100 verdicts)."
+        "a breaks 1 of 1 applicable rule: quote empty (10 % [5, 20] of 100 verdicts)."
     ]
     both = pd.concat([frame.assign(agent=agent) for agent in "xy"])
     assert [text.split(" rule")[0] for text in about_graders(rules=both)] == [
@@ -118,10 +118,10 @@ def test_an_effect_is_shown_only_after_the_adjustment() -> None:
     assert none.startswith("The only effect that is estimated on a grader is not shown once")
     many = about_graders(biases=pd.concat([audit(), audit(grader="new")]))
     assert many[0].startswith("None of 2 effects on the graders is shown once")
-    assert hint.endswith("a, verbosity: +4 points [+1, +6] per doubling of the words.")
+    assert hint.endswith("a, verbosity: +4 points [1, 6] per doubling of the words.")
     (shown,) = about_graders(biases=audit(p_adjusted=0.01))
     assert shown == (
-        "Shown for a, verbosity: +4 points [+1, +6] per doubling of the words (adjusted p = 0.010)."
+        "Shown for a, verbosity: +4 points [1, 6] per doubling of the words (adjusted p = .01)."
     )
     why = {"estimate": NAN, "ci_low": NAN, "note": "not identified: one family"}
     assert about_graders(biases=audit(**why)) == [
@@ -135,7 +135,7 @@ def test_leniency_is_given_for_both_gold_labels() -> None:
     parts = [audit(stratum="gold pass", **about), audit(stratum="gold fail", ci_low=-9.0, **about)]
     assert about_graders(leniency=pd.concat(parts)) == [
         "a, the skill against the reference: pass rate of checks that gold passes +4 points "
-        "[+1, +6] (more lenient), of checks that gold fails +4 points [−9, +6] (no difference is "
+        "[1, 6] (more lenient), of checks that gold fails +4 points [−9, 6] (no difference is "
         "shown)."
     ]
 
@@ -150,8 +150,8 @@ def test_copies_and_pairs_are_counted_and_their_lack_has_a_remedy() -> None:
     assert "sc.bias.perturb makes them" in about_graders(copies=frame.head(0))[0]
     pairs = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0, -1.0, 5.0))
     assert about_graders(position=pairs) == [
-        "The grader keeps its choice in 90 % [80 % to 95 %] of 100 pairs; being shown first is "
-        "worth +2 points [−1, +5]: no preference for a place is shown."
+        "The grader keeps its choice in 90 % [80, 95] of 100 pairs; being shown first is "
+        "worth +2 points [−1, 5]: no preference for a place is shown."
     ]
     assert "sc.live.compare" in about_graders(position=pairs.head(0))[0]
 
@@ -164,7 +164,7 @@ def test_errors_that_differ_between_conditions_are_named() -> None:
         condition="skill",
     )
     assert about_graders(differences=frame) == [
-        "a, the skill against the reference: sensitivity 0 points [−10, +10] (no difference is "
+        "a, the skill against the reference: sensitivity 0 points [−10, 10] (no difference is "
         "shown), specificity −30 points [−50, −10] (lower)."
     ]
     assert about_graders(differences=frame.head(0)) == [
@@ -260,9 +260,9 @@ def test_graders_are_compared_with_passing_everything_and_the_order_by_kappa() -
     frame = pd.concat([raw.assign(grader=names), kappa.assign(grader=names)])
     assert about_graders(chance=frame.assign(prevalence=0.7)) == [
         "By gold 70 % of the items pass, so a grader that passes every item agrees on as many and "
-        "has kappa 0. Not shown to agree more often than that: a (80 % [70 % to 90 %]).",
+        "has kappa 0. Not shown to agree more often than that: a (80 % [70, 90]).",
         "Kappa gives another order than agreement. These graders fall: a from place 2 (80 %) to 3 "
-        "(kappa 0.40).",
+        "(kappa .40).",
     ]
     first, second = about_graders(chance=frame.iloc[[0, 3]].assign(prevalence=0.4))
     assert first == (

@@ -42,7 +42,7 @@ def test_a_third_condition_has_a_row_and_a_sentence_in_its_own_words(name: str) 
     assert text.startswith(f"tea ({name}) ") and f"with {words} of the answers pass and" in text
     assert "with the skill" not in text
     skill = sentences_on(result, "skill")
-    worse = "It does worse than the previous version: 40 points fewer"
+    worse = "It does worse than the previous version: −40 points"
     assert (worse in skill) == (name == "previous")
 
 

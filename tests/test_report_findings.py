@@ -37,30 +37,30 @@ def against(estimate: float, low: float, high: float) -> pd.DataFrame:
 
 
 def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
-    rates = "with the skill 80 % of the answers pass and without it 30 %, 50 points more"
-    assert skill() == f"tea teaches by the grader alone: {rates} [30 to 70 more] on 14 cases."
+    rates = "with the skill 80 % of the answers pass and without it 30 %, +50 points"
+    assert skill() == f"tea teaches by the grader alone: {rates} [30, 70] on 14 cases."
     harm = {"rate": 0.2, "estimate": -0.1, "ci_low": -0.2, "ci_high": -0.01}
     assert skill(verdict="harmful", **harm) == (
         "tea harms by the grader alone: with the skill 20 % of the answers pass and without it "
-        "30 %, 10 points fewer [20 to 1 fewer] on 14 cases."
+        "30 %, −10 points [−20, −1] on 14 cases."
     )
     assert skill(verdict="hurts", **harm) == (
         "tea hurts by the grader alone: with the skill 20 % of the answers pass and without it "
-        "30 %, 10 points fewer [20 to 1 fewer] on 14 cases. The loss may be smaller than the "
+        "30 %, −10 points [−20, −1] on 14 cases. The loss may be smaller than the "
         "margin of 10 points."
     )
     assert skill(verdict="helps", ci_low=0.02).endswith(
-        "[2 to 70 more] on 14 cases. The gain may be smaller than the margin of 10 points."
+        "[2, 70] on 14 cases. The gain may be smaller than the margin of 10 points."
     )
     same = {"rate": 0.31, "estimate": 0.01, "ci_low": -0.05, "ci_high": 0.06}
     assert skill(verdict="ineffective", **same) == (
         "tea changes nothing by the grader alone: with the skill 31 % of the answers pass and "
-        "without it 30 %; the whole interval [5 fewer to 6 more] is within 10 points on 14 cases."
+        "without it 30 %; the whole interval [−5, 6] is within 10 points on 14 cases."
     )
     high = {"rate": 0.98, "reference_rate": 0.97, "estimate": 0.01, "ci_low": -0.05}
     assert skill(verdict="redundant", ci_high=0.06, **high) == (
         "tea is redundant by the grader alone: 97 % of the answers pass without it; with it "
-        "1 point more [5 fewer to 6 more] on 14 cases."
+        "+1 point [−5, 6] on 14 cases."
     )
 
 
@@ -71,9 +71,9 @@ def test_each_verdict_has_its_sentence_with_its_numbers() -> None:
         (-0.05, 0.3, "Ruled out: a loss of 10 points."),
         (-0.3, 0.05, "Ruled out: a gain of 10 points."),
         (0.02, 0.3, "Taken alone this row shows a gain; adjusted for the 5 verdicts it does not "
-         "(adjusted p = 0.12)."),
+         "(adjusted p = .12)."),
         (-0.3, -0.02, "Taken alone this row shows a loss; adjusted for the 5 verdicts it does not "
-         "(adjusted p = 0.12)."),
+         "(adjusted p = .12)."),
         (0.2, 0.5, "Too few cases for a verdict (no reason was recorded)."),
     ],
 )  # fmt: skip
@@ -109,14 +109,12 @@ def test_a_gain_inside_the_margin_and_a_placebo_that_is_not_beaten_are_said() ->
     numbers = {"estimate": 0.29, "ci_low": 0.02, "ci_high": 0.49}
     text = skill(against(0.14, -0.13, 0.41), verdict="helps", **numbers)
     assert "The gain may be smaller than the margin of 10 points." in text
-    assert text.endswith(
-        "But it is not shown to beat its placebo: 14 points more [13 fewer to 41 more]."
-    )
+    assert text.endswith("But it is not shown to beat its placebo: +14 points [−13, 41].")
     beaten = skill(against(0.4, 0.2, 0.6))
-    assert beaten.endswith("Against its placebo: 40 points more [20 to 60 more].")
+    assert beaten.endswith("Against its placebo: +40 points [20, 60].")
     assert "margin" not in beaten and "But" not in beaten
     worse = skill(against(-0.2, -0.3, -0.1))
-    assert worse.endswith("It does worse than its placebo: 20 points fewer [30 to 10 fewer].")
+    assert worse.endswith("It does worse than its placebo: −20 points [−30, −10].")
 
 
 def agreement(**columns: object) -> pd.DataFrame:
@@ -134,9 +132,9 @@ def agreement(**columns: object) -> pd.DataFrame:
 
 def test_the_box_of_graders_tells_false_passes_of_each() -> None:
     text = sentences_on(findings(decided(), agreement=agreement()), "grader")
-    assert text.startswith("g0 agrees with gold on 90 % of 820 checks (kappa 0.8).")
-    assert "It passes 28 % [24 % to 33 %] of what gold fails (false passes)" in text
-    assert "it fails 5 % [1 % to 10 %] of what gold passes (false fails)." in text
+    assert text.startswith("g0 agrees with gold on 90 % of 820 checks (kappa .80).")
+    assert "It passes 28 % [24, 33] of what gold fails (false passes)" in text
+    assert "it fails 5 % [1, 10] of what gold passes (false fails)." in text
     assert "g1 agrees with gold" in text
 
 
@@ -168,11 +166,11 @@ def gap(low: float, high: float) -> pd.DataFrame:
 def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
     less = sentences_on(findings(decided(), gap=gap(-0.3, -0.1)), "transfer")
     assert "on near cases" not in less and less.startswith("On near cases the skill changes")
-    assert "by +50 points [+40, +60], on far cases by +30 [+20, +40]" in less
-    assert "far cases change less, by 20 points [−30, −10]" in less
+    assert "by +50 points [40, 60], on far cases by +30 points [20, 40]" in less
+    assert "far cases change less: far minus near −20 points [−30, −10]" in less
     assert less.endswith("Compared within C2, C7 on 15 near and 26 far cases.")
     open_ = sentences_on(findings(decided(), gap=gap(-0.5, 0.1)), "transfer")
-    assert "no difference is shown: far minus near −20 [−50, +10]" in open_
+    assert "no difference is shown: far minus near −20 points [−50, 10]" in open_
     pooled = gap(-0.5, 0.1).assign(scope="pooled", note="distance is confounded")
     text = sentences_on(findings(decided(), gap=pooled), "transfer")
     assert "Compared within" not in text and text.endswith(". Here distance is confounded.")
@@ -185,12 +183,11 @@ def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (0.12, "g1 passes a larger share of the checks than g0: +12 [+5, +19] points."),
-        (-0.12, "g1 passes a smaller share of the checks than g0: −12 [−19, −5] points."),
+        (0.12, "g1 passes a larger share of checks than g0: +12 points [5, 19]."),
+        (-0.12, "g1 passes a smaller share of checks than g0: −12 points [−19, −5]."),
         (
             0.001,
-            "g1 and g0 are not shown to differ in the share of checks they pass: "
-            "0 [−7, +7] points.",
+            "g1 and g0 are not shown to differ in the share of checks passed: 0 points [−7, 7].",
         ),
     ],
 )
@@ -217,12 +214,12 @@ def test_drift_and_correction_name_graders_and_numbers() -> None:
     )  # fmt: skip
     rows = findings(decided(), drift=drift, corrected=corrected)
     assert sentences_on(rows, "drift") == (
-        "g0 lets through 25 points more false passes than g2 [+18, +34]. "
-        "g1 and g2 are not shown to differ in false passes: −1 points [−7, +5]."
+        "g0 makes more false passes than g2: +25 points [18, 34]. "
+        "g1 and g2 are not shown to differ in false passes: −1 point [−7, 5]."
     )
     assert sentences_on(rows, "correction") == (
-        "By g0 the skill changes the share of checks met by +26 points [+19, +34]; corrected for "
-        "its errors by prediction-powered inference, by +33 [+25, +41]."
+        "By g0 the skill changes the share of checks passed by +26 points [19, 34]; corrected for "
+        "its errors by prediction-powered inference, by +33 points [25, 41]."
     )
 
 
@@ -249,9 +246,9 @@ def test_the_page_opens_with_the_corrected_verdict_and_says_why() -> None:
     row = page.findings[page.findings["topic"].eq("skill")].iloc[0]
     assert row["verdict"] == "ineffective" and row["sentence"] == (
         "tea changes nothing: with the skill 80 % of the answers pass and without it 47 % by the "
-        "grader; corrected, the whole interval [6 fewer to 6 more] is within 10 points on 60 cases."
+        "grader; corrected, the whole interval [−6, 6] is within 10 points on 60 cases."
     )
-    assert row["why"].endswith("(by the grader alone teaching, [+20, +46])")
+    assert row["why"].endswith("(by the grader alone teaching, [20, 46])")
     assert page.headline()["estimate"].item() == pytest.approx(0), "the figure shows it, too"
 
 
@@ -294,9 +291,9 @@ def test_losses_that_labels_do_not_confirm_are_counted_named_and_explained() -> 
     )
     assert sentences_on(page[page["about"].eq("s0")], "skill") == (
         "s0 is harmful by the grader, not confirmed by labels on 14 cases: with the skill 30 % of "
-        "the answers pass and without it 50 % by the grader; corrected, 20 points fewer [40 to "
-        "0.4 fewer] on 24 cases. Corrected and taken alone it shows a loss; adjusted for the 5 "
-        "verdicts it does not (adjusted p = 0.14). Labels on all 24 cases would not decide; more "
+        "the answers pass and without it 50 % by the grader; corrected, −20 points "
+        "[−40, −0.4] on 24 cases. Corrected and taken alone it shows a loss; adjusted for the 5 "
+        "verdicts it does not (adjusted p = .14). Labels on all 24 cases would not decide; more "
         "cases are needed."
     )
     mixed = pd.concat([decided(skill="tea"), *parts], ignore_index=True)
@@ -314,16 +311,16 @@ def test_a_corrected_placebo_says_whose_rates_it_gives() -> None:
     page = findings(pd.concat([decided(), placebo], ignore_index=True))
     assert sentences_on(page, "placebo") == (
         "tea (placebo): with a placebo 31 % of the answers pass and without it 43 % by the grader; "
-        "corrected, 1 point more [5 fewer to 7 more] on 14 cases."
+        "corrected, +1 point [−5, 7] on 14 cases."
     )
 
 
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (0.0035, 0.38, "0.4 to 38 more"),
-        (-0.38, -0.0002, "38 to 0.02 fewer"),
-        (0.0, 0.38, "0 to 38"),
+        (0.0035, 0.38, "0.4, 38"),
+        (-0.38, -0.0002, "−38, −0.02"),
+        (0.0, 0.38, "0, 38"),
     ],
 )
 def test_a_limit_other_than_0_is_not_rounded_to_0(low: float, high: float, words: str) -> None:
@@ -412,7 +409,7 @@ def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader() -> 
     helps = answer(frames_of(study))
     assert sentences_on(helps.findings, "summary").startswith("Both skills teach.")
     assert helps.grader == "judge (version 1)"
-    assert "judge (version 2) lets through" in sentences_on(helps.findings, "drift")
+    assert "judge (version 2) makes more false passes" in sentences_on(helps.findings, "drift")
     assert sentences_on(helps.findings, "correction").count("corrected for its errors") == 2
 
 
@@ -540,13 +537,13 @@ def test_content_and_form_are_told_with_the_room_that_form_had() -> None:
     rows = findings(None, effects=experiment(), explained=explained())
     assert rows["topic"].eq("structure").all()
     assert rows["sentence"].tolist() == [
-        "The document changes the share of answers that pass by +60 [+30, +75] points: its content "
-        "by +50 [+40, +65], its form by +10 [−2, +25] and any document by 0 [−10, +15] on 48 "
+        "The document changes the pass rate by +60 points [30, 75]: its content by +50 points "
+        "[40, 65], its form by +10 points [−2, 25] and any document by 0 points [−10, 15] on 48 "
         "cases.",
-        "Where content is full, form changes it by 0 [−10, +15] points of a room of 2; where "
-        "content is gutted, form changes it by +20 [+10, +35] points of a room of 70.",
-        "The structure score explains 1.2 % of the differences between 24 documents of 6 skills in "
-        "what passes (R squared; −3.0 % cross-validated). 6 skills show 83 % or more, four times "
+        "Where content is full, form changes it by 0 points [−10, 15] of a room of 2 points; where "
+        "content is gutted, form changes it by +20 points [10, 35] of a room of 70 points.",
+        "The structure score explains 1 % of the differences between 24 documents of 6 skills in "
+        "what passes (R squared; −3 % cross-validated). 6 skills show 83 % or more, four times "
         "in five.",
     ]
 
@@ -560,11 +557,9 @@ def test_what_an_experiment_and_a_score_do_not_say_is_said_to_be_unknown() -> No
     ]
     bare = experiment().iloc[2:]
     first = findings(None, effects=bare)["sentence"].iloc[0]
-    assert first.startswith("The document changes the share of answers that pass, in points: its")
+    assert first.startswith("The document changes the pass rate: its")
     known = explained(ci_low=0.0, ci_high=0.2)
-    assert "explains 1.2 % [0.0 % to 20.0 %] of" in sentences_on(
-        findings(None, explained=known), "structure"
-    )
+    assert "explains 1 % [0, 20] of" in sentences_on(findings(None, explained=known), "structure")
 
 
 # A study that asks whether skills fire
@@ -575,11 +570,11 @@ def test_a_study_of_triggering_is_answered_without_a_verdict_or_a_baseline() -> 
     sentences = list(result.findings["sentence"])
     assert set(result.findings["topic"]) == {"trigger"} and len(sentences) == 3
     assert sentences[0].startswith(
-        "Triggering (precise): just the right skills are invoked at 100 % [96 % to 100 %] of the "
+        "Triggering (precise): just the right skills are invoked at 100 % [96, 100] of the "
         "prompts; a skill that should fire does at 100 % "
     )
     assert ["a ceiling" in one for one in sentences] == [True, False, False]
-    assert "the skill tested fires at 16 % [6 % to 32 %] of its negative prompts" in sentences[2]
+    assert "the skill tested fires at 16 % [6, 32] of its negative prompts" in sentences[2]
     assert "(named 100 %, only meant 89 %)" in sentences[2]
     assert result.facts == {"skills": 6, "cases": 84, "attempts": 756}
     assert result.headline().empty and result.grader == ""
@@ -651,7 +646,7 @@ def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assum
     assert told.loc[told["topic"].eq("skill"), "verdict"].iloc[0] == "undetermined"
     for part in (
         "40 of 60 answers under skill and 0 of 60 answers under baseline are missing",
-        "the change would be 17 points fewer; if all for it, 50 points more. The verdict therefore",
+        "the change would be −17 points; if all for it, +50 points. The verdict therefore",
         "Under skill the agent gave no answer in 40 of 60 attempts",
         "tea: more cases would not settle this; the missing answers would.",
     ):
@@ -678,7 +673,7 @@ def test_rounds_of_a_grader_and_answers_that_address_it_are_told(small: sc.repor
     of_round = {n: answer(made, round=n) for n in (1, 2)}
     text = sentences_on(of_round[2].findings, "grader")
     assert "graded in 2 rounds; the results are those of round 2. The rounds disagree on" in text
-    assert f"of the {len(again)} checks graded again and on" in text
+    assert f"of {len(again)} checks graded again and on" in text
     assert "1 answer addresses the grader" in text
     ends = [of_round[n].frames["decided"]["rate"].iloc[0] for n in (1, 2)]
     assert ends[0] != ends[1]
@@ -722,13 +717,13 @@ def test_drift_has_a_sentence_for_each_agent_and_rounds_are_of_all_agents() -> N
     changes = told.frames["drift"].query("measure == 'pass_rate_change'").set_index("agent")
     assert changes["estimate"].to_dict() == pytest.approx({"x": -1 / 3, "y": 1 / 3})
     text = sentences_on(told.findings, "drift")
-    assert "Answers by x: strict passes a smaller share of the checks than plain" in text
-    assert "Answers by y: strict passes a larger share of the checks than plain" in text
+    assert "Answers by x: strict passes a smaller share of checks than plain" in text
+    assert "Answers by y: strict passes a larger share of checks than plain" in text
     assert told.frames["rounds"]["note"].str.contains("2 agents together").all()
     assert told.frames["rounds"]["estimate"].eq(0).all()
     lost = own["round"].eq(2) & own["case"].isin(["c0", "c1", "c2", "c3", "c4", "c5"])
     own["passed"] = own["passed"].astype("boolean").mask(lost)
     made = sc.from_frame(own, **dict(zip(names, names, strict=True)))
     text = sentences_on(answer(made, grader="plain").findings, "grader")
-    part = "of the 72 checks graded again (0 % to 25 %, whatever the 24 checks without a verdict"
+    part = "of 72 checks graded again (0 % to 25 %, whatever the 24 checks without a verdict"
     assert part in text, text

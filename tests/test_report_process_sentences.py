@@ -34,7 +34,7 @@ def test_descriptions_are_compared_on_exact_sets_and_with_their_noise() -> None:
     noise = changes(("repeat 2", -0.07, -0.14, -0.01), ("repeat 3", 0.04, -0.1, 0.2))
     vague, opaque, chance = sc.report.description_sentences(compared, noise)
     start = "the share of prompts that invoke exactly the right skills changes by"
-    assert vague == f"vague against precise: {start} −2 points [−7, +2], which may be chance."
+    assert vague == f"vague against precise: {start} −2 points [−7, 2], which may be chance."
     assert opaque == f"opaque against precise: {start} −11 points [−19, −5]."
     assert "by up to 7 points" in chance and chance.endswith("is 11 points.")
     unknown = changes(("vague", np.nan, np.nan, np.nan)).assign(note="no prompt", agent="claude")
@@ -70,6 +70,6 @@ def test_goals_of_several_agents_are_told_apart() -> None:
     rows = pd.DataFrame({"goal": ["outcome"] * 2, "agent": ["ann", "bob"], "condition": "skill"})
     goals = rows.assign(grader="trace", estimate=1.0, ci_low=0.4, ci_high=1.0)
     assert list(sc.report.findings(None, goals=goals)["sentence"]) == [
-        f"Goals met ({agent}, trace, skill): outcome 100 % [40 % to 100 %] of the attempts."
+        f"Goals met ({agent}, trace, skill): outcome 100 % [40, 100] of the attempts."
         for agent in ("ann", "bob")
     ]

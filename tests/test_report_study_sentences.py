@@ -25,7 +25,7 @@ def test_a_threshold_is_described_with_what_it_finds_and_flags() -> None:
     (text,) = sc.report.threshold_sentences(cut(FOUND, NULL | {"limit": 0.05}, longer, own))
     assert text == (
         "With copies, a text counts as a copy if it shares 4 content tokens in a row with its "
-        "skill. This finds 90 % [80 % to 95 %] of the 50 copies. It flags 2 % [0 % to 4 %] of the "
+        "skill. This finds 90 % [80, 95] of 50 copies. It flags 2 % [0, 4] of "
         "50 texts of 'baseline', which do not copy: within the limit of 5 %. It flags 40 % of "
         "'v2'; how many of these texts copy is not known."
     )
@@ -38,7 +38,7 @@ def test_made_up_copies_and_a_share_and_an_exceeded_limit_are_named() -> None:
     assert text.startswith(
         "my tea: With made-up copies, a text counts as a copy if at least 25 % of"
     )
-    assert "90 % of the 50 made-up copies, which depends on how they were made." in text
+    assert "90 % of 50 made-up copies, which depends on how they were made." in text
     assert "not shown to be within the limit of 2.5 %" in text
 
 
@@ -97,7 +97,10 @@ def test_a_gap_is_described_without_verdicts_on_skills() -> None:
         }
     )
     (row,) = sc.report.findings(None, gap=gap).to_dict("records")
-    assert row["topic"] == "transfer" and "far cases change less, by 20 points" in row["sentence"]
+    assert (
+        row["topic"] == "transfer"
+        and "far cases change less: far minus near −20 points" in row["sentence"]
+    )
 
 
 @pytest.mark.parametrize("checked", [True, False])
@@ -134,7 +137,7 @@ def test_repeats_are_described_by_their_spread_and_their_standard_errors() -> No
     rows = every.assign(se=0.02, n=80)
     assert sc.report.repeat_sentences(rounds, every, rows=rows) == [
         "Taken alone, the 2 repeats give +30 to +40 points (standard deviation 7.1); together they "
-        "give +35 points [+25, +45].",
+        "give +35 points [25, 45].",
         "The standard error is 5.0 to 6.0 points with one repeat and 4.0 points with 2, because "
         "the 40 cases are the units. With every repeat of a case taken as a unit (80), it would "
         "be 2.0 points.",

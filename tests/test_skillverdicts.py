@@ -242,13 +242,13 @@ def test_gains_and_losses_are_adjusted_over_the_rows_of_one_call() -> None:
     assert rows["p_adjusted"].tolist() == pytest.approx([3 * p[0], 3 * p[0], p[2]])
     assert rows["method"].str.endswith("; p adjusted by Holm over 3 rows").all()
     assert (
-        "is above 0, but reaches into the margin of 10 points (p adjusted for 3 rows"
+        "is above 0, but reaches into the margin of 10 points (adjusted p = .01 among 3 rows"
         in (rows["why"][0])
     )
     weak = several((10, 17), *[(20, 20)] * 9)
     row = sc.skillverdicts.decide(weak).iloc[0]
     assert row["ci_low"] > 0 and row["verdict"] == "undetermined"
-    words = "a gain is shown by this row alone, but not among 10 rows (adjusted p 0."
+    words = "a gain is shown by this row alone, but not among 10 rows (adjusted p = ."
     assert words in row["note"] and words in row["why"]
     alone = sc.skillverdicts.decide(weak[weak["skill"].eq("a")]).iloc[0]
     assert (alone["verdict"], alone["p_adjusted"]) == ("helps", alone["p_value"])
@@ -501,7 +501,7 @@ def test_a_judge_that_is_lenient_with_the_skill_only_does_not_make_it_teach() ->
         assert row["estimate_uncorrected"] == pytest.approx(1 / 3)
         is_used = corrected["recommended"] & corrected["measure"].eq("delta_passed")
         assert row["p_adjusted"] == corrected.loc[is_used, "p_value"].item()
-        assert "[−6, +6] is within the margin of 10 points; no attempt is missing" in row["why"]
+        assert "[−6, 6] is within the margin of 10 points; no attempt is missing" in row["why"]
         assert "by ppi with 40 labelled cases (by the grader alone teaching" in row["why"]
 
 
@@ -514,7 +514,8 @@ def test_a_row_that_the_grader_shows_only_alone_gives_its_adjusted_p_value() -> 
     gold = sc.from_frame(cells[["skill", "case", "condition", "passed", "gold"]], gold="gold")
     corrected = corrections(gold)
     row = sc.skillverdicts.decide(gold.outcomes, corrected=corrected).set_index("skill").loc["a"]
-    end = f"(by the grader alone undetermined, [+4, +32] (adjusted p = {alone['p_adjusted']:.2g}))"
+    end = f"{alone['p_adjusted']:.2f}))".removeprefix("0")
+    end = f"(by the grader alone undetermined, [4, 32] (adjusted p = {end}"
     assert row["estimator"] != "naive" and row["why"].endswith(end)
     assert "p_adjusted_uncorrected" not in row
 

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.estimates import require_columns
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import join_notes, p_value
 
 WHAT = "skillverdicts.decide: corrected"
 NAIVE = "naive"  # the estimator that takes the grader's verdicts as they are
@@ -304,7 +304,7 @@ def _place_of_interval(row: pd.Series) -> str:
         return f"excludes a loss beyond {size}, and '{row['reference']}' {least}"
     among = row["p_adjusted"] < 1.0 - row["ci_level"]
     end = (
-        f" (p adjusted for {_family(row)}: {row['p_adjusted']:.2g})"
+        f" ({p_value(row['p_adjusted'], 'adjusted p')} among {_family(row)})"
         if among
         else f"; {shown_alone(row)}"
     )
@@ -324,7 +324,7 @@ def shown_alone(row: pd.Series) -> str:
     change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"
-    return f"{change}, but not among {_family(row)} (adjusted p {row['p_adjusted']:.2g})"
+    return f"{change}, but not among {_family(row)} ({p_value(row['p_adjusted'], 'adjusted p')})"
 
 
 def _family(row: pd.Series) -> str:
@@ -342,7 +342,7 @@ def _correction_in_words(row: pd.Series) -> str:
     excludes_0 = row["ci_low_uncorrected"] > 0 or row["ci_high_uncorrected"] < 0
     reason = ""
     if row["verdict_uncorrected"] == "undetermined" and excludes_0 and pd.notna(p):
-        reason = f" (adjusted p = {p:.2g})"
+        reason = f" ({p_value(p, 'adjusted p')})"
     if pd.isna(row["ci_low_uncorrected"]):
         return f"corrected by {row['estimator']} with {gold} (the grader alone gives no interval)"
     return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}]{reason})"
@@ -350,6 +350,6 @@ def _correction_in_words(row: pd.Series) -> str:
 
 def _points(value: float) -> str:
     # a limit other than 0 is not rounded to 0
-    text = f"{100 * value:+.0f}"
-    text = text if float(text) or not value else f"{100 * value:+.1g}"
+    text = f"{100 * value:.0f}"
+    text = text if float(text) or not value else f"{100 * value:.1g}"
     return text.replace("-", "\N{MINUS SIGN}")

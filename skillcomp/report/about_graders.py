@@ -94,7 +94,7 @@ def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     lower = both[both["fall"] > 0].sort_values("fall", ascending=False)
     falls = [
         f"{row['grader']} from place {row['estimate_place']:.0f} ({say.rate(row['estimate'])}) to "
-        f"{row['estimate_kappa_place']:.0f} (kappa {row['estimate_kappa']:.2f})"
+        f"{row['estimate_kappa_place']:.0f} (kappa {say.coefficient(row['estimate_kappa'])})"
         for _, row in lower.iterrows()
     ]
     if falls:
@@ -116,7 +116,7 @@ def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
     if len(alike):
         widest = max(alike["ci_high"].max(), -alike["ci_low"].min())
         text += f" Not shown to differ: {_pairs_in_words(alike)}; their intervals allow "
-        text += f"differences of up to {say.points(widest)} points."
+        text += f"differences of up to {say.size(widest)}."
     unknown = pairs[~pairs.index.isin(rows.index)]
     yield text + (f" Not known: {_pairs_in_words(unknown)}." if len(unknown) else "")
 
@@ -139,8 +139,8 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
     rows = rows[rows["grader"].isin(known.index)].dropna(subset=["labeller", "estimate"])
     first = known.iloc[0]
     yield (
-        f"The labellers agree with each other by AC1 {first['estimate']:.2f} "
-        f"[{first['ci_low']:.2f} to {first['ci_high']:.2f}]."
+        f"The labellers agree with each other by AC1 {say.coefficient(first['estimate'])} "
+        f"[{say.coefficient(first['ci_low'])}, {say.coefficient(first['ci_high'])}]."
     )
     for labeller, part in rows.groupby("labeller", sort=False):
         limits = known.loc[part["grader"], ["ci_low", "ci_high"]].to_numpy()
@@ -160,13 +160,12 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
         if row["ci_low"] <= 0 <= row["ci_high"]:
             yield (
                 f"{start}{name} and {reference} are not shown to differ in false fails: "
-                f"{say.difference(say.complement_of(0, row), ' points')}."
+                f"{say.change(say.complement_of(0, row))}."
             )
         else:
             more = "fewer" if row["estimate"] > 0 else "more"
-            size = f"{say.points(row['estimate'])} points {more} false fails"
-            limits = say.limits(say.complement_of(0, row))
-            yield f"{start}{name} makes {size} than {reference} {limits}."
+            size = say.change(say.complement_of(0, row))
+            yield f"{start}{name} makes {more} false fails than {reference}: {size}."
     for start, name, reference, row in _pairs_of(drift, "severity_shift"):
         if row["ci_low"] <= 0 <= row["ci_high"]:
             yield f"{start}{name} is not shown to be harder or more lenient than {reference}."
@@ -212,7 +211,7 @@ def _rule_sentences(rates: pd.DataFrame) -> Iterator[str]:
         text = f"{name} breaks {len(broken) or 'none'} of {len(rows)} applicable rule"
         text += say.plural(len(rows))
         shares = [
-            f"{called(row['measure'])} ({say.share(row)} of {row['n']:,.0f} {row['counted']})"
+            f"{called(row['measure'])} ({say.share(row, row['counted'])})"
             for _, row in broken.head(_MOST).iterrows()
         ]
         more = ", most often" if len(broken) > _MOST else ""
@@ -258,7 +257,7 @@ def _bias_sentences(audit: pd.DataFrame) -> Iterator[str]:
         start += " on the graders is" if n > 1 else " on a grader is not"
         yield f"{start} shown once the p-values are adjusted for all questions asked of a grader."
     for _, row in effects[shown].iterrows():
-        yield f"Shown for {_effect_text(row)} (adjusted p = {_p_value(row['p_adjusted'])})."
+        yield f"Shown for {_effect_text(row)} ({say.p_value(row['p_adjusted'], 'adjusted p')})."
     if (apart & ~shown).any():
         hints = [_effect_text(row) for _, row in effects[apart & ~shown].iterrows()]
         yield f"Apart from zero when taken alone, but not once adjusted: {'; '.join(hints)}."
@@ -312,7 +311,7 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
             why = "no pair was judged in both orders" if kept is None else say.reason(kept)
             yield f"{name}: position bias is not known ({why})."
             continue
-        text = f"{name} keeps its choice in {say.share(kept)} of {kept['n']:,.0f} pairs"
+        text = f"{name} keeps its choice in {say.share(kept, 'pairs')}"
         if say.has_estimate(first):
             word = _shown_word(
                 first,
@@ -336,7 +335,7 @@ def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
         parts = []
         for _, row in part.iterrows():
             word = _shown_word(row, "higher", "lower", "no difference is shown")
-            parts.append(f"{measures[row['measure']]} {say.difference(row, ' points')} ({word})")
+            parts.append(f"{measures[row['measure']]} {say.change(row)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
         yield f"{start}: {', '.join(parts)}."
 
@@ -393,7 +392,7 @@ def _shown_word(row: Row, above: str, below: str, open_: str) -> str:
 def _points(row: Row) -> str:
     """Format an estimate in percentage points, such as "+3 points [−2, +8]"."""
     ends = ("estimate", "ci_low", "ci_high")
-    return say.difference(pd.Series({end: row[end] / 100 for end in ends}), " points")
+    return say.change(pd.Series({end: row[end] / 100 for end in ends}))
 
 
 def _bias_name(row: Row) -> str:
@@ -406,10 +405,6 @@ def _effect_text(row: Row) -> str:
     start = ", ".join(str(row[name]) for name in ("grader", "agent") if name in row)
     text = f"{start}, {_bias_name(row)}: {_points(row)}"
     return text if not isinstance(row.get("per"), str) else f"{text} per {row['per']}"
-
-
-def _p_value(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else "below 0.001"
 
 
 _TOPICS: dict[str, Callable[[pd.DataFrame], Iterator[str]]] = {

@@ -29,7 +29,7 @@ from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader, default_reference, grader_versions
 from skillcomp.report.escaped_text import Piece, absent, render, visible
 from skillcomp.report.findings import main_rows
-from skillcomp.report.phrases import listing, signed
+from skillcomp.report.phrases import bare, listing, signed
 
 _PAGE_SIZE = 800_000  # characters of the cases of one file, unless it has a single case
 _ROW_SIZE = 700  # characters of a row of the list of cases, about
@@ -237,7 +237,7 @@ def _lines_by_case(
     for skill, case, agent, delta in main[names].itertuples(index=False, name=None):
         line = lines.get((skill, case, agent), {"change": "not in the outcomes"})
         if not absent(delta) and not line["change"]:
-            line["change"] = signed(delta)
+            line["change"] = bare(signed(delta))
             line["look"] = "fail" if delta < 0 else "pass" if delta > 0 else "none"
     by_case: dict[Key, list[dict[str, Any]]] = {}
     for (skill, case, _), line in lines.items():

@@ -399,7 +399,7 @@ def _skill_sentence(
         name = f"{name} ({row['condition']})"
     if pd.isna(row["estimate"]):
         return Sentence(f"{name} cannot be judged: {say.reason(row)}.", row["skill"], verdict)
-    margin, evidence = say.points(row["margin"]), _evidence(row)
+    margin, evidence = say.size(row["margin"]), _evidence(row)
     word = verdict if verdict in _VERDICTS else "undetermined"
     overturned = row.get("overturned", False)
     counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
@@ -423,7 +423,7 @@ def _skill_sentence(
             return Sentence(text, row["skill"], verdict)
     if word in ("helps", "hurts"):
         change = "gain" if word == "helps" else "loss"
-        text += f" The {change} may be smaller than the margin of {margin} points."
+        text += f" The {change} may be smaller than the margin of {margin}."
     elif word == "undetermined":
         text += _what_is_ruled_out(row, margin)
     alone = " (grader alone)" if row.get("estimator") not in (None, "", "naive") else ""
@@ -464,16 +464,14 @@ def _shown_alone_in_words(row: Row, subject: str) -> str:
         return f"{text}, without an adjusted p-value."
     family = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
     verdicts = f"{family[1]} verdict{say.plural(int(family[1]))}" if family else "other verdicts"
-    return f"{text}; adjusted for the {verdicts} it does not (adjusted p = {p:.2g})."
+    return f"{text}; adjusted for the {verdicts} it does not ({say.p_value(p, 'adjusted p')})."
 
 
 def _evidence(row: Row) -> str:
     """Describe the rates and the change behind a verdict, with and without correction."""
     reference, change = row.get("reference", "baseline"), say.change(row)
     if row["verdict"] == "ineffective":
-        change = (
-            f"the whole interval [{say.span(row)}] is within {say.points(row['margin'])} points"
-        )
+        change = f"the whole interval {say.limits(row)} is within {say.size(row['margin'])}"
     if row.get("estimator", NAIVE) != NAIVE:
         return f"{_rates_of_conditions(row)} by the grader; corrected, {change}"
     if row["verdict"] == "redundant":
@@ -514,7 +512,7 @@ def _missing_answers(row: Row) -> str:
         (row["reference"], "n_missing_reference", "n_attempts_reference"),
     )
     counts = [f"{row[n]:,.0f} of {row[of]:,.0f} answers under {name}" for name, n, of in sides]
-    worst = [say.difference_in_words(row[name]) for name in ("worst_low", "worst_high")]
+    worst = [say.signed(row[name]) for name in ("worst_low", "worst_high")]
     text = f" {say.listing(counts)} are missing: if all had gone against {row['condition']}, "
     text += f"the change would be {worst[0]}; if all for it, {worst[1]}."
     if row["assume_missing"]:
@@ -547,8 +545,8 @@ def _what_is_ruled_out(row: Row, margin: str) -> str:
         if min(abs(low), abs(high)) <= size:
             return _shown_alone_in_words(row, "Taken alone this row")
         return f" Too few cases for a verdict ({say.reason(row)})."
-    ruled = [f"a loss of {margin} points"] if low > -size else []
-    ruled += [f"a gain of {margin} points"] if high < size else []
+    ruled = [f"a loss of {margin}"] if low > -size else []
+    ruled += [f"a gain of {margin}"] if high < size else []
     if ruled:
         return f" Ruled out: {say.listing(ruled)}."
     return " Neither a gain nor a loss is ruled out."
@@ -590,12 +588,12 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
         why = "" if row is None else f": {say.reason(row)}"
         return Sentence(f"Near and far cases cannot be compared{why}.")
     near, far = by_measure["near_delta"], by_measure["far_delta"]
-    text = f"On near cases {treatment} changes the pass rate by {say.difference(near, ' points')}"
-    text += f", on far cases by {say.difference(far)}"
-    end = f"no difference is shown: far minus near {say.difference(row)}"
+    text = f"On near cases {treatment} changes the pass rate by {say.change(near)}"
+    text += f", on far cases by {say.change(far)}"
+    end = f"no difference is shown: far minus near {say.change(row)}"
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
-        end = f"far cases change {word}, by {say.points(row['estimate'])} points {say.limits(row)}"
+        end = f"far cases change {word}: far minus near {say.change(row)}"
     # the pooled rows list their dimensions, too, but are not compared within them
     is_within = by_measure is within and row.get("dimensions")
     about = f" Compared within {row['dimensions']}" if is_within else ""
@@ -633,16 +631,15 @@ def _effect_sentences(effects: pd.DataFrame) -> Sentences:
         yield Sentence(f"What is content and what is form is not known: {why}.")
         return
     first, second = factors
-    parts = [f"its {name} by {say.difference(of[name, ''])}" for name in factors]
-    start = "The document changes the share of answers that pass, in points: "
+    parts = [f"its {name} by {say.change(of[name, ''])}" for name in factors]
+    start = "The document changes the pass rate: "
     if say.has_estimate(total):
-        parts.append(f"any document by {say.difference(of['any document', ''])}")
-        size = say.difference(total)
-        start = f"The document changes the share of answers that pass by {size} points: "
+        parts.append(f"any document by {say.change(of['any document', ''])}")
+        start = f"The document changes the pass rate by {say.change(total)}: "
     yield Sentence(f"{start}{say.listing(parts)}{say.on_cases(of[first, ''])}.")
     at_levels = [
-        f"where {first} is {at}, {second} changes it by {say.difference(row)} points of a room of "
-        f"{say.points(1.0 - row['reference_rate'])}"
+        f"where {first} is {at}, {second} changes it by {say.change(row)} of a room of "
+        f"{say.size(1.0 - row['reference_rate'])}"
         for (name, at), row in of.items()
         if name == second and at and pd.notna(row["estimate"])
     ]
@@ -667,8 +664,8 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
             continue
         n, n_skills = f"{row['n']:,.0f} documents", f"{row['n_clusters']:,.0f} skills"
         crossed = by_measure["cross_validated_r_squared"]["estimate"]
-        text = f"{what} explains {say.share(row, say.percent)} of the differences between {n} of "
-        text += f"{n_skills} in what passes (R squared; {say.percent(crossed)} cross-validated)."
+        text = f"{what} explains {say.share(row)} of the differences between {n} of "
+        text += f"{n_skills} in what passes (R squared; {say.rate(crossed)} cross-validated)."
         least = by_measure["detectable_r_squared"]["estimate"]
         if pd.notna(least):
             text += f" {n_skills} show {say.rate(least)} or more, four times in five."

@@ -13,28 +13,14 @@ from skillcomp.style import called, quantity
 _AMOUNTS = {"cost_usd": "${}", "tokens": "{} tokens", "minutes": "{} minutes"}
 
 
-def change_text(row: Row | None, unit: str = "") -> str:
+def change_text(row: Row | None) -> str:
     """Format a change in points with its interval, such as "+52 [37, 64]"; empty if unknown."""
-    if not say.has_estimate(row):
-        return ""
-    text = f"{say.signed(row['estimate'])}{unit}"
-    return text if pd.isna(row["ci_low"]) else f"{text} {_limits_text(row, 'points')}"
+    return say.change(row, unit=False) if say.has_estimate(row) else ""
 
 
 def rate_text(row: Row | None) -> str:
     """Format a rate with its interval, such as "3 % [1, 12]"; empty if unknown."""
-    if not say.has_estimate(row):
-        return ""
-    text = say.rate(row["estimate"])
-    return text if pd.isna(row["ci_low"]) else f"{text} {_limits_text(row, 'rate')}"
-
-
-def _limits_text(row: Row, unit: str) -> str:
-    ends = [
-        quantity(row[end], unit, digits=0 if abs(row[end]) >= 0.01 or not row[end] else 1)
-        for end in ("ci_low", "ci_high")
-    ]
-    return f"[{', '.join(ends)}]".replace(" %", "")
+    return say.share(row) if say.has_estimate(row) else ""
 
 
 def skill_cells(row: Row, others: pd.DataFrame | None) -> dict[str, str]:
@@ -88,7 +74,7 @@ def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, lis
     for skill, part in decided.groupby("skill", sort=False):
         rows = {row["agent"]: row for _, row in part.iterrows()}
         grid[called(skill)] = [
-            f"{signs.get(str(rows[a]['verdict']), '?')} {say.signed(rows[a]['estimate'])}"
+            f"{signs.get(str(rows[a]['verdict']), '?')} {say.bare(say.signed(rows[a]['estimate']))}"
             if a in rows
             else ""
             for a in agents
@@ -105,7 +91,7 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
             continue
         sure = rows["p_adjusted"].lt(0.05)
         parts = [
-            f"{row['comprehension_dimension']} {change_text(row, ' points')}"
+            f"{row['comprehension_dimension']} {say.change(row)}"
             for _, row in rows[sure].iterrows()
         ]
         others = [str(name) for name in rows.loc[~sure, "comprehension_dimension"]]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
-from skillcomp.style import called, quantity
+from skillcomp.style import called
 
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
 _ESTIMATORS = {
@@ -33,7 +33,7 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
             yield Sentence(f"{name}: agreement with gold is not known{why}.", name)
             continue
         coefficients = [
-            f"{short} {quantity(row[measure]['estimate'])}"
+            f"{short} {say.coefficient(row[measure]['estimate'])}"
             for measure, short in _COEFFICIENTS.items()
             if say.has_estimate(row.get(measure))
         ]
@@ -97,7 +97,7 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
         checks, attempts = row["flip_rate"], row["attempt_flip_rate"]
         text = f"{name} graded in {checks['n_rounds']:.0f} rounds; the results are those of round "
         text += f"{checks['round']}. The rounds disagree on "
-        shares = [f"{say.share(checks)} of the {checks['n']:,.0f} checks graded again"]
+        shares = [say.share(checks, "checks graded again")]
         if not say.has_estimate(checks):
             yield Sentence(f"{name}: no check has verdicts in two rounds.", name)
             continue
@@ -106,7 +106,7 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
             lacking = f"{n:,.0f} check{say.plural(n)} without a verdict in some round"
             shares[0] += f" ({ends}, whatever the {lacking} would have been)"
         if say.has_estimate(attempts):
-            shares.append(f"on {say.share(attempts)} of the attempts")
+            shares.append(f"on {say.share(attempts, 'attempts')}")
         yield Sentence(f"{text}{say.listing(shares)}.", name)
 
 
@@ -135,19 +135,20 @@ def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
 def _false_pass_text(name: Any, reference: Any, row: Row) -> str:
     """Return a sentence that compares the false passes of two graders."""
     if row["ci_low"] <= 0 <= row["ci_high"]:
-        size = say.difference(row, " points")
-        return f"{name} and {reference} are not shown to differ in false passes: {size}."
-    size = f"{say.points(row['estimate'])} points {'more' if row['estimate'] > 0 else 'fewer'}"
-    return f"{name} lets through {size} false passes than {reference} {say.limits(row)}."
+        start = f"{name} and {reference} are not shown to differ in false passes"
+    else:
+        more = "more" if row["estimate"] > 0 else "fewer"
+        start = f"{name} makes {more} false passes than {reference}"
+    return f"{start}: {say.change(row)}."
 
 
 def _pass_rate_text(name: Any, reference: Any, row: Row) -> str:
     """Return a sentence that compares the pass rates of two graders, for studies without gold."""
-    text = f"{name} and {reference} are not shown to differ in the share of checks they pass"
+    text = f"{name} and {reference} are not shown to differ in the share of checks passed"
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "larger" if row["estimate"] > 0 else "smaller"
-        text = f"{name} passes a {word} share of the checks than {reference}"
-    return f"{text}: {say.difference(row)} points."
+        text = f"{name} passes a {word} share of checks than {reference}"
+    return f"{text}: {say.change(row)}."
 
 
 def correction_sentences(corrected: pd.DataFrame) -> Sentences:
@@ -167,13 +168,12 @@ def correction_sentences(corrected: pd.DataFrame) -> Sentences:
         raw, best = row["naive"], chosen.iloc[0]
         by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))
         estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
-        text = f"By {name}{agent} {treatment} changes the share of checks met by "
-        text += f"{say.difference(raw, ' points')}; corrected for its errors by {estimator}, "
-        yield Sentence(f"{text}by {say.difference(best)}.", name)
+        text = f"By {name}{agent} {treatment} changes the share of checks passed by "
+        text += f"{say.change(raw)}; corrected for its errors by {estimator}, "
+        yield Sentence(f"{text}by {say.change(best)}.", name)
     for (treatment, agent), estimates in by_condition.items():
         if len(estimates) > 1:
-            spread = say.points(max(estimates) - min(estimates))
-            points = f"{spread} point{say.plural(float(spread))}"
+            points = say.size(max(estimates) - min(estimates))
             several = len({name for name, _ in by_condition}) > 1
             end = f" on {treatment}{agent}" if several else agent
             yield Sentence(f"Corrected, the {len(estimates)} graders are {points} apart{end}.")

@@ -343,10 +343,10 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     skills = list(dict.fromkeys(rows["skill"]))
     reference = rows["reference"].iloc[0] if len(rows) else "baseline"
     against = "no skill" if reference == "baseline" else treatment(reference)
-    lead = f"Change in the share of answers that pass, against {against}, on the same cases."
+    lead = f"Change in the pass rate, against {against}, on the same cases."
     lead += _source_of_estimates(rows)
     if len(rows):
-        lead += f" Dashed: the margin of {say.points(rows['margin'].iloc[0])} points."
+        lead += f" Dashed: the margin of {say.size(rows['margin'].iloc[0])}."
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
 
+from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 
 Row: TypeAlias = pd.Series
@@ -62,75 +63,69 @@ def without(reference: object, pronoun: str = " it") -> str:
 
 
 def rate(value: float) -> str:
-    """Format a rate in whole percent, or with one decimal if it is below 1 % or above 99 %."""
-    return quantity(value, "rate", digits=0 if 0.01 <= value <= 0.99 or value in (0, 1) else 1)
+    """Format a rate, such as "79 %"; with decimals below 1 % and above 99 %."""
+    least = 0 if 0.01 <= abs(value) <= 0.99 or value in (0, 1) else 1
+    return quantity(value, "rate", digits=max(least, _decimals_of_rate(value)))
 
 
-def percent(value: float) -> str:
-    """Format a rate in percent with one decimal."""
-    return quantity(value, "rate")
-
-
-def points(value: float, digits: int = 0) -> str:
-    """Format the size of a difference in percentage points, without a sign."""
-    return quantity(abs(value), "points", digits=digits)
+def size(value: float, digits: int = 0) -> str:
+    """Format the size of a difference in rates, such as "10 points" or "1 point"."""
+    return signed(abs(value), digits).lstrip("+")
 
 
 def signed(value: float, digits: int = 0) -> str:
-    """Format a difference in percentage points, with its sign."""
-    return quantity(value, "points", signed=True, digits=digits)
+    """Format a difference in rates, such as "+52 points"."""
+    text = quantity(value, "points", signed=True, digits=digits)
+    return text + (" point" if text.lstrip("+\N{MINUS SIGN}") == "1" else " points")
 
 
-def limits(row: Row) -> str:
-    """Format the interval of a difference in brackets, such as "[+2, +49]"."""
-    low, high = row["ci_low"], row["ci_high"]
-    signs = [signed(value, _decimals_of_limit(value)) for value in (low, high)]
-    return f"[{', '.join(signs)}]"
+def bare(text: str) -> str:
+    """Return a number without its unit, as in a column headed by the unit."""
+    return text.partition(" ")[0]
 
 
-def _decimals_of_limit(value: float) -> int:
-    """Return the decimals of a limit: none, unless a limit other than 0 would then be 0."""
-    size = 0.0 if pd.isna(value) else abs(100 * value)
-    return 0 if size < 1e-6 or float(f"{size:.0f}") else -math.floor(math.log10(size)) or 1
+def limits(row: Row, unit: str = "points") -> str:
+    """Format the interval of a difference or of a rate, such as "[37, 64]"; empty if unknown."""
+    ends, decimals = (row["ci_low"], row["ci_high"]), _decimals_of_point
+    if pd.isna(ends[0]) or pd.isna(ends[1]):
+        return ""
+    decimals = _decimals_of_rate if unit == "rate" else decimals
+    texts = [quantity(end, unit, digits=decimals(end)).removesuffix(" %") for end in ends]
+    return f"[{', '.join(texts)}]"
 
 
-def difference(row: Row, unit: str = "") -> str:
-    """Format a difference with its interval, such as "+25 points [+2, +49]"."""
-    return f"{signed(row['estimate'])}{unit} {limits(row)}"
+def _decimals_of_point(value: float) -> int:
+    """Return the decimals of a difference: none, unless one other than 0 would then be 0."""
+    points = 0.0 if pd.isna(value) else abs(100 * value)
+    return 0 if points < 1e-6 or float(f"{points:.0f}") else -math.floor(math.log10(points)) or 1
 
 
-def share(row: Row, form: Callable[[float], str] = rate) -> str:
-    """Format a rate with its interval, such as "60 % [40 % to 80 %]"; omit a missing interval."""
-    interval = f" [{form(row['ci_low'])} to {form(row['ci_high'])}]"
-    return form(row["estimate"]) + ("" if pd.isna(row["ci_low"]) else interval)
+def _decimals_of_rate(value: float) -> int:
+    """Return the decimals of a rate: none, unless one other than 0 or 1 would be 0 or 100 %."""
+    return max(map(_decimals_of_point, (value, 1 - value)))
 
 
-def span(row: Row) -> str:
-    """Format the interval of a difference in words, such as "2 to 49 more"."""
-    low, high = row["ci_low"], row["ci_high"]
-    if pd.isna(low) or pd.isna(high):
-        return "no interval"
-    if low > 0 or high < 0:
-        return f"{points(low, _decimals_of_limit(low))} to {_more_or_fewer(high)}"
-    return f"{_more_or_fewer(low)} to {_more_or_fewer(high)}"
+def change(row: Row, unit: bool = True) -> str:
+    """Format a difference in rates with its interval, such as "+52 points [37, 64]"."""
+    text = signed(row["estimate"])
+    return f"{text if unit else bare(text)} {limits(row)}".rstrip()
 
 
-def _more_or_fewer(value: float) -> str:
-    size = points(value, _decimals_of_limit(value))
-    return f"{size} {'more' if value > 0 else 'fewer'}" if float(size) else "0"
+def share(row: Row, of: str = "") -> str:
+    """Format a rate with its interval and, with `of`, its n, such as "16 % [11, 22] of 419 items".
+
+    >>> row = pd.Series({"estimate": 0.164, "ci_low": 0.11, "ci_high": 0.22, "n": 419})
+    >>> share(row, "items"), share(row)
+    ('16 % [11, 22] of 419 items', '16 % [11, 22]')
+    """
+    text = f"{rate(row['estimate'])} {limits(row, 'rate')}".rstrip()
+    return f"{text} of {row['n']:,.0f} {of}" if of else text
 
 
-def change(row: Row) -> str:
-    """Format a difference and its interval in words, such as "25 points more [2 to 49 more]"."""
-    words = difference_in_words(row["estimate"])
-    return f"{'no change on average' if words == 'none' else words} [{span(row)}]"
-
-
-def difference_in_words(value: float) -> str:
-    """Format a difference, such as "17 points fewer"."""
-    size = points(value)
-    word = "more" if value > 0 else "fewer"
-    return f"{size} point{plural(float(size))} {word}" if float(size) else "none"
+def coefficient(value: float, digits: int = 2) -> str:
+    """Format kappa, AC1 or a correlation, such as ".79"."""
+    text = f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return text.replace("0.", ".", 1) if abs(value) < 1 and "1." not in text else text
 
 
 def on_cases(row: Row) -> str:

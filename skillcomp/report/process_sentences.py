@@ -78,15 +78,15 @@ def description_sentences(compared: pd.DataFrame, noise: pd.DataFrame | None = N
             sentences.append(f"{pair}: no comparison ({say.reason(row)}).")
             continue
         text = f"{pair}: the share of prompts that invoke exactly the right skills changes by "
-        text += say.difference(row, " points")
+        text += say.change(row)
         shown = row["ci_low"] > 0 or row["ci_high"] < 0
         sentences.append(f"{text}{'' if shown else ', which may be chance'}.")
     largest = _largest_change(exact)
     by_chance = float("nan") if noise is None else _largest_change(noise)
     if pd.notna(by_chance) and pd.notna(largest):
-        text = f"Repeats of one condition differ by up to {say.points(by_chance)} points although "
+        text = f"Repeats of one condition differ by up to {say.size(by_chance)} although "
         text += "nothing changed; the largest difference between conditions is "
-        sentences.append(f"{text}{say.points(largest)} points.")
+        sentences.append(f"{text}{say.size(largest)}.")
     return sentences
 
 

@@ -82,12 +82,12 @@ def _settling_words(rows: pd.DataFrame, corrected: bool) -> str:
         return "how many cases would settle it is not known."
     first, low = rows.iloc[0], rows[rows["measure"].eq("cases_at_20th_percentile")]
     how = "estimated" if corrected else "observed"
-    text = f"if the change is as {how} ({say.signed(first['size'])} points), "
+    text = f"if the change is as {how} ({say.signed(first['size'])}), "
     text += "by the grader alone, " if corrected else ""
     text += f"{_counts_in_words(rows, 'cases_at_estimate')}, {_plan_in_words(first)}; "
     cautious = _counts_in_words(low, "cases_at_20th_percentile")
     size = low["size"].dropna()
-    at = f"{say.signed(size.iloc[0])} points; " if len(size) else ""
+    at = f"{say.signed(size.iloc[0])}; " if len(size) else ""
     text += f"if the change is less favourable ({at}a one-in-five chance), "
     none = low["estimate"].isna() & ~low["note"].str.startswith(_MORE_THAN)
     rest = say.listing([_SHOWN[word] for word in low.loc[none, "sought"]]) if none.any() else ""

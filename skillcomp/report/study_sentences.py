@@ -64,17 +64,17 @@ def repeat_sentences(
     changes, whole = repeats.dropna(subset=["estimate", "se"]), every.iloc[0]
     if len(changes) < 2:
         return ["The noise between repeats is not known: fewer than two have a change."]
-    low, high = (say.signed(end) for end in (changes["estimate"].min(), changes["estimate"].max()))
-    text = f"Taken alone, the {len(changes)} repeats give {low} to {high} points (standard "
-    text += f"deviation {say.points(changes['estimate'].std(), 1)}); together they give "
-    sentences = [f"{text}{say.difference(whole, ' points')}."]
-    least, most = (say.points(end, 1) for end in (changes["se"].min(), changes["se"].max()))
-    text = f"The standard error is {least} to {most} points with one repeat and "
-    text += f"{say.points(whole['se'], 1)} points with {len(changes)}, because the "
+    low, high = (say.signed(changes["estimate"].agg(end)) for end in ("min", "max"))
+    text = f"Taken alone, the {len(changes)} repeats give {say.bare(low)} to {high} (standard "
+    text += f"deviation {say.bare(say.size(changes['estimate'].std(), 1))}); together they give "
+    sentences = [f"{text}{say.change(whole)}."]
+    least, most = (say.size(end, 1) for end in (changes["se"].min(), changes["se"].max()))
+    text = f"The standard error is {say.bare(least)} to {most} with one repeat and "
+    text += f"{say.size(whole['se'], 1)} with {len(changes)}, because the "
     text += f"{whole['n']:,.0f} cases are the units."
     if rows is not None and say.has_estimate(rows.iloc[0]):
         text += f" With every repeat of a case taken as a unit ({rows['n'].iloc[0]:,.0f}), it "
-        text += f"would be {say.points(rows['se'].iloc[0], 1)} points."
+        text += f"would be {say.size(rows['se'].iloc[0], 1)}."
     return [*sentences, text]
 
 
@@ -122,7 +122,7 @@ def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
         how = f"at least {share} of its sequences of {n} content tokens are in its skill"
     yield f"With {copies}, a text counts as a copy if {how}."
     for _, row in rows[rows["measure"].eq("sensitivity")].iterrows():
-        text = f"This finds {say.share(row)} of the {row['n_texts']:,.0f} {copies}"
+        text = f"This finds {say.share(row)} of {row['n_texts']:,.0f} {copies}"
         edits = pd.isna(row["ci_low"])
         yield f"{text}, which depends on how they were made." if edits else f"{text}."
     null_rows = rows["measure"].str.startswith("false_flags_") & rows["limit"].notna()
@@ -131,7 +131,7 @@ def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
         keeps = row["ci_high"] <= row["limit"]
         end = f"{'within' if keeps else 'not shown to be within'} the limit of "
         end += f"{100 * row['limit']:g} %"
-        text = f"It flags {say.share(row)} of the {row['n_texts']:,.0f} texts of '{name}', which "
+        text = f"It flags {say.share(row)} of {row['n_texts']:,.0f} texts of '{name}', which "
         yield f"{text}do not copy: {end}."
     flagged = rows[rows["measure"].str.startswith("flagged_")]
     parts = [
@@ -170,11 +170,11 @@ def plan_sentences(needed: pd.DataFrame) -> list[str]:
 
 def _plan_sentence(rows: pd.DataFrame) -> str:
     row, known = rows.iloc[0], rows.dropna(subset=["estimate"])
-    what = f"a change of {say.points(row['size'])} points by {say.treatment(row['condition'])}"
+    what = f"a change of {say.size(row['size'])} by {say.treatment(row['condition'])}"
     if row["effect"] == "gap":
         more = "more" if row["size"] > 0 else "less"
         what = f"that {say.treatment(row['condition'])} changes far cases by "
-        what += f"{say.points(row['size'])} points {more} than near cases"
+        what += f"{say.size(row['size'])} {more} than near cases"
     what += "".join(f" ({called(row[name])})" for name in ("skill", "agent") if name in row)
     skills = f"{row['n_skills']:,.0f} skill{say.plural(row['n_skills'])}"
     claim = "" if row["n_skills"] == 1 else f" over these {skills}"

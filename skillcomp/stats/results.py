@@ -161,6 +161,14 @@ def quantile(ci_level: float, df: float = math.inf) -> float:
     return float(student_t.isf((1.0 - ci_level) / 2.0, df))
 
 
+def p_value(value: float, name: str = "p") -> str:
+    """Format a p-value: "p = .03", "p = .004" or "p < .001"; .048 does not become .05."""
+    if not 0.001 <= value <= 0.99:
+        return f"{name} {'< .001' if value < 0.001 else '> .99'}"
+    digits = 3 if value < 0.01 or f"{value:.2f}" == "0.05" else 2
+    return f"{name} = {value:.{digits}f}".replace("0.", ".", 1)
+
+
 def join_notes(*notes: str) -> str:
     """Join the notes that are not empty, separated by semicolons."""
     return "; ".join(filter(None, notes))
