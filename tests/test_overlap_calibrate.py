@@ -554,3 +554,99 @@ def test_lengths_for_which_every_null_is_too_short_do_not_end_the_search() -> No
         n_resamples=20,
     )
     assert cut.loc[cut["chosen"], "n"].tolist() == [9]
+
+
+def test_labelled_passages_alone_are_calibrated_as_with_answers_that_are_no_null() -> None:
+    passages = corpus({"verbatim": [12] * 20, "near_copy": [6] * 20, "fresh": [2] * 70})
+    how: dict[str, Any] = {"passages": passages, "skills": SKILL, "n_resamples": 50}
+    alone = sc.overlap.calibrate(**how, ngram=range(3, 9))
+    both = calibrate(passages, answers([0] * 40, "skill"), nulls="fresh")
+    rates = ["sensitivity", "false_flags_fresh", "specificity", "auc"]
+    columns = ["rule", "n", "measure", "estimate", "ci_low", "ci_high", "note"]
+    parts = [cut.loc[cut["measure"].isin(rates), columns] for cut in (alone, both)]
+    pd.testing.assert_frame_equal(*(part.reset_index(drop=True) for part in parts))
+    chosen = alone.query("chosen").iloc[0]
+    assert (chosen["rule"], chosen["n"]) == ("any", 6)
+    assert chosen["n"] == both.query("chosen")["n"].iloc[0]
+    assert not alone["measure"].str.contains("baseline|answer_length").any()
+    words = passages.assign(level=passages["level"].replace({"verbatim": "copied"}))
+    assert sc.overlap.calibrate(**how | {"passages": words}).query("chosen")["n"].iloc[0] == 6
+    with pytest.raises(FrameError, match="found no texts; give passages="):
+        sc.overlap.calibrate(skills=SKILL)
+    with pytest.raises(FrameError, match="nulls: found none; allowed: at least one name of a"):
+        sc.overlap.calibrate(**how | {"passages": corpus({"verbatim": [12]})})
+
+
+def test_answers_alone_are_calibrated_with_copies_made_up_from_the_skill() -> None:
+    attempts = answers([3] * 20 + [2] * 60)
+    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=range(3, 9))
+    cut = sc.overlap.calibrate(shared, skills=SKILL, n_resamples=20)
+    chosen = cut.query("chosen").iloc[0]
+    assert (chosen["rule"], chosen["n"]) == ("any", 4)  # 20 of 80 answers share a run of 3
+    assert only(cut, "sensitivity", 4)["note"].startswith("made-up copies")
+    made = sc.overlap.positives(SKILL)
+    fresh = corpus({"fresh": [2] * 70})
+    for passages in (made, fresh):  # copies of your own, or only texts that do not copy
+        cut = sc.overlap.calibrate(shared, passages=passages, skills=SKILL, n_resamples=20)
+        assert cut.query("chosen")["n"].iloc[0] == 4
+        assert len(cut[cut["measure"].eq("chosen_n_fresh")]) == (passages is fresh)
+    with pytest.raises(FrameError, match="not scored for n = 9; there: 3, 4, 5, 6, 7, 8"):
+        sc.overlap.calibrate(shared, skills=SKILL, ngram=9)
+
+
+def written_corpus(n_sources: int, n_each: dict[str, int], seed: int) -> sc.frames.Frames:
+    """Read a table of texts on sources: each word of a copy is replaced at a rate of its label."""
+    rng = np.random.default_rng(seed)
+    rates = {"cut": 0.05, "light": 0.25, "heavy": 0.8, "non": 1.0}
+    rows = []
+    for number in range(n_sources):
+        words = [f"s{number}word{at}" for at in range(200)]
+        for label, n in n_each.items():
+            for _ in range(n):
+                start = int(rng.integers(0, 140))
+                new = rng.random(60) < rates[label]
+                own = [f"own{at}" for at in rng.integers(0, 10**6, 60)]
+                text = np.where(new, own, words[start : start + 60])
+                rows.append({"text": " ".join(text), "source": " ".join(words), "label": label})
+    with pytest.warns(sc.frames.FrameWarning, match="'cut' as near_copy"):
+        return sc.from_passages(pd.DataFrame(rows))
+
+
+def test_few_sources_limit_a_corpus_of_many_texts() -> None:
+    # 95 texts on 5 sources, as the corpus of Clough and Stevenson (doi:10.1007/s10579-009-9112-1)
+    own = written_corpus(5, {"cut": 4, "light": 4, "heavy": 4, "non": 7}, seed=1)
+    assert repr(own) == "Frames(5 sources, 95 passages)"
+    cut = sc.overlap.calibrate(passages=own.passages, skills=own.skills, n_resamples=20)
+    chosen = cut.query("chosen").iloc[0]
+    assert np.isnan(chosen["estimate"])
+    assert "but 0 of 35 texts of 'fresh' flagged bound the false flags only at" in chosen["note"]
+    limited = "the 5 documents limit this, because their texts are related: 62 documents of each"
+    assert limited in chosen["note"]
+    estimated = cut[cut["measure"].eq("estimated_n")].iloc[0]
+    found = only(cut, "sensitivity", estimated["n"])
+    assert found["estimate"] == 1 and found["n_clusters"] == 5 and found["ci_low"] < 0.8
+    note = only(cut, "false_flags_fresh", estimated["n"])["note"]
+    assert note.startswith("the 5 documents limit this") and "needs 62 documents with" in note
+
+
+def test_enough_sources_give_a_choice_with_the_planted_rates_in_its_intervals() -> None:
+    own = written_corpus(70, {"cut": 1, "light": 1, "heavy": 1, "non": 1}, seed=2)
+    how: Any = {"passages": own.passages, "skills": own.skills, "n_resamples": 20}
+    cut = sc.overlap.calibrate(**how, positive=["near_copy", "light_revision"], ngram=[4, 6, 12])
+    assert cut.query("chosen")["n"].iloc[0] == 4 and not cut["measure"].eq("estimated_n").any()
+    # a run of n of 60 words, each unchanged with probability q, by a recursion on the run so far
+    for n in (4, 6, 12):
+        truth = np.mean([chance_of_run(0.95, n), chance_of_run(0.75, n)])
+        row = only(cut, "sensitivity", n)
+        assert row["ci_low"] <= truth <= row["ci_high"]
+
+
+def chance_of_run(q: float, n: int, length: int = 60) -> float:
+    state = np.zeros(n + 1)
+    state[0] = 1.0
+    for _ in range(length):
+        moved = np.append(0.0, state[:n] * q)
+        moved[0] = (1 - q) * state[:n].sum()
+        moved[n] += state[n]
+        state = moved
+    return float(state[n])

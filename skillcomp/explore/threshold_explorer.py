@@ -17,7 +17,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
-from skillcomp.overlap.candidates import make_sample
+from skillcomp.overlap.candidates import COPIES, NULLS, existing_names, make_sample
 from skillcomp.overlap.score import (
     as_names,
     checked_columns,
@@ -48,8 +48,8 @@ def threshold(
     attempts: pd.DataFrame | None = None,
     cases: pd.DataFrame | None = None,
     cut: pd.DataFrame | None = None,
-    positive: str | Sequence[str] = ("verbatim", "near_copy"),
-    nulls: str | Sequence[str] = ("baseline", "fresh"),
+    positive: str | Sequence[str] | None = None,
+    nulls: str | Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
 ) -> ThresholdExplorer:
@@ -121,7 +121,10 @@ def threshold(
         if len(chosen):
             row: Any = chosen.iloc[0]
             start = int(row["n"]), None if row["rule"] == "any" else float(row["cut"])
-    settings = settings_of(positive, nulls, 0.05, 0.95, 1, 0)
+    names = set(passages["level"].dropna())
+    copies = existing_names(positive, COPIES, names)
+    clean = existing_names(nulls, NULLS, names | set(every["condition"].dropna()))
+    settings = settings_of(copies, clean, 0.05, 0.95, 1, 0)
     return ThresholdExplorer(every, settings, skills, texts, prompts, start, tokenizer)
 
 

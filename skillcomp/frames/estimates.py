@@ -87,7 +87,8 @@ _MEASURES_OF_UNIT = {
     "statistic": "cochran_q",
     "count": """
         attempts cases_per_skill cases_in_all gold_labels gold_attempts gold_cases chosen_n
-        cases_at_estimate cases_at_20th_percentile fewest_cases repeats_at_estimate""",
+        cases_at_estimate cases_at_20th_percentile fewest_cases repeats_at_estimate
+        estimated_n""",
 }
 UNITS = {name: unit for unit, names in _MEASURES_OF_UNIT.items() for name in names.split()}
 

@@ -10,7 +10,7 @@ limit asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -25,11 +25,21 @@ from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import By, check_settings, row
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
-from skillcomp.overlap.candidates import Chooser, Group, Sample, Settings, make_sample
-from skillcomp.overlap.positives import MADE_UP
+from skillcomp.overlap.candidates import (
+    COPIES,
+    NULLS,
+    Chooser,
+    Group,
+    Sample,
+    Settings,
+    existing_names,
+    make_sample,
+)
+from skillcomp.overlap.positives import MADE_UP, positives
 from skillcomp.overlap.score import (
     as_names,
     checked_columns,
+    checked_lengths,
     common_tokenizer,
     require_one_row_per_attempt,
     score,
@@ -55,14 +65,15 @@ BLOCK = 250  # Number of resamples that are computed together; a small number sa
 
 
 def calibrate(
-    shared: pd.DataFrame,
-    attempts: pd.DataFrame,
+    shared: pd.DataFrame | None = None,
+    attempts: pd.DataFrame | None = None,
     *,
-    passages: pd.DataFrame,
+    passages: pd.DataFrame | None = None,
     skills: Mapping[str, Skill | str],
-    positive: str | Sequence[str] = ("verbatim", "near_copy"),
-    nulls: str | Sequence[str] = ("baseline", "fresh"),
+    positive: str | Sequence[str] | None = None,
+    nulls: str | Sequence[str] | None = None,
     max_false_flags: float = 0.05,
+    ngram: Iterable[int] | int | None = None,
     by: By = (),
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
@@ -75,29 +86,32 @@ def calibrate(
     Copies are passages that were written by copying. Nulls are texts that do not copy. By default
     there are two nulls: answers without the skill, which share n-grams by coincidence, and passages
     written fresh from understanding, which share technical terms. The limit on false flags applies
-    under each null.
+    under each null. Labelled passages suffice, and so do answers; a skill may be any text.
 
     Parameters
     ----------
-    shared : pandas.DataFrame
-        Scored attempts, as returned by :func:`score`. The calibration chooses among the lengths n
-        in this frame.
-    attempts : pandas.DataFrame
-        The attempts that were scored, or a selection of them. Rows of ``shared`` for other attempts
-        are ignored.
-    passages : pandas.DataFrame
+    shared : pandas.DataFrame, optional
+        Scored attempts, as returned by :func:`score`.
+    attempts : pandas.DataFrame, optional
+        A selection of the attempts that were scored. Rows of ``shared`` for other attempts are
+        ignored.
+    passages : pandas.DataFrame, optional
         A passages frame: passage_id, skill, document, level, text. Passages are scored as by
         :func:`score`, which leaves out n-grams of a passage's question. With ``made_up`` copies
         (from :func:`positives`), the choice depends only on the nulls (see Notes).
     skills : mapping of str to Skill or str
         As in :func:`score`.
-    positive : str or sequence of str
-        Levels of the passages that are copies.
-    nulls : str or sequence of str
-        Levels of the passages, or conditions of the attempts, that are not copies.
+    positive : str or sequence of str, optional
+        Levels of the passages that are copies. Default: those of ``verbatim``, ``near_copy`` and
+        ``copied`` that exist; without any, copies are made up from the skills by :func:`positives`.
+    nulls : str or sequence of str, optional
+        Levels of the passages, or conditions of the attempts, that are not copies. Default: those
+        of ``baseline`` and ``fresh`` that exist.
     max_false_flags : float, default 0.05
         Largest rate of flagged texts that is allowed under each null. The upper limit of the rate
-        must not exceed it. With the default, each null needs at least 62 texts.
+        must not exceed it. With the default, each null needs at least 62 documents or cases.
+    ngram : int or iterable of int, optional
+        Lengths n to choose among. Default: those in ``shared``; without it, 3 to 12.
     by : str or sequence of str, default ()
         ``"skill"`` calibrates each skill separately.
     tokenizer, tokenizer_name : optional
@@ -133,6 +147,8 @@ def calibrate(
             candidate. Folds in which no candidate kept the limit are left out.
             ``chosen_n_<null>``: the n chosen under one null alone.
             ``chosen_n``: the n chosen under all nulls.
+            ``estimated_n``: only if nothing is chosen, the n that the estimates would choose. It is
+            not shown to keep the limit.
         estimate, ci_low, ci_high, ci_level : float64, the measure with its interval
         n_texts, n_clusters : float64, numbers of texts and of their documents or cases
         limit : float64, the limit on false flags; NaN in rows to which it does not apply
@@ -152,7 +168,8 @@ def calibrate(
     Raises
     ------
     FrameError
-        If a level, condition or column is missing; if ``shared`` is empty, has none of the attempts
+        If there are neither scored attempts nor passages; if there is no null; if a level,
+        condition or column is missing; if ``shared`` is empty, has none of the attempts
         or has an attempt twice; if it was scored with another tokenizer; if ``by`` names a column
         other than ``skill``; or if a number is out of range.
 
@@ -186,18 +203,33 @@ def calibrate(
     ----------
     Levels of reuse as in Clough and Stevenson 2011, doi:10.1007/s10579-009-9112-1.
     """
-    settings = settings_of(positive, nulls, max_false_flags, ci_level, n_resamples, seed)
     names = list(as_names(by))
     if names not in ([], ["skill"]):
         raise FrameError(f"overlap.calibrate: by= found {names}; allowed: [] or ['skill'].")
-    answers = _scored_attempts(shared, attempts)
+    if shared is None and passages is None:
+        raise FrameError(
+            "overlap.calibrate: found no texts; give passages=, or answers that overlap.score "
+            "scored, or both."
+        )
     label = name_of_tokenizer(tokenizer, tokenizer_name)
+    answers = pd.DataFrame(columns=NEEDED) if shared is None else _scored_attempts(shared, attempts)
     common_tokenizer({"shared": answers}, what="overlap.calibrate", label=label)
-    lengths = sorted(int(n) for n in shared["n"].dropna().unique())
-    passages = checked_columns(passages, ["passage_id", "text"], what="overlap.calibrate: passages")
+    lengths = _offered_lengths(ngram, shared)
+    answers = answers[answers["n"].isin(lengths)]
+    if passages is not None:
+        needed = ["passage_id", "level", "text"]
+        passages = checked_columns(passages, needed, what="overlap.calibrate: passages")
+    levels = set() if passages is None else set(passages["level"].dropna())
+    copies = existing_names(positive, COPIES, levels)
+    if passages is None or not (copies or positive is not None):
+        made = positives(skills, seed=seed)
+        passages = made if passages is None else pd.concat([passages, made], ignore_index=True)
+        copies = existing_names(positive, COPIES, set(made["level"]))
+    clean = existing_names(nulls, NULLS, levels | set(answers["condition"].dropna()))
+    settings = settings_of(copies, clean, max_false_flags, ci_level, n_resamples, seed)
     how: dict[str, Any] = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
     scored = score(passages, skills=skills, ngram=lengths, **how)
-    every = pd.concat([answers, scored], ignore_index=True)
+    every = pd.concat([answers, scored], ignore_index=True) if len(answers) else scored
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
         rows = pd.DataFrame(_calibration_rows(make_sample(part, settings), settings))
@@ -206,6 +238,21 @@ def calibrate(
             rows.insert(0, "skill", slug)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
+
+
+def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | None) -> list[int]:
+    """Return the lengths of n-grams to choose among: those asked for, scored, or 3 to 12."""
+    scored = None if shared is None else sorted(int(n) for n in shared["n"].dropna().unique())
+    if ngram is None:
+        return list(range(3, 13)) if scored is None else scored
+    lengths: list[int] = checked_lengths(ngram, "overlap.calibrate").tolist()
+    lacking = [n for n in lengths if scored is not None and n not in scored]
+    if lacking:
+        known = ", ".join(map(str, scored or []))
+        raise FrameError(
+            f"overlap.calibrate: ngram: shared was not scored for n = {lacking[0]}; there: {known}."
+        )
+    return lengths
 
 
 def settings_of(
@@ -219,7 +266,10 @@ def settings_of(
     """Check the settings of a calibration; raise FrameError if a value is not allowed."""
     for what, names in (("positive", positive), ("nulls", nulls)):
         if not as_names(names):
-            raise FrameError(f"overlap.calibrate: {what}: found none; allowed: at least one name.")
+            raise FrameError(
+                f"overlap.calibrate: {what}: found none; allowed: at least one name of a level or "
+                "condition of these texts."
+            )
     check_settings("overlap.calibrate", 0.95, n_resamples, seed)
     if seed >= 2**31:  # KFold accepts no larger seed
         raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
@@ -228,13 +278,15 @@ def settings_of(
     return Settings(as_names(positive), as_names(nulls), limit, level, n_resamples, seed)
 
 
-def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows of `shared` that belong to the attempts."""
+def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
+    """Select the rows of `shared` that belong to the attempts; all rows of attempts by default."""
     what = "overlap.calibrate: shared"
     shared = checked_columns(shared, NEEDED, what=what)
     if shared.empty:
         raise FrameError(f"{what} has no rows; allowed: the rows of overlap.score for attempts.")
-    selected = shared["attempt_id"].isin(check(attempts, "attempts")["attempt_id"])
+    selected = shared["attempt_id"].notna()
+    if attempts is not None:
+        selected = shared["attempt_id"].isin(check(attempts, "attempts")["attempt_id"])
     if shared["attempt_id"].notna().any() and not selected.any():
         raise FrameError(f"{what} holds none of the attempts.")
     rows = shared[selected]
@@ -268,7 +320,20 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
     rows += _choices_by_null(sample, settings)
     note = f"under {' and '.join(settings.nulls)} together"
     answer = _choice_row(sample, settings, chooser, chosen, "chosen_n", note)
+    if chosen < 0:
+        rows += _estimated_choice(sample, settings, chooser)
     return [*rows, answer | {"chosen": True}]
+
+
+def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
+    """Return a row with the n that the estimates would choose; no row if there is none."""
+    candidate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
+    if candidate < 0:
+        return []
+    note = "the estimates keep the limit; their intervals do not show it"
+    value = undefined("choice by the estimates", note, ci_level=settings.ci_level)
+    value = replace(value, estimate=float(chooser.n[candidate]))
+    return [_measure_row(sample, candidate, "estimated_n", value)]
 
 
 def _candidates_by_length(sample: Sample, chooser: Chooser) -> list[int]:
@@ -299,7 +364,7 @@ def _measure_row(
     about: dict[Any, Any] = {}
     if candidate is not None and candidate >= 0:
         about = sample.candidates.iloc[candidate].to_dict()
-    unit = "count" if measure.startswith("chosen_n") else "rate"
+    unit = "count" if measure.startswith(("chosen_n", "estimated_n")) else "rate"
     # the number of texts is in the column n_texts, because n is the length of the n-gram here
     estimate = row(measure, replace(value, note=join_notes(note, value.note)), unit=unit)
     estimate |= {"n_texts": value.n, "n": None, "limit": limit, "n_short": n_short}
@@ -385,17 +450,19 @@ def _false_flags(
     flagged = _flag_rate(settings, group, candidate, column)
     measure, limit = f"false_flags_{group.name}", settings.max_false_flags
     n_short = _number_too_short(sample, group, column)
-    note = join_notes(_short_texts_note(n_short), _texts_needed_note(flagged, settings))
+    needed_note = _texts_needed_note(flagged, settings, group)
+    note = join_notes(_short_texts_note(n_short), needed_note)
     how: dict[str, Any] = {"limit": limit, "n_short": n_short}
     rows = [_measure_row(sample, candidate, measure, flagged, **how, note=note)]
-    if group.passages and sample.candidates["rule"].iloc[candidate] == "any":
+    by_any = sample.candidates["rule"].iloc[candidate] == "any"
+    if group.passages and by_any and sample.n_cases:
         longer = _rate_at_answer_length(sample, group, candidate, flagged)
         measure = f"{measure}_at_answer_length"
         rows.append(_measure_row(sample, candidate, measure, longer, **how))
     return rows
 
 
-def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
+def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> str:
     """Return a note on how many clean texts are needed to show that the limit is kept.
 
     The note is empty if the limit on false flags is shown to be kept.
@@ -404,9 +471,21 @@ def _texts_needed_note(flagged: Interval, settings: Settings) -> str:
     if not np.isfinite(flagged.high) or flagged.high <= limit or not 0 < limit < 1:
         return ""
     needed = clean_needed(limit, ci_level=settings.ci_level)
+    related, unit = _related_texts(flagged, group)
     return (
-        f"{flagged.n:.0f} texts bound the rate only at {flagged.high:.1%}: a bound of {limit:.0%} "
-        f"needs {needed} independent texts with none flagged"
+        f"{related}{flagged.n:.0f} texts bound the rate only at {flagged.high:.1%}: a bound of "
+        f"{limit:.0%} needs {needed} {unit} with none flagged"
+    )
+
+
+def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
+    """Return a note on texts that share a document or case, and what needs to be more numerous."""
+    unit = "documents" if group.passages else "cases"
+    if flagged.n_clusters >= flagged.n:
+        return "", "independent texts"
+    return (
+        f"the {flagged.n_clusters:.0f} {unit} limit this, because their texts are related: ",
+        unit,
     )
 
 
@@ -593,9 +672,10 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
         f"rule '{rule}' would be chosen, but {flagged} of {worst.n:.0f} texts of '{group.name}' "
         f"flagged bound the false flags only at {worst.high:.1%}"
     )
+    related, unit = _related_texts(worst, group)
     if limit > 0:
         needed = clean_needed(limit, ci_level=settings.ci_level)
-        reason += f"; {needed} independent texts of each null with none flagged would support it"
+        reason += f"; {related}{needed} {unit} of each null with none flagged would support it"
     return reason + f", or choose max_false_flags={np.ceil(worst.high * 1000) / 1000:g}"
 
 

@@ -6,7 +6,7 @@ missed. Otherwise it is left out of the rates at this n.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, instead
 from skillcomp.frames.case_table import clusters_of
+from skillcomp.frames.estimates import listed
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import NAN
 
@@ -22,6 +23,8 @@ Floats = NDArray[np.float64]
 # Largest number of cuts that are tried for each n. A text is flagged if its share of shared n-grams
 # is at least the cut.
 MAX_CUTS = 200
+# levels of passages that copy, and classes of texts that do not, unless they are named
+COPIES, NULLS = ("verbatim", "near_copy", "copied"), ("baseline", "fresh")
 TIE = 1e-12  # rates that differ by less than this count as equal
 
 
@@ -113,6 +116,15 @@ class Sample:
     def n_units(self, group: Group) -> int:
         """Return the number of documents (for passages) or of cases (for attempts)."""
         return self.n_documents if group.passages else self.n_cases
+
+
+def existing_names(
+    names: str | Sequence[str] | None, defaults: Sequence[str], there: Collection[str]
+) -> tuple[str, ...]:
+    """Return the names; if they are None, the defaults that exist."""
+    if names is None:
+        return tuple(name for name in defaults if name in there)
+    return tuple(listed(names))
 
 
 def make_sample(shared: pd.DataFrame, settings: Settings) -> Sample:

@@ -145,7 +145,7 @@ def score(
     kind, column = _kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
     name = name_of_tokenizer(tokenizer, tokenizer_name)
-    lengths = _checked_lengths(ngram)
+    lengths = checked_lengths(ngram, "overlap.score")
     slugs, source_of = _skill_of_texts(frame["skill"], skills)
     prompts, prompt_of = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
     missing = frame[column].isna().to_numpy()
@@ -183,15 +183,16 @@ def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
     return kind, column
 
 
-def _checked_lengths(ngram: Iterable[int] | int) -> Ints:
+def checked_lengths(ngram: Iterable[int] | int, what: str) -> Ints:
+    """Return lengths of n-grams, sorted and distinct; raise FrameError if one is not allowed."""
     try:
         return check_n(ngram)
     except ValueError as error:
         message = str(error).replace("n:", "ngram:", 1)
-        raise FrameError(f"overlap.score: {message}") from error
+        raise FrameError(f"{what}: {message}") from error
     except TypeError:
         raise FrameError(
-            f"overlap.score: ngram: found {ngram!r}; allowed are whole numbers of at least 1, "
+            f"{what}: ngram: found {ngram!r}; allowed are whole numbers of at least 1, "
             "as range(3, 13)."
         ) from None
 
