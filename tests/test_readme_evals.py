@@ -26,7 +26,7 @@ import skillcomp as sc
 from skillcomp.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
-SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("### From a skill's own evals")[1]
+SECTION = (ROOT / "docs/own-skill.md").read_text("utf-8").split("## From a skill's own evals")[1]
 N_CASES = 4
 
 

@@ -15,7 +15,8 @@ import skillcomp as sc
 from skillcomp.live.study_file import read_study
 
 README = Path(__file__).resolve().parent.parent / "README.md"
-SECTION = README.read_text(encoding="utf-8").split("## Your own skill", 1)[1]
+DOCS = README.parent / "docs"
+SECTION = (DOCS / "own-skill.md").read_text(encoding="utf-8")
 N_CASES = 8
 
 
@@ -86,11 +87,12 @@ def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
     assert not any(KEY in text for text in (printed, *kept))
 
 
-def test_the_pictures_of_the_readme_are_there_and_small_and_a_found_explorer_is_shown() -> None:
+def test_the_readme_is_one_screen_and_every_picture_is_shown_and_small() -> None:
     text = README.read_text(encoding="utf-8")
-    shown = re.findall(r"!\[([^\]]+)\]\((docs/pictures/[\w-]+\.png)\)", text)
-    there = (README.parent / "docs" / "pictures").glob("*.png")
-    assert {README.parent / name for _, name in shown} == set(there)
-    assert all((README.parent / name).stat().st_size < 250_000 for _, name in shown)
+    everything = text.replace("(docs/", "(") + (DOCS / "overview.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[([^\]]+)\]\((pictures/[\w-]+\.png)\)", everything)
+    assert {DOCS / name for _, name in shown} == set((DOCS / "pictures").glob("*.png"))
+    assert all((DOCS / name).stat().st_size < 250_000 for _, name in shown)
     assert all(len(words.split()) > 5 for words, _ in shown)
-    assert text.index("docs/pictures/headline.png") < text.index("make report")
+    assert text.index("docs/pictures/page.png") < text.index("docs/pictures/cases.png")
+    assert len(text.split()) < 600  # one screen beside its pictures

@@ -120,8 +120,9 @@ def test_the_figure_is_saved_with_its_frames_and_the_last_line_shows_a_widget(
 
 
 def test_the_example_of_the_readme_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    first, own, triggers = [part.split("```")[0] for part in text.split("```python\n")[1:]]
+    names_of_pages = ("README.md", "docs/overview.md", "docs/triggers.md")
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in names_of_pages)
+    own, first, triggers = [part.split("```")[0] for part in text.split("```python\n")[1:]]
     monkeypatch.chdir(folder.parent)
     names: dict[str, object] = {}
     with mpl.rc_context():

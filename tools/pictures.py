@@ -1,4 +1,4 @@
-"""Make the pictures of the README: the headline figure, the answer page and two explorers.
+"""Make the pictures of the README and its pages: answer page, cases, headline, explorers.
 
 Usage: ``python tools/pictures.py`` in a checkout, after ``make test`` (which installs JupyterLab
 for browser tests); needs Chromium.
@@ -91,6 +91,13 @@ def main() -> None:
             page.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
             page.picture(folder / "page.png")
             small(folder / "page.png").save(OUT / "page.png", optimize=True)
+            link = page.evaluate("document.querySelector('a[href*=type-safety]').href")
+            cases = browser.page(link, **SCREEN)
+            cases.wait("document.querySelector('article')")
+            cases.evaluate("document.documentElement.style.scrollbarWidth = 'none'")
+            cases.evaluate("document.querySelector('article').scrollIntoView()")
+            cases.picture(folder / "cases.png")
+            small(folder / "cases.png").save(OUT / "cases.png", optimize=True)
             explorers(browser, folder)
 
 
