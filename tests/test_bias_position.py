@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from build import pair_table
 from scipy.stats import beta
 
 import skillcomp as sc
@@ -79,8 +80,12 @@ def test_pairs_without_a_verdict_are_left_out_and_counted() -> None:
         assert found["n"].iloc[0] == 2 and set(found["n_dropped"]) == {2}
         assert "2 of 4 pairs without a verdict in an order left out" in found["note"].iloc[0]
     alone = sc.bias.position(frame[frame["pair"].ge(2) & frame["winner"].notna()])
-    assert alone["estimate"].isna().all() and set(alone["n_dropped"]) == {2}
-    assert set(alone["note"]) == {"no pair has a verdict in both orders"}
+    # shown in one order: A lost as the second, and B won as the first
+    assert alone["measure"].tolist() == ["first_wins", "position_points"]
+    few = sc.bias.position(frame[frame["pair"].ge(1) & frame["winner"].notna()])
+    assert few["measure"].tolist()[-1] == "first_wins" and few["n"].tolist()[-1] == 2
+    half = sc.bias.position(frame[frame["pair"].ne(2)])
+    assert "first_wins" not in set(half["measure"]) and set(half["n_dropped"]) == {1}
 
 
 def test_a_winner_of_our_frame_is_an_answer_a_place_a_tie_or_missing() -> None:
@@ -201,10 +206,10 @@ def test_one_order_by_one_judge_and_the_other_by_another_is_no_consistency(colum
     with pytest.raises(FrameError, match=rf"more than one {column}: x, y. Add '{column}' to by="):
         sc.bias.position(frame)
     apart = sc.bias.position(frame, by=[column])
-    assert apart["estimate"].isna().all() and set(apart["n_dropped"]) == {1}
+    assert set(apart["measure"]) == {"first_wins", "position_points"}  # nothing about consistency
     # a judge with one name in each group is kept apart by the group
     both = frame.assign(grader=frame[column], rater=frame[column])
-    assert len(sc.bias.position(both, by=["grader", *({column} - {"grader"})])) == 10
+    assert len(sc.bias.position(both, by=["grader", *({column} - {"grader"})])) == 4
 
 
 def swapped(case_ids: list[str], winners: list[str]) -> pd.DataFrame:
@@ -265,3 +270,52 @@ def test_the_audit_takes_judgements_that_name_no_case_as_independent(pilot: sc.R
     tied = sc.bias.audit(*frames, pairwise=foreign.assign(winner=None), cases=cases)
     for other in (plain, tied):
         assert told not in other.set_index("bias").loc["position", "note"]
+
+
+def test_first_wins_of_one_random_order_by_hand_and_within_both_orders() -> None:
+    # 40 cases: 10 won by the place, the rest by the better system, shown first in every second pair
+    once = sc.from_pairs(pair_table(40, first=10, orders=1))
+    rows = sc.bias.position(once.pairwise).set_index("measure")
+    # 10 + 15 of 40 (cases 10 to 39 alternate); half of the ties would count
+    share = rows.loc["first_wins"]
+    assert share["estimate"] == pytest.approx(25 / 40)
+    expected = sc.stats.bounded_mean([1] * 25 + [0] * 15, null=0.5)
+    assert share["ci_low"] == pytest.approx(expected.low)
+    assert share["p_value"] == pytest.approx(expected.p_value)
+    assert rows.loc["position_points", "estimate"] == pytest.approx(100 * (2 * 25 / 40 - 1))
+    assert rows["note"].str.contains("assumes that the order was random").all()
+    tied = sc.bias.position(sc.from_pairs(pair_table(8, ties=8, orders=1)).pairwise)
+    assert tied["estimate"].iloc[0] == 0.5 and tied["n_ties"].iloc[0] == 8
+    # all pairs in both orders: 10 of 40 answers win only by the place
+    both = sc.bias.position(sc.from_pairs(pair_table(40, first=10)).pairwise).set_index("measure")
+    assert both.loc["position_points", "estimate"] == pytest.approx(25)
+    assert "first_wins" not in both.index
+
+
+def test_a_system_that_is_always_shown_first_shows_no_position_bias() -> None:
+    table = pair_table(40, orders=2).query("model_a == 'x'")
+    rows = sc.bias.position(sc.from_pairs(table).pairwise)
+    assert rows["estimate"].isna().all()
+    assert rows["note"].str.contains("'x' was shown first in 100% of its 40 pairs with 'y'").all()
+
+
+def test_self_preference_where_the_families_are_arguments() -> None:
+    # j is of the family of x: in 6 cases with y better it prefers x in both orders; k is fair
+    table = pair_table(40)
+    loyal = table.assign(winner=table["winner"].mask(table["question_id"].isin(list("13579")), "x"))
+    made = sc.from_pairs(pd.concat([loyal, table.assign(judge="k")]))
+    frames = made.verdicts, made.attempts, made.gold
+    how = {"by": "grader", "pairwise": made.pairwise}
+    families = {"j": "ours", "k": "others", "x": "ours", "y": "theirs"}
+    audit = sc.bias.audit(*frames, families=families, **how).set_index(["grader", "bias"])
+    own = audit.loc[("j", "model family")]
+    # 5 of 20 answers of x that are worse win, and 5 of 20 better ones of y lose: 25 points each
+    assert own["estimate"] == pytest.approx(25)
+    assert own["ci_low"] > 0 and own["n_clusters"] == 40
+    why = "not identified: no answer is of the grader's family (others)"
+    assert audit.loc[("k", "model family"), "note"].startswith(why)
+    assert audit.loc[("j", "position"), "estimate"] == 0
+    plain = sc.bias.audit(*frames, **how).set_index(["grader", "bias"])
+    assert "families= names them" in plain.loc[("j", "model family"), "note"]
+    with pytest.raises(FrameError, match=r"families: found 'jj'; allowed: j, k, x, y"):
+        sc.bias.audit(*frames, families={"jj": "ours"}, **how)

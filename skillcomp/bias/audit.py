@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,10 @@ from skillcomp.bias.feature_effects import (
     leniency,
     not_identified,
 )
+from skillcomp.bias.first_wins import first_wins
 from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
-from skillcomp.bias.position import first_wins, position_intervals
-from skillcomp.errors import FrameError
+from skillcomp.bias.position import position_intervals
+from skillcomp.errors import FrameError, require_known, require_type
 from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.estimates import (
     By,
@@ -71,6 +72,7 @@ def audit(
     *,
     by: By = (),
     pairwise: pd.DataFrame | None = None,
+    families: Mapping[str, str] | None = None,
     exclude_checks: str | Sequence[str] = (),
     reference: str = "baseline",
     cases: pd.DataFrame | None = None,
@@ -96,11 +98,15 @@ def audit(
     pairwise : pandas.DataFrame, optional
         A pairwise frame for the position bias, or a frame of another layout as in :func:`position`.
         Its graders have separate rows.
+    families : mapping of str to str, optional
+        The model family of graders and agents by their names, such as ``{"judge": "a", "m1": "a",
+        "m2": "b"}``. It takes precedence over ``grader_family`` and ``agent_family``.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id, such as checks that a grader cannot
         decide.
     reference : str, default "baseline"
-        Condition with which the leniency under the other conditions is compared.
+        Condition with which the leniency under the other conditions is compared. Verdicts of one
+        condition have no rows of leniency.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster. For position bias,
         ``pairwise`` must have case_id. Otherwise its cases count as independent, with a note.
@@ -181,7 +187,11 @@ def audit(
         verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
     )
     every = known_attempts(graded, attempts, what)
-    require_reference(graded["condition"], reference)
+    if families is not None:
+        graded, every = _with_families(graded, every, families)
+    compares = graded["condition"].nunique() > 1
+    if compares:
+        require_reference(graded["condition"], reference)
     labels = reference_labels(gold, what)
     graded = graded.reset_index(drop=True).assign(_group=group_codes(graded, names)[0])
     labelled = labelled_verdicts(graded, every, labels)
@@ -194,7 +204,8 @@ def audit(
     for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
-        effects = _feature_rows(frame, **how) + _leniency_rows(frame, part, reference, **how)
+        effects = _feature_rows(frame, **how)
+        effects += _leniency_rows(frame, part, reference, **how) if compares else []
         settled = items.iloc[part.index].dropna(subset="settled_by")
         note = labellers_said(settled["settled_by"], settled["gold"])
         agents = every.loc[every["attempt_id"].isin(part["attempt_id"]), "agent"].nunique()
@@ -214,6 +225,23 @@ def audit(
     ]
     extra = ["per", "n_empty_strata", *EXTRA]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
+
+
+def _with_families(
+    graded: pd.DataFrame, attempts: pd.DataFrame, families: Mapping[str, str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the verdicts and the attempts with the families of their graders and agents."""
+    require_type("bias.audit: families", families, Mapping, "{'judge': 'family', ...}", FrameError)
+    names = [graded["grader"], attempts["agent"]]
+    present = sorted({name for values in names for name in values.dropna()})
+    for name in families:
+        require_known("bias.audit: families: found", str(name), present)
+    made = []
+    for frame, name in ((graded, "grader"), (attempts, "agent")):
+        family = frame[name].map({str(word): str(value) for word, value in families.items()})
+        family = family.astype("str").fillna(frame[f"{name}_family"])
+        made.append(frame.assign(**{f"{name}_family": family}))
+    return made[0], made[1]
 
 
 def _with_adjusted_p_values(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -258,12 +286,15 @@ def _copy_rows(copies: pd.DataFrame, ci_level: float) -> list[dict[str, Any]]:
 def _why_no_family_effect(frame: pd.DataFrame) -> str:
     families = sorted(map(str, frame["agent_family"].dropna().unique()))
     if not families or frame["grader_family"].isna().all():
-        return "not identified: model family not recorded"
+        return "not identified: model family not recorded; families= names them"
     if len(families) == 1:
         return (
             f"not identified: every answer is of one model family ({families[0]}), so leniency to "
             "the own family cannot be told from leniency to all"
         )
+    if frame["own_family"].eq(0).all():
+        own = ", ".join(sorted(map(str, frame["grader_family"].dropna().unique())))
+        return f"not identified: no answer is of the grader's family ({own})"
     return (
         "not identified: no two answers of one skill, condition and gold label differ in being "
         "of the grader's own family"

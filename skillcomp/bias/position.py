@@ -7,50 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
-from skillcomp.bias.feature_effects import in_points
-from skillcomp.errors import FrameError, plural, require_known, suggest
-from skillcomp.frames.case_table import clusters_of
-from skillcomp.frames.check import check, require_frame
-from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import (
-    GRADER,
-    RESERVED,
-    By,
-    check_settings,
-    estimates,
-    groups,
-    listed,
-    require_columns,
-    row,
-)
-from skillcomp.frames.words import NO_VALUE
+from skillcomp.bias.feature_effects import in_points, not_identified
+from skillcomp.bias.first_wins import COUNTS, TIE, TIES, WHAT, first_wins
+from skillcomp.errors import FrameError, plural, suggest
+from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.reliability.drift import paired_change
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.results import Interval, join_notes, undefined
 
-WHAT = "bias.position"
-TIES = ("tie", "tied", "draw", "equal", "both", "neither", "c",
-        "tie (bothbad)", "tie (inconsistent)")  # fmt: skip
-_TIE = 0.5  # result of the answer shown first in a tie; 1 is a win and 0 a loss
-_PAIR_COLUMNS = ("pair", "pair_id", "comparison", "case_id", "question_id", "id")
-# names that other tools use for the column of the grader
-_GRADER_COLUMNS = (
-    *GRADER,
-    *("judge", "judge_name", "judge_id", "judge_model", "model", "annotator", "rater"),
-)
-_ORDERS = {"ab": 1, "ba": 2, "1": 1, "2": 2}
-_WINNERS = {"a": "A", "b": "B", "1": "A", "2": "B", "model_a": "A", "model_b": "B",
-            "answer_a": "A", "answer_b": "B"}  # fmt: skip
-_PLACES = {"first": 1.0, "second": 0.0}
-_WINNER_WORDS = "A and B, 1 and 2, model_a and model_b, answer_a and answer_b, first and second"
 _MEASURES = ("position_consistency", "first_wins_if_inconsistent", "position_points",
              "position_reversals", "position_tie_differences")  # fmt: skip
-_COUNTS = ("n_consistent", "n_first_twice", "n_second_twice", "n_tie_differs", "n_ties",
-           "n_dropped")  # fmt: skip
-_OWN_COLUMNS = ("pair", "first_1", "first_2", "winner_names", *_COUNTS)
 _CHANGES = {"consistent": "position_consistency_change", "reversed": "position_reversals_change",
             "tie_differs": "position_tie_differences_change"}  # fmt: skip
 _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "reference_n_ties",
@@ -60,6 +29,10 @@ _SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is 
 # A note on the meaning of winners needs this many pairs with two winners. One answer "nearly always
 # wins" from this share of them on; reversals go both ways if neither way has a larger share.
 _ENOUGH_PAIRS, _NEARLY_ALL, _MOSTLY = 10, 0.9, 0.8
+# The order of pairs of two systems was not random if a system is shown first in more than this
+# share of them, and a random order gives such a share with less than this chance.
+_UNEVEN, _RARE = 0.6, 0.001
+_RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
 
 def position(
@@ -78,9 +51,10 @@ def position(
     ----------
     pairwise : pandas.DataFrame
         A pairwise frame with case_id, first, second, and winner or winner_position, and with both
-        orders of each pair. Or a frame of another layout, with one row per pair and order. It has a
-        pair column, ``order`` (``"AB"`` and ``"BA"``, or 1 and 2) and ``winner`` (``"A"`` and
-        ``"B"``, ``"model_a"`` and ``"model_b"``, ``"answer_a"`` and ``"answer_b"``, or 1 and 2).
+        orders of each pair, or with one random order. Or a frame of another layout, with one row
+        per pair and order. It has a pair column, ``order`` (``"AB"`` and ``"BA"``, or 1 and 2) and
+        ``winner`` (``"A"`` and ``"B"``, ``"model_a"`` and ``"model_b"``, ``"answer_a"`` and
+        ``"answer_b"``, or 1 and 2).
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``. Without it, judgements of several graders are
         refused, and so are several values of a column such as judge or model.
@@ -104,7 +78,8 @@ def position(
     Returns
     -------
     pandas.DataFrame
-        Five rows per ``by``, with the estimates columns. ``position_consistency`` is the share of
+        Five rows per ``by``, with the estimates columns, and a sixth if more than half of the
+        pairs were shown in one order only. ``position_consistency`` is the share of
         the pairs with the same winner, or a tie, in both orders; ``position_reversals`` the share
         with one winner in the first order and the other in the second;
         ``position_tie_differences`` the share with a tie in one order only. These three sum to 1.
@@ -115,6 +90,9 @@ def position(
         ``n_first_twice`` and ``n_second_twice`` count the pairs; the last two are the reversals in
         which the answer shown first or second won both times. ``n_ties`` counts the verdicts of
         these pairs that are ties. ``n_dropped`` counts the pairs without a verdict in an order.
+        ``first_wins`` is the share of the pairs shown in one order in which the answer shown first
+        won; a tie is half a win, and ``p_value`` tests a share of 1/2. If no pair was shown in both
+        orders, there are two rows, ``first_wins`` and ``position_points``.
 
     Raises
     ------
@@ -128,6 +106,10 @@ def position(
     pair column. Intervals are those of :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a
     case, or of a contrast pair of cases, are one cluster. A grader with more ties has other chances
     of consistency and reversal, so rows with tie rates more than 5 points apart carry a note. In
+    pairs shown in one order, the preference for a place is confounded with the quality of the
+    answers, unless the order was random. The note states this assumption. If a system is shown
+    first in more than 60 % of its pairs with another one, and a random order makes that unlikely
+    (p < .001, times the number of pairs of systems), both measures are NaN. In
     another layout, a note also says if the data fit the other value of ``winner_names`` better, or
     equally well because one answer or one place nearly always wins.
 
@@ -155,12 +137,12 @@ def position(
         for name, interval in intervals.items():
             noted = _with_note(interval, note if name in _DEPENDS_ON_TIES else "")
             rows.append(row(name, noted, **counts) | values)
-    return estimates(rows, by=names, extra=list(_COUNTS))
+    return estimates(rows, by=names, extra=list(COUNTS))
 
 
 def _tie_rate(n_ties: int, intervals: dict[str, Interval]) -> float:
     """Return the share of ties among the verdicts on the pairs of one group."""
-    n = intervals["position_consistency"].n
+    n = intervals["position_consistency"].n if "position_consistency" in intervals else 0
     return n_ties / (2 * n) if n else float("nan")
 
 
@@ -181,18 +163,27 @@ def position_intervals(
     pairs: pd.DataFrame, ci_level: float
 ) -> tuple[dict[str, Interval], dict[str, int]]:
     """Estimate the measures of one group of pairs, with the counts of pairs and ties."""
+    shown_once = pairs["n_orders"].eq(1)
+    once = _once_shown_intervals(pairs[shown_once], ci_level) if shown_once.mean() > 0.5 else {}
+    if once and shown_once.all():
+        n_ties = int(pairs[["first_1", "first_2"]].eq(TIE).sum().sum())
+        n_dropped = int(pairs[["first_1", "first_2"]].isna().all(axis=1).sum())
+        return once, dict.fromkeys(COUNTS, 0) | {"n_ties": n_ties, "n_dropped": n_dropped}
+    if once:
+        pairs = pairs[~shown_once]
+        del once["position_points"]
     decided = pairs[pairs["first_1"].notna() & pairs["first_2"].notna()]
     outcomes = _pair_outcomes(decided)
     wins = decided["first_1"] + decided["first_2"]
     is_reversed, n, n_dropped = outcomes["reversed"], len(decided), len(pairs) - len(decided)
-    n_ties = sum(int(decided[name].eq(_TIE).sum()) for name in ("first_1", "first_2"))
-    counts = dict(zip(_COUNTS, (
+    n_ties = sum(int(decided[name].eq(TIE).sum()) for name in ("first_1", "first_2"))
+    counts = dict(zip(COUNTS, (
         int(outcomes["consistent"].sum()), int(wins.eq(2).sum()), int(wins.eq(0).sum()),
         int(outcomes["tie_differs"].sum()), n_ties, n_dropped,
     ), strict=True))  # fmt: skip
     if n == 0:
         nothing = undefined("", "no pair has a verdict in both orders", ci_level=ci_level, n=0.0)
-        return dict.fromkeys(_MEASURES, nothing), counts
+        return dict.fromkeys(_MEASURES, nothing) | once, counts
     cluster = decided["cluster"].to_numpy()
     shares = {
         name: bounded_mean(values.to_numpy(), cluster, quantity=RATES, ci_level=ci_level)
@@ -213,20 +204,59 @@ def position_intervals(
     intervals = (shares["consistent"], first_share, in_points(points), *others)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = join_notes(dropped if n_dropped else "", _other_reading(decided, ci_level))
-    return {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}, counts
+    noted = {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}
+    return noted | once, counts
+
+
+def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Interval]:
+    """Estimate the share of first wins of pairs shown in one order, and its points; or nothing."""
+    if pairs.empty:
+        return {}
+    wins = pairs["first_1"].fillna(pairs["first_2"])
+    decided = pairs.assign(wins=wins)[wins.notna()]
+    reason = _uneven_order(decided) if len(decided) else "no pair has a verdict"
+    if reason:
+        missing = not_identified(reason, ci_level, float(len(decided)))
+        return {"first_wins": missing, "position_points": missing}
+    how: dict[str, Any] = {"ci_level": ci_level}
+    share = bounded_mean(decided["wins"], decided["cluster"], quantity=RATES, null=0.5, **how)
+    by_case = decided.groupby("case", sort=False)
+    values, clusters = by_case["wins"].mean(), by_case["cluster"].first()
+    points = bounded_mean(2 * values - 1, clusters, quantity=DELTAS, null=0.0, **how)
+    n_dropped = len(pairs) - len(decided)
+    dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict left out"
+    note = join_notes(_RANDOM_ORDER, dropped if n_dropped else "")
+    both = {"first_wins": share, "position_points": in_points(points)}
+    return {name: _with_note(interval, note) for name, interval in both.items()}
+
+
+def _uneven_order(pairs: pd.DataFrame) -> str:
+    """Return why the order of the pairs was not random; empty if it may have been."""
+    table = pairs.groupby("systems")["first_1"].agg(["size", "count"])
+    for systems, row_of_pair in table.iterrows():
+        n, n_in_order = int(row_of_pair["size"]), int(row_of_pair["count"])
+        share = max(n_in_order, n - n_in_order) / n
+        if share > _UNEVEN and binomtest(n_in_order, n).pvalue * len(table) < _RARE:
+            first, second = str(systems).split(" against ", 1)
+            first, second = (first, second) if 2 * n_in_order > n else (second, first)
+            return (
+                f"'{first}' was shown first in {share:.0%} of its {plural(n, 'pair')} with "
+                f"'{second}', so the order was not random"
+            )
+    return ""
 
 
 def _pair_outcomes(pairs: pd.DataFrame) -> pd.DataFrame:
     """Return whether each pair is consistent, reversed, or has a tie in one order only."""
     wins = pairs["first_1"] + pairs["first_2"]
     named = {"consistent": wins.eq(1), "reversed": wins.isin([0, 2])}
-    return pd.DataFrame(named | {"tie_differs": wins.isin([_TIE, 1 + _TIE])})
+    return pd.DataFrame(named | {"tie_differs": wins.isin([TIE, 1 + TIE])})
 
 
 def _other_reading(decided: pd.DataFrame, ci_level: float) -> str:
     """Return a note if the other value of ``winner_names`` fits the data better or equally well."""
     reading = decided["winner_names"].iloc[0] if len(decided) else None
-    clear = decided[decided[["first_1", "first_2"]].ne(_TIE).all(axis=1)]
+    clear = decided[decided[["first_1", "first_2"]].ne(TIE).all(axis=1)]
     if pd.isna(reading) or len(clear) < _ENOUGH_PAIRS:
         return ""
     other = {"answer": "position", "position": "answer"}[reading]
@@ -341,7 +371,7 @@ def position_change(
         close = "" if reference in graders else suggest(reference, graders)
         raise FrameError(f"{message}there: {', '.join(graders)}.{close}")
     decided = pairs[["first_1", "first_2"]].notna().all(axis=1)
-    n_ties = pairs[["first_1", "first_2"]].eq(_TIE).sum(axis=1)
+    n_ties = pairs[["first_1", "first_2"]].eq(TIE).sum(axis=1)
     measured = _pair_outcomes(pairs).assign(n_ties=n_ties).astype("float64").where(decided)
     pairs = pd.concat([pairs, measured], axis=1)
     keys = ["case", "pair", "cluster"]
@@ -378,169 +408,3 @@ def _change_rows(both: pd.DataFrame, note: str, ci_level: float) -> Iterator[dic
         change, columns = paired_change(new, old, common["cluster"], ci_level)
         changed = {"n_gained": int((new > old).sum()), "n_lost": int((new < old).sum())}
         yield row(measure, _with_note(change, note), **columns, **changed, **counts)
-
-
-def first_wins(
-    pairwise: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    pair: str | None = None,
-    winner_names: str = "answer",
-    ties: Sequence[str] = TIES,
-    cases: pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """Reshape judgements to one row per pair, with the result in each order.
-
-    The columns are ``by``, case, pair, cluster, winner_names, first_1 and first_2. The last two are
-    the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a tie, NaN
-    without a verdict. ``winner_names`` is missing where no other reading is possible.
-    """
-    require_frame(pairwise, "pairwise")
-    words = [_normalised_word(word) for word in ([ties] if isinstance(ties, str) else ties)]
-    if {"first", "second"} <= set(pairwise.columns):
-        long = _from_pairwise_frame(pairwise, words)
-    else:
-        long = _from_other_layout(pairwise, pair, winner_names, words)
-    require_columns(long, by, WHAT)
-    if taken := sorted({*RESERVED, *_OWN_COLUMNS} & set(by)):
-        raise FrameError(f"{WHAT}: by= names '{taken[0]}', a column of the result. Rename yours.")
-    _require_one_grader(long, by)
-    keys = list(dict.fromkeys([*by, "_case", "_pair"]))
-    doubled = long.duplicated([*keys, "_order"], keep=False)
-    if doubled.any():
-        first = long.loc[doubled, "_pair"].iloc[0]
-        raise FrameError(
-            f"{WHAT}: pair '{first}' has one order twice; a pair has one row for each of "
-            "two orders. Is a column missing in by=?"
-        )
-    long = long.assign(_cluster=_clusters_of_judgements(long, cases))
-    reading = long["_reading"].iloc[0] if len(long) else None
-    wide = long.set_index([*keys, "_order"])["_first"].unstack("_order").reindex(columns=[1, 2])
-    wide = wide.rename(columns={1: "first_1", 2: "first_2"}).reset_index()
-    clusters = long.drop_duplicates(keys)[[*keys, "_cluster"]]
-    names = {"_case": "case", "_pair": "pair", "_cluster": "cluster"}
-    wide = wide.merge(clusters, on=keys, how="left").rename(columns=names)
-    return wide.assign(winner_names=reading)
-
-
-def _require_one_grader(long: pd.DataFrame, by: Sequence[str]) -> None:
-    """Raise FrameError if judgements of several graders would be pooled."""
-    names = [name for name in _GRADER_COLUMNS if name in long.columns]
-    grouped = [name for name in names if name in by]
-    for name in (name for name in names if name not in grouped):
-        parts = [rows for _, rows in long.groupby(grouped, dropna=False)] if grouped else [long]
-        if any(rows[name].nunique(dropna=False) > 1 for rows in parts):
-            values = sorted("none" if pd.isna(n) else str(n) for n in long[name].unique())
-            raise FrameError(
-                f"{WHAT}: the frame holds more than one {name}: {', '.join(values)}. Add '{name}' "
-                "to by=, or select one first."
-            )
-
-
-def _clusters_of_judgements(long: pd.DataFrame, cases: pd.DataFrame | None) -> pd.Series:
-    """Return the cluster of each judgement; linked cases (contrast pairs) share a cluster."""
-    if cases is None:
-        return long.groupby("_case", sort=False, dropna=False).ngroup()
-    if "case_id" not in long.columns:
-        raise FrameError(
-            f"{WHAT}: cases= needs a column case_id in the judgements; there: "
-            f"{', '.join(str(name) for name in long.columns if not str(name).startswith('_'))}."
-        )
-    cases = check(cases, "cases")
-    case_id = long["case_id"].astype("str")
-    skill = long["skill"] if "skill" in long.columns else pd.Series(pd.NA, index=long.index)
-    # infer a missing skill from the case id if only one skill has this id
-    unique = cases.drop_duplicates(CASE).drop_duplicates("case_id", keep=False)
-    inferred = case_id.map(unique.set_index("case_id")["skill"])
-    rows = pd.DataFrame({"skill": skill.fillna(inferred).astype("str"), "case_id": case_id})
-    return clusters_of(rows, cases)
-
-
-def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.DataFrame:
-    """Add to a pairwise frame: pair, order, case, and whether the answer shown first won."""
-    pairwise = check(pairwise, "pairwise")
-    names = pairwise[["first", "second"]].to_numpy(dtype=object)
-    sorted_names = np.sort(names, axis=1)
-    is_first, is_second = (pairwise["winner"].eq(pairwise[side]) for side in ("first", "second"))
-    words = pairwise["winner"].map(_normalised_word)
-    by_name = is_first.astype("float64").where(is_first | is_second, words.map(_PLACES))
-    by_name = by_name.mask(words.isin(ties) & by_name.isna(), _TIE)
-    placed = pairwise["winner_position"].notna()
-    by_place = pairwise["winner_position"].eq(1).astype("float64").where(placed)
-    unknown = ~words.isin(NO_VALUE) & by_name.isna() & ~placed
-    _refuse_winners(pairwise, unknown, "the id of the first or the second answer", ties)
-    contradicts = by_name.notna() & placed & by_name.ne(by_place)
-    if contradicts.any():
-        odd = pairwise[contradicts].iloc[0]
-        raise FrameError(
-            f"{WHAT}: winner '{odd['winner']}' and winner_position {odd['winner_position']} "
-            f"of case '{odd['case_id']}' contradict each other."
-        )
-    return pairwise.assign(
-        _pair=[" against ".join(answers) for answers in sorted_names],
-        # In order 1, the answer that is first in the alphabet is shown first.
-        _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
-        _case=pairwise.groupby(CASE, dropna=False).ngroup(),
-        _first=by_name.fillna(by_place),
-        _reading=None,
-    )
-
-
-def _from_other_layout(
-    pairwise: pd.DataFrame, pair: str | None, winner_names: str, ties: Sequence[str]
-) -> pd.DataFrame:
-    """Add pair, order, case, and whether the answer shown first won, to a frame with any layout."""
-    require_known("winner_names: found", winner_names, ["answer", "position"])
-    columns = [str(name) for name in pairwise.columns]
-    column = pair or next((name for name in _PAIR_COLUMNS if name in columns), None)
-    lacking = [name for name in ("order", "winner") if name not in columns]
-    if column is None or column not in columns or lacking:
-        what = ", ".join([*lacking, *([] if column in columns else [pair or "a pair column"])])
-        raise FrameError(
-            f"{WHAT}: missing: {what}; there: {', '.join(columns)}. Needed are first, second "
-            f"and winner, or order, winner and a column that names the pair "
-            f"({', '.join(_PAIR_COLUMNS)} or pair=)."
-        )
-    order = pairwise["order"].map(_normalised_word).map(_ORDERS)
-    if order.isna().any():
-        odd = pairwise.loc[order.isna(), "order"].iloc[0]
-        raise FrameError(f"{WHAT}: order '{odd}'; allowed: AB and BA, or 1 and 2.")
-    word = pairwise["winner"].map(_normalised_word)
-    tied = word.isin(ties)
-    winner, by_place = (word.where(~tied).map(names) for names in (_WINNERS, _PLACES))
-    unknown = winner.isna() & by_place.isna() & ~tied & ~word.isin(NO_VALUE)
-    _refuse_winners(pairwise, unknown, _WINNER_WORDS, ties)
-    case = [name for name in CASE if name in columns]
-    case = case if "case_id" in case else [*case, column]
-    shows_a_first = order.eq(1) | (winner_names == "position")
-    by_name = winner.eq("A").eq(shows_a_first).astype("float64").where(winner.notna())
-    return pairwise.assign(
-        _pair=pairwise[column],
-        _order=order.astype(int),
-        _case=pairwise.groupby(case, sort=False, dropna=False).ngroup(),
-        _first=by_name.fillna(by_place.astype("float64")).mask(tied, _TIE),
-        _reading=winner_names if winner.notna().any() else None,
-    )
-
-
-def _normalised_word(value: Any) -> str:
-    """Convert a cell to text in lower case: the number 1.0 to "1", a missing value to ""."""
-    if pd.isna(value):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip().lower()
-
-
-def _refuse_winners(
-    frame: pd.DataFrame, unknown: pd.Series, allowed: str, ties: Sequence[str]
-) -> None:
-    if not unknown.any():
-        return
-    names = list(dict.fromkeys(map(str, frame.loc[unknown, "winner"])))
-    quoted = ", ".join(f"'{name}'" for name in names[:5]) + (", ..." if len(names) > 5 else "")
-    raise FrameError(
-        f"{WHAT}: {int(unknown.sum())} of {len(frame)} rows name a winner that is not known: "
-        f"{quoted}; allowed: {allowed}; for a tie a word of ties= ({', '.join(ties)}); for no "
-        "verdict a missing value."
-    )

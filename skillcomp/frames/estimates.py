@@ -66,7 +66,7 @@ _MEASURES_OF_UNIT = {
         raw_agreement ceiling_raw_agreement sensitivity specificity precision recall f1 exact auc
         pass_at_k pass_hat_k both_right one_right none_right only_original_right
         position_consistency position_reversals position_tie_differences
-        first_wins_if_inconsistent""",
+        first_wins_if_inconsistent first_wins win_rate""",
     "coefficient": """
         gwet_ac1 cohen_kappa krippendorff_alpha ceiling_gwet_ac1 ceiling_cohen_kappa
         ceiling_krippendorff_alpha youden delta_youden r_squared adjusted_r_squared

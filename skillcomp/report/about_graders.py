@@ -307,8 +307,15 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
     for name, part in say.by_grader(position):
         row = say.by_measure(part)
         kept, first = row.get("position_consistency"), row.get("position_points")
+        once = row.get("first_wins")
+        if kept is None and say.has_estimate(once):
+            yield (
+                f"{name} prefers the answer shown first in {say.share(once)} of {once['n']:,.0f} "
+                "pairs, each shown in one order that is assumed to be random."
+            )
+            continue
         if not say.has_estimate(kept):
-            why = "no pair was judged in both orders" if kept is None else say.reason(kept)
+            why = say.reason(once if kept is None else kept)
             yield f"{name}: position bias is not known ({why})."
             continue
         text = f"{name} keeps its choice in {say.share(kept, 'pairs')}"

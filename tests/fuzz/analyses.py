@@ -234,6 +234,9 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "bias.perturb": lambda f: sc.bias.perturb(f["attempts"], kind="pad"),
     "bias.perturbed": lambda f: sc.bias.perturbed(f["perturbed"], f["both"], cases=f["cases"]),
     "bias.position": lambda f: sc.bias.position(f["pairwise"], by=GRADER, cases=f["cases"]),
+    "bias.win_rates": lambda f: sc.bias.win_rates(
+        f["pairwise"], f["attempts"], by=GRADER, sides="condition", cases=f["cases"]
+    ),
     "bias.position_change": lambda f: sc.bias.position_change(
         two_judges(f["pairwise"]), reference_grader="other", cases=f["cases"]
     ),

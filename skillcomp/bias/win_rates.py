@@ -1,0 +1,167 @@
+"""Win rates of systems in pairwise judgements, with ties as half a win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from skillcomp.bias.feature_effects import known_attempts
+from skillcomp.bias.first_wins import TIE, first_win_rows
+from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
+from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
+from skillcomp.stats.results import join_notes, undefined
+
+WHAT = "bias.win_rates"
+_COUNTS = ("n_wins", "n_losses", "n_ties", "n_dropped")
+_PAIR = ["_case", "_pair"]
+
+
+def win_rates(
+    pairwise: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: By = (),
+    sides: str = "agent",
+    reference: str | None = None,
+    cases: pd.DataFrame | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate how often a grader prefers one system to another; a tie is half a win.
+
+    Parameters
+    ----------
+    pairwise : pandas.DataFrame
+        A pairwise frame, such as ``made.pairwise`` of :func:`skillcomp.from_pairs`.
+    attempts : pandas.DataFrame
+        The attempts that were compared.
+    by : str or sequence of str, default ()
+        Columns to group by, such as ``"grader"``. Without it, several graders are refused.
+    sides : str, default "agent"
+        Column of ``attempts`` with the names that are compared: ``"agent"`` for systems,
+        ``"condition"`` for a skill against the baseline.
+    reference : str, optional
+        The name with which the others are compared. Without it, there is a row for every two names
+        that were compared.
+    cases : pandas.DataFrame, optional
+        A cases frame; the two cases of a contrast pair then form one cluster.
+    ci_level : float, default 0.95
+        Level of the intervals.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`skillcomp.deltas.paired`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and two names, with the estimates columns. ``side`` and ``opponent`` are
+        the names, in the order of the alphabet unless there is a reference. The measure is
+        ``win_rate``: the mean over cases of the result of ``side``, 1 for a win, 1/2 for a tie, 0
+        for a loss. ``p_value`` tests a rate of 1/2. ``n`` counts cases. ``n_wins``, ``n_losses``
+        and ``n_ties`` count verdicts, ``n_dropped`` comparisons without a verdict. NaN with a note
+        if no comparison has a verdict.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, graders would be pooled, an attempt is missing, ``sides`` is
+        no column or has no values, or ``reference`` does not occur.
+
+    See Also
+    --------
+    position : Estimates the position bias, which a win rate from both orders is free of.
+
+    Notes
+    -----
+    Both orders of a pair, and then the pairs of a case, are averaged within the case. The interval
+    is that of :func:`skillcomp.stats.bounded.bounded_mean`, with the pairs of a case as attempts.
+    If more than half of the pairs were shown in one order, a note states that the rate assumes a
+    random order. A win rate depends on the opponent, so rates against different opponents are not
+    averaged.
+
+    References
+    ----------
+    Zheng et al. 2023, arXiv:2306.05685.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import skillcomp as sc
+    >>> table = pd.DataFrame({"case": range(8), "model_a": "x", "model_b": "y",
+    ...     "winner": ["x"] * 5 + ["tie"] * 2 + ["y"]})
+    >>> made = sc.from_pairs(table)
+    >>> win_rates(made.pairwise, made.attempts)[["side", "opponent", "estimate", "n_ties"]]
+      side opponent  estimate  n_ties
+    0    x        y      0.75       2
+    """
+    check_settings(WHAT, ci_level)
+    names = listed(by)
+    judged = first_win_rows(pairwise, by=names, cases=cases, what=WHAT)
+    if not {"first", "second"} <= set(judged.columns):
+        raise FrameError(f"{WHAT}: needs a pairwise frame, such as from_pairs(table).pairwise.")
+    judged = _with_sides(judged, attempts, sides, reference)
+    how: dict[str, Any] = {"ci_level": ci_level, "interval": interval}
+    rows = [
+        estimate | values
+        for values, part in groups(judged, names)
+        for estimate in _win_rate_rows(part, reference, **how)
+    ]
+    return estimates(rows, by=[*names, "side", "opponent"], extra=list(_COUNTS))
+
+
+def _with_sides(
+    judged: pd.DataFrame, attempts: pd.DataFrame, sides: str, reference: str | None
+) -> pd.DataFrame:
+    """Add the names of the sides in order, and the result of the first of them."""
+    ids = judged[["first", "second"]].melt(value_name="attempt_id")
+    every = known_attempts(ids, attempts, WHAT, rows="answers")
+    if sides not in every.columns or every[sides].isna().all():
+        filled = [c for c in ("agent", "condition") if every[c].nunique() > 1 and c != sides]
+        hint = f" Compared are perhaps sides='{filled[0]}'." if filled else ""
+        raise FrameError(f"{WHAT}: the attempts have no values in a column '{sides}'.{hint}")
+    of_attempt = every.set_index("attempt_id")[sides].astype("str")
+    first, second = (judged[name].map(of_attempt) for name in ("first", "second"))
+    if reference is not None:
+        require_known(f"{WHAT}: reference: found", reference, sorted({*first, *second}))
+        swap = first.eq(reference)
+        keep = swap | second.eq(reference)
+    else:
+        swap, keep = first.gt(second), pd.Series(True, judged.index)
+    made = judged.assign(
+        _side=second.where(swap, first),
+        _opponent=first.where(swap, second),
+        _result=(1 - judged["_first"]).where(swap, judged["_first"]),
+    )
+    return made[keep & first.ne(second)]
+
+
+def _win_rate_rows(part: pd.DataFrame, reference: str | None, **how: Any) -> Iterator[Any]:
+    """Estimate the win rates of one group, one row per two names."""
+    for (side, opponent), judged in part.groupby(["_side", "_opponent"], sort=True):
+        decided = judged[judged["_result"].notna()]
+        result = decided["_result"]
+        counts = {
+            "n_wins": int(result.gt(TIE).sum()),
+            "n_losses": int(result.lt(TIE).sum()),
+            "n_ties": int(result.eq(TIE).sum()),
+            "n_dropped": len(judged) - len(decided),
+        }
+        about = {"side": side, "opponent": opponent}
+        if decided.empty:
+            missing = undefined("", "no comparison has a verdict", ci_level=how["ci_level"], n=0.0)
+            yield row("win_rate", missing, **counts) | about
+            continue
+        pairs = decided.groupby([*_PAIR, "_cluster"], sort=False)["_result"].agg(["mean", "size"])
+        of_case = pairs.groupby(["_case", "_cluster"], sort=False)["mean"].agg(["mean", "size"])
+        values = of_case["mean"].to_numpy()
+        arm = Arm(values, of_case["size"].to_numpy())
+        clusters = of_case.index.get_level_values("_cluster")
+        rate = bounded_mean(values, clusters, quantity=RATES, arms=[arm], null=0.5, **how)
+        n_dropped = plural(counts["n_dropped"], "comparison")
+        notes = [f"{n_dropped} without a verdict left out" if counts["n_dropped"] else ""]
+        if pairs["size"].eq(1).mean() > 0.5:
+            notes.append("one order of each pair: assumes that the order was random")
+        yield row("win_rate", replace(rate, note=join_notes(rate.note, *notes)), **counts) | about
