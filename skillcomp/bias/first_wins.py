@@ -163,14 +163,14 @@ def _from_pairwise_frame(pairwise: pd.DataFrame, ties: Sequence[str]) -> pd.Data
     )
 
 
-def _names_of_systems(case_ids: pd.Series, answers: Any) -> list[str | None]:
+def _names_of_systems(case_ids: pd.Series, answers: Any) -> pd.Series:
     """Return what follows the case in the ids of both answers; None where that is a number."""
     names: list[str | None] = []
     for case, two in zip(case_ids.astype(str), answers, strict=True):
         sides = [str(answer).removeprefix(f"{case}/") for answer in two]
         has_names = not any(s.isdigit() or s == a for s, a in zip(sides, two, strict=True))
         names.append(" against ".join(sides) if has_names else None)
-    return names
+    return pd.Series(names, index=case_ids.index, dtype="object")
 
 
 def _from_other_layout(

@@ -315,7 +315,8 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
             )
             continue
         if not say.has_estimate(kept):
-            why = say.reason(once if kept is None else kept)
+            lacking = once if kept is None else kept
+            why = "no pair was judged in both orders" if lacking is None else say.reason(lacking)
             yield f"{name}: position bias is not known ({why})."
             continue
         text = f"{name} keeps its choice in {say.share(kept, 'pairs')}"
