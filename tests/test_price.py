@@ -1,5 +1,7 @@
 """The price of a pass, and Fieller's interval of a ratio of two means."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -232,3 +234,19 @@ def test_a_figure_of_prices_has_no_line_of_no_effect_and_is_named_for_a_price() 
     ax = sc.plots.estimates(dollars, y="condition")
     assert ax.get_xlabel().startswith("Price of a pass (US dollars)")
     assert not any(label.get_text().startswith("+") for label in ax.get_xticklabels())
+
+
+def test_a_page_shows_the_skills_by_agent_and_what_a_pass_costs(tmp_path) -> None:
+    table = pd.concat(
+        [study().assign(agent="ada <b>"), study(skill=BASELINE).assign(agent="bob")]
+    ).drop(columns=["attempt_id", "status"])
+    columns = {"skill": "skill", "case": "case_id", "passed": "passed", "repeat": "repeat"}
+    same = ("agent", "condition", "cost_usd", "seconds")
+    study_frames = sc.from_frame(table, **columns, **dict(zip(same, same, strict=True)))
+    page = sc.report.build(study_frames, tmp_path, notebooks=[], progress=False)
+    text = re.sub(r"(?s)<(svg|style|script).*?</\1>|<[^>]+>", " ", page.read_text("utf-8"))
+    words = " ".join(text.split())
+    assert "Skill by agent: change in points ada &lt;b&gt; bob s △ +60 ? 0" in words, words
+    assert "ada &lt;b&gt;: $0.06 an attempt and $0.30 a pass under baseline and" in words, words
+    assert "a pass under skill; $" in words and "for each further pass by the skill." in words
+    assert "60 seconds an attempt and 5 minutes a pass under baseline" in words, words

@@ -10,7 +10,7 @@ from skillcomp.report import phrases as say
 from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.style import called, quantity
 
-_AMOUNTS = {"cost_usd": "${}", "tokens": "{} tokens", "minutes": "{} minutes"}
+_AMOUNTS = ("cost_usd", "tokens", "minutes")
 
 
 def change_text(row: Row | None) -> str:
@@ -101,24 +101,33 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
         yield Sentence(f"{text} (p adjusted for {len(rows)} dimensions).")
 
 
+def _amount_text(amount: str, value: float) -> str:
+    """Format dollars, tokens or minutes; below two minutes in seconds."""
+    if amount == "cost_usd":
+        return ("−" if value < 0 else "") + (f"${abs(value):,.2f}" if abs(value) >= 0.1 else f"${quantity(abs(value))}")
+    if amount == "tokens":
+        return f"{quantity(value, 'count')} tokens"
+    return f"{quantity(value)} minutes" if abs(value) >= 2 else f"{60 * value:.0f} seconds"
+
+
 def price_sentences(price: pd.DataFrame) -> Sentences:
     """Describe the amounts of an attempt and of a pass, where they were recorded."""
     by = [name for name in ("agent",) if name in price]
     for key, part in price.groupby(by, sort=False) if by else [((), price)]:
         about = f"{called(key[0])}: " if by else ""
-        for amount, words in _AMOUNTS.items():
+        for amount in _AMOUNTS:
             rows = part[part["measure"].eq(f"{amount}_per_pass") & part["estimate"].notna()]
             if rows.empty:
                 continue
             parts = [
-                f"{words.format(quantity(row['amount']))} an attempt and "
-                f"{words.format(quantity(row['estimate']))} a pass under {called(row['condition'])}"
+                f"{_amount_text(amount, row['amount'])} an attempt and "
+                f"{_amount_text(amount, row['estimate'])} a pass under {called(row['condition'])}"
                 for _, row in rows.iterrows()
             ]
             text = f"{about}{say.listing(parts)}"
             added = part[part["measure"].eq(f"{amount}_per_added_pass") & part["estimate"].notna()]
             more = [
-                f"{words.format(quantity(row['estimate']))} for each further pass by "
+                f"{_amount_text(amount, row['estimate'])} for each further pass by "
                 f"{say.treatment(row['condition'])}"
                 for _, row in added.iterrows()
             ]
