@@ -104,7 +104,8 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
 def _amount_text(amount: str, value: float) -> str:
     """Format dollars, tokens or minutes; below two minutes in seconds."""
     if amount == "cost_usd":
-        return ("−" if value < 0 else "") + (f"${abs(value):,.2f}" if abs(value) >= 0.1 else f"${quantity(abs(value))}")
+        dollars = f"{abs(value):,.2f}" if abs(value) >= 0.1 else quantity(abs(value))
+        return f"−${dollars}" if value < 0 else f"${dollars}"
     if amount == "tokens":
         return f"{quantity(value, 'count')} tokens"
     return f"{quantity(value)} minutes" if abs(value) >= 2 else f"{60 * value:.0f} seconds"
