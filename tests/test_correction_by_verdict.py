@@ -62,10 +62,15 @@ def test_gold_on_all_fails_and_some_passes_is_weighted_by_the_verdicts() -> None
 
 def test_agreement_is_weighted_by_the_verdicts() -> None:
     verdicts, gold = split(answers(FAILS, PASSES))
-    table = sc.reliability.agreement(verdicts, gold, n_resamples=99, **DRAWN)
-    table = table.set_index("measure")
+    every = {"quantities": "all", "n_resamples": 99}
+    table = sc.reliability.agreement(verdicts, gold, **every, **DRAWN).set_index("measure")
     assert table.loc["sensitivity", "estimate"] == pytest.approx(0.90)
-    assert table.loc["specificity", "estimate"] == pytest.approx(0.70)
+    assert table.loc[["specificity", "false_passes"], "estimate"].tolist() == pytest.approx(
+        [0.7, 0.3]
+    )
+    # of all items, .54 are true passes, .12 false passes and .06 false fails
+    assert table.loc["precision", "estimate"] == pytest.approx(0.54 / 0.66)
+    assert table.loc["f1", "estimate"] == pytest.approx(1.08 / 1.26)
     raw = 0.34 * 56 / 68 + 0.66 * 18 / 22
     assert table.loc["raw_agreement", "estimate"] == pytest.approx(raw)
     assert table["prevalence"].dropna().unique() == pytest.approx([TRUTH])
@@ -75,7 +80,7 @@ def test_agreement_is_weighted_by_the_verdicts() -> None:
     assert kappa["estimate"] == pytest.approx((raw - chance) / (1 - chance))
     assert kappa["ci_low"] < kappa["estimate"] < kappa["ci_high"]
     assert table["gold_drawn"].dropna().unique().tolist() == ["drawn by the verdicts"]
-    plain = sc.reliability.agreement(verdicts, gold, n_resamples=99).set_index("measure")
+    plain = sc.reliability.agreement(verdicts, gold, **every).set_index("measure")
     assert plain.loc["sensitivity", "estimate"] == pytest.approx(0.6)
     assert plain.loc["specificity", "note"].endswith("state gold_drawn='verdict'")
 
@@ -366,7 +371,7 @@ def test_six_labelled_fails_of_six_are_no_random_draw() -> None:
     assert not found["recommended"].any()
     assert found["reason"].str.startswith("gold on 22% of the passes and 100% of the fails").all()
     table = sc.reliability.agreement(verdicts, gold).set_index("measure")
-    assert "such shares are no random draw" in table.loc["sensitivity", "note"]
+    assert "such shares are no random draw" in table.loc["false_fails", "note"]
 
 
 def drawn_by_g1() -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -2,16 +2,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from build import gold, verdicts
+from sklearn.metrics import f1_score, precision_score
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement
+from skillcomp.stats import bounded_mean
 from skillcomp.stats.agreement import gwet_ac1
 from skillcomp.stats.grader_errors import sensitivity
 
+CEILINGS = ["ceiling_raw_agreement", "ceiling_gwet_ac1"]
+
 
 def measures(rows: pd.DataFrame, labels: pd.DataFrame, **options: object) -> pd.DataFrame:
-    frame = agreement(rows, labels, **({"n_resamples": 99} | options))  # type: ignore[arg-type]
+    how = {"n_resamples": 99, "quantities": ["all", *CEILINGS]} | options
+    frame = agreement(rows, labels, **how)  # type: ignore[arg-type]
     return frame.set_index("measure")
 
 
@@ -28,6 +33,78 @@ def test_the_coefficients_are_those_of_the_counted_table() -> None:
     assert estimate["gwet_ac1"] == pytest.approx(gwet_ac1([[20, 6], [2, 12]]).estimate)
     # alpha: 2 * 8 mixed pairs of 80 ratings, 48 PASS and 32 FAIL: 1 - 79 * 16 / (2 * 48 * 32)
     assert estimate["krippendorff_alpha"] == pytest.approx(1 - 79 * 16 / (2 * 48 * 32))
+
+
+def test_there_are_four_measures_unless_more_are_asked_for() -> None:
+    # 20 true passes, 6 false passes, 2 false fails, 12 true fails
+    grader = [True] * 26 + [False] * 14
+    truth = [True] * 20 + [False] * 6 + [True] * 2 + [False] * 12
+    rows, labels = verdicts(grader), gold(truth)
+    plain = agreement(rows, labels, n_resamples=99)
+    assert plain["measure"].tolist() == [
+        "raw_agreement",
+        "cohen_kappa",
+        "false_passes",
+        "false_fails",
+    ]
+    four = plain.set_index("measure")
+    assert four["estimate"].tolist() == pytest.approx([0.8, (0.8 - 0.515) / 0.485, 6 / 18, 2 / 22])
+    assert four["n"].tolist() == [40, 40, 18, 22]
+    assert four["unit"].tolist() == ["rate", "coefficient", "rate", "rate"]
+    every = agreement(rows, labels, quantities="all", n_resamples=99).set_index("measure")
+    assert not every.index.str.startswith("ceiling").any()  # there is one labeller
+    assert every["estimate"].notna().all()
+    columns = ["ci_low", "ci_high"]
+    mirrored = 1 - every.loc["specificity", columns[::-1]].to_numpy(dtype=float)
+    assert four.loc["false_passes", columns].to_numpy(dtype=float) == pytest.approx(mirrored)
+    pd.testing.assert_frame_equal(every.loc[four.index], four)
+    counts = agreement(rows, labels, quantities="confusion")
+    assert counts["estimate"].tolist() == [20, 6, 2, 12]
+    assert set(counts["unit"]) == {"count"} and counts["ci_low"].isna().all()
+    kappa, ceiling = "cohen_kappa", "ceiling_gwet_ac1"
+    named = agreement(rows, labels, quantities=[ceiling, kappa], n_resamples=99)
+    assert named["measure"].tolist() == [ceiling, kappa]
+    with pytest.raises(FrameError, match=r"quantities: found 'kappa'.*Did you mean"):
+        agreement(rows, labels, quantities="kappa")
+
+
+def test_precision_and_f1_are_those_of_the_confusion_matrix_with_limits_by_case() -> None:
+    grader = [True] * 26 + [False] * 14
+    truth = [True] * 20 + [False] * 6 + [True] * 2 + [False] * 12
+    table = measures(verdicts(grader), gold(truth))
+    assert table.loc["precision", "estimate"] == pytest.approx(precision_score(truth, grader))
+    assert table.loc["f1", "estimate"] == pytest.approx(f1_score(truth, grader))
+    # F1 is 2 J / (1 + J) for the share J of 20 in 28, so its limits are those of J
+    jaccard = bounded_mean([1.0] * 20 + [0.0] * 8)
+    limits = [2 * x / (1 + x) for x in (jaccard.low, jaccard.high)]
+    assert table.loc["f1", ["ci_low", "ci_high"]].tolist() == pytest.approx(limits)
+    perfect = measures(verdicts([True] * 8), gold([True] * 8)).loc["f1"]
+    assert perfect["estimate"] == 1 and perfect["ci_low"] < 1
+    nothing = measures(verdicts([False] * 8), gold([False] * 8))
+    assert nothing.loc[["precision", "f1"], "estimate"].isna().all()
+    assert "passes no labelled item" in nothing.loc["precision", "note"]
+
+
+def test_too_wide_an_interval_says_how_many_labels_it_needs() -> None:
+    rng = np.random.default_rng(3)
+
+    def rows(n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        truth = rng.random(n) < 0.6
+        right = rng.random(n) < 0.85
+        return verdicts(list(truth == right)), gold(list(truth))
+
+    few = agreement(*rows(25), n_resamples=999).set_index("measure").loc["cohen_kappa"]
+    assert few["ci_high"] - few["ci_low"] > 0.4
+    wide, narrow = few[["n_for_half_width_20", "n_for_half_width_10"]]
+    assert 25 < wide < 100 and narrow == pytest.approx(4 * wide, abs=4)
+    assert (
+        f"about {wide:,.0f} labels would bring it to 0.2, and {narrow:,.0f} to 0.1" in few["note"]
+    )
+    many = agreement(*rows(int(narrow)), n_resamples=999).set_index("measure").loc["cohen_kappa"]
+    assert (many["ci_high"] - many["ci_low"]) / 2 < 0.12
+    assert "would bring it" not in many["note"]
+    errors = agreement(*rows(25), quantities="false_passes").iloc[0]
+    assert "gold fails would bring it to 0.2" in errors["note"]
 
 
 def test_checks_of_a_case_widen_the_interval_because_the_case_is_the_unit() -> None:
@@ -53,7 +130,7 @@ def test_a_failed_grader_is_left_out_and_never_counted_as_a_fail() -> None:
 
 def test_an_interval_never_has_zero_width_where_everything_agrees() -> None:
     table = measures(verdicts([True, False] * 10), gold([True, False] * 10))
-    table = table[table["estimate"].notna()]
+    table = table[table["estimate"].notna() & table["unit"].ne("count")]
     assert (table["ci_high"] > table["ci_low"]).all()
     assert table["estimate"].between(table["ci_low"], table["ci_high"]).all()
 
@@ -64,7 +141,8 @@ def test_undefined_coefficients_are_nan_with_a_note() -> None:
         assert np.isnan(table.loc[name, "estimate"]) and table.loc[name, "note"], name
     assert "no gold label fails" in table.loc["specificity", "note"]
     none = measures(verdicts([True]), gold([True]).assign(attempt_id="elsewhere"))
-    assert none.drop("failure_share")["estimate"].isna().all()
+    shares = none[none["unit"].ne("count")].drop("failure_share")
+    assert shares["estimate"].isna().all() and shares["note"].ne("").all()
     assert "1 gold label without a verdict of this grader" in none.loc["gwet_ac1", "note"]
 
 
@@ -136,7 +214,8 @@ def test_unequal_chances_of_being_labelled_are_noted() -> None:
 
 def test_the_pilot_graders_rank_as_recorded(pilot: sc.RunStore) -> None:
     labels = sc.frames.gold(pilot, labeller="all")
-    frame = agreement(sc.frames.verdicts(pilot), labels, by="grader", n_resamples=99)
+    how = {"quantities": "all", "n_resamples": 99}
+    frame = agreement(sc.frames.verdicts(pilot), labels, by="grader", **how)  # type: ignore[arg-type]
     table = frame.pivot(index="measure", columns="grader", values="estimate")
     assert table.loc["specificity"].round(3).to_dict() == {"g0": 0.72, "g1": 0.891, "g2": 0.971}
     assert table.loc["sensitivity"].round(3).to_dict() == {"g0": 0.997, "g1": 0.998, "g2": 0.992}
@@ -184,7 +263,7 @@ def test_missing_verdicts_bound_every_measure() -> None:
     ]  # fmt: skip
     extremes = pd.concat(completions, axis=1).agg(["min", "max"], axis=1)
     names = ["raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha"]
-    for name in [*names, "sensitivity", "specificity"]:
+    for name in [*names, "sensitivity", "false_fails", "false_passes", "precision", "f1"]:
         ends = table.loc[name, ["worst_low", "worst_high"]].tolist()
         assert ends == pytest.approx(extremes.loc[name].tolist()), name
     assert table["n_missing"][[*names, "sensitivity", "specificity"]].tolist() == [6] * 4 + [4, 2]

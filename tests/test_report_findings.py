@@ -118,8 +118,8 @@ def test_a_gain_inside_the_margin_and_a_placebo_that_is_not_beaten_are_said() ->
 
 
 def agreement(**columns: object) -> pd.DataFrame:
-    rows = [("raw_agreement", 0.9), ("cohen_kappa", 0.8), ("sensitivity", 0.95)]
-    rows += [("specificity", 0.72)]
+    rows = [("raw_agreement", 0.9), ("cohen_kappa", 0.8), ("false_fails", 0.05)]
+    rows += [("false_passes", 0.28)]
     return pd.DataFrame(
         [
             {"grader": name, "measure": measure, "estimate": value, "ci_low": value - 0.05,
@@ -133,8 +133,8 @@ def agreement(**columns: object) -> pd.DataFrame:
 def test_the_box_of_graders_tells_false_passes_of_each() -> None:
     text = sentences_on(findings(decided(), agreement=agreement()), "grader")
     assert text.startswith("g0 agrees with gold on 90 % of 820 checks (kappa .80).")
-    assert "It passes 28 % [24, 33] of what gold fails (false passes)" in text
-    assert "it fails 5 % [1, 10] of what gold passes (false fails)." in text
+    assert "It passes 28 % [23, 32] of what gold fails (false passes)" in text
+    assert "it fails 5 % [0, 9] of what gold passes (false fails)." in text
     assert "g1 agrees with gold" in text
 
 

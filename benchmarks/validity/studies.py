@@ -175,7 +175,8 @@ def _rows_drawn_by_verdict(made: Study, graders: Sequence[str], number: int) -> 
     how = {"by": ["grader"], "cases": made.cases, "gold_drawn": "verdict"}
     rates = correction.rate(verdicts, gold, **how)  # type: ignore[arg-type]
     delta = correction.delta(verdicts, gold, **how)  # type: ignore[arg-type]
-    agreement = reliability.agreement(verdicts, gold, n_resamples=1, **how)  # type: ignore[arg-type]
+    errors = ["sensitivity", "specificity"]
+    agreement = reliability.agreement(verdicts, gold, quantities=errors, **how)  # type: ignore[arg-type]
     for frame, measure, name in ((rates, "pass_rate", "rate"), (delta, "delta", "delta")):
         rows = frame[frame["recommended"] & frame["grader"].eq(LENIENT)]
         for _, row in rows.iterrows():

@@ -32,7 +32,7 @@ _WORDS = {True: "PASS", False: "FAIL", None: "undecided"}
 _BY_BUTTON = {"pass": True, "fail": False, "undecided": None}  # values that a click sends
 _KEYS: ui.Keys = {"p": ("label", True), "f": ("label", False), "u": ("label", None)}
 _KEYS |= {"b": ("borderline", None), "c": ("focus", "note"), "/": ("focus", "skill")}
-_SHOWN = ["raw_agreement", "sensitivity", "specificity"]
+_SHOWN = ["raw_agreement", "false_passes", "false_fails"]
 # number of labels between updates of the agreement; updating it after each label would reveal the
 # grader's verdict
 _EVERY = 10
@@ -167,11 +167,11 @@ class LabelEditor(ui.Explorer):
         try:
             together = [name for name in ("agent",) if name in self._verdicts]
             how: dict[str, Any] = {"by": ["grader"], "average": together, "n_resamples": 1}
-            estimates = agreement(self._verdicts, gold, **how)
+            rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
         except FrameError as cause:  # raised, for example, if a grader has two rounds
             self._agreement = Markup("<p>{}</p>").format(str(cause))
         else:
-            rows = estimates[estimates["measure"].isin(_SHOWN)].drop(columns=["method", "note"])
+            rows = rows.drop(columns=["method", "note"])
             columns = ["grader", "measure", "estimate", "ci_low", "ci_high", "n", "n_clusters"]
             self._agreement = Markup(table(rows, columns=columns).html())
         self._n_agreement_labels = len(labels)

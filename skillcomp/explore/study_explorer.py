@@ -35,7 +35,7 @@ _FRAMES = ("cases", "attempts", "gold", "verdicts")
 _MOST_BUTTONS = 4  # graders; more are offered in a dropdown
 _MOST_ROWS = 30
 _NGRAM = 6  # as in the other explorers
-_AGREEMENT = ["raw_agreement", "gwet_ac1", "sensitivity", "specificity", "failure_share"]
+_AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
 _ESTIMATE = ["estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "method", "note"]
 _FOREST = ["skill", "agent", "condition", "reference_rate", "rate", "estimate", "ci_low", "ci_high"]
 _FOREST += ["ci_level", "unit", "n", "verdict", "method", "note"]
@@ -256,8 +256,7 @@ class StudyExplorer(ui.StaticCopy):
         how: dict[str, Any] = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
-        rows = reliability.agreement(verdicts, self._gold, **how)
-        return rows[rows["measure"].isin(_AGREEMENT)]
+        return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
 
     def _costs(self) -> pd.DataFrame:
         attempts = self._selected(self._attempts, "skill", "agent")

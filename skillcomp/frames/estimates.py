@@ -64,6 +64,7 @@ _MEASURES_OF_UNIT = {
         flip_rate case_flip_rate attempt_flip_rate hedged_rate_right hedged_rate_wrong
         both_rate first_only_rate second_only_rate neither_rate
         raw_agreement ceiling_raw_agreement sensitivity specificity precision recall f1 exact auc
+        false_passes false_fails
         pass_at_k pass_hat_k both_right one_right none_right only_original_right
         position_consistency position_reversals position_tie_differences
         first_wins_if_inconsistent first_wins win_rate""",
@@ -87,6 +88,7 @@ _MEASURES_OF_UNIT = {
     "statistic": "cochran_q",
     "count": """
         attempts cases_per_skill cases_in_all gold_labels gold_attempts gold_cases chosen_n
+        true_pass_count false_pass_count false_fail_count true_fail_count
         cases_at_estimate cases_at_20th_percentile fewest_cases repeats_at_estimate
         estimated_n""",
 }

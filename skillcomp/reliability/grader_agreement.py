@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import plural
+from skillcomp.errors import plural, require_known
 from skillcomp.frames.case_table import cluster_readings
-from skillcomp.frames.check import check
+from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
     GRADER,
     By,
@@ -47,11 +48,33 @@ from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.grader_errors import rates_against_gold, sensitivity, specificity
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
-from skillcomp.stats.results import Interval, join_notes, undefined
+from skillcomp.stats.results import Interval, join_notes, undefined, units_needed
 
 Floats = NDArray[np.float64]
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
+FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
+# the number of labelled items, by the verdict and the label
+_CONFUSION = {
+    "true_pass_count": (1.0, 1.0),
+    "false_pass_count": (1.0, 0.0),
+    "false_fail_count": (0.0, 1.0),
+    "true_fail_count": (0.0, 0.0),
+}
+_RATES = ("sensitivity", "specificity", "precision", "f1")
+_CEILINGS = tuple(f"ceiling_{name}" for name in COEFFICIENTS)
+_ALL = (*dict.fromkeys((*FOUR, *COEFFICIENTS)), *_RATES, "failure_share", *_CONFUSION, *_CEILINGS)
+# what `n` counts where it does not count labels
+_UNITS = {
+    "false_passes": "gold fails",
+    "specificity": "gold fails",
+    "false_fails": "gold passes",
+    "sensitivity": "gold passes",
+    "precision": "labels of its passes",
+    "f1": "labels that grader or gold passes",
+    "failure_share": "gradings",
+}
+_HALF_WIDTHS = (0.2, 0.1)
 _UNEQUAL_DRAW = "labels drawn with unequal probabilities: this speaks of the labelled items"
 _FEW_LABELLERS = (
     "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
@@ -61,6 +84,7 @@ _OTHER_ITEMS = (
     "these items alone: give the gold of these"
 )
 EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
+_NEEDED = ["n_for_half_width_20", "n_for_half_width_10"]
 # number of values tried for each kind of missing verdicts, to find the extremes of a coefficient
 _TRIED = 101
 
@@ -69,6 +93,7 @@ def agreement(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
+    quantities: str | Sequence[str] = FOUR,
     by: By = ("grader",),
     average: By = (),
     gold_drawn: Drawn = "random",
@@ -78,10 +103,11 @@ def agreement(
     n_resamples: int = 1999,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Estimate the agreement of each grader with gold, and of the labellers with each other.
+    """Estimate how often each grader agrees with gold, and how often it errs in each direction.
 
     An item is a check of an attempt that has a verdict and a gold label. Items have equal weight,
-    but the case is the unit of evidence. To compare two versions of a grader use :func:`drift`.
+    but the case is the unit of evidence. To compare graders use :func:`contrast`, to compare
+    versions of one grader :func:`drift`.
 
     Parameters
     ----------
@@ -93,6 +119,9 @@ def agreement(
         note states the number of each kind, and that of disputed items, which are left out. The
         ceiling needs the labels of every labeller, as ``frames.gold(store, labeller="all")``
         returns them.
+    quantities : str or sequence of str
+        Measures to estimate, as listed below; ``"confusion"`` stands for the four counts, and
+        ``"all"`` for every measure. Default: four.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
     average
@@ -111,25 +140,37 @@ def agreement(
     Returns
     -------
     pandas.DataFrame
-        Several rows per ``by``, with the estimates columns. The measures are:
+        One row per ``by`` and measure, with the estimates columns. The default measures are:
 
-        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa`` and ``krippendorff_alpha``: agreement of
-          grader and gold, at most 1. ``n`` counts items;
-        - ``sensitivity``: share of the gold passes that the grader passes;
-        - ``specificity``: share of the gold fails that the grader fails;
+        - ``raw_agreement``: share of the items on which verdict and gold agree;
+        - ``cohen_kappa``: agreement beyond chance, at most 1;
+        - ``false_passes``: share of the gold fails that the grader passes. ``n`` counts gold fails;
+        - ``false_fails``: share of the gold passes that the grader fails. ``n`` counts gold passes.
+
+        On request:
+
+        - ``gwet_ac1`` and ``krippendorff_alpha``: other coefficients of agreement beyond chance;
+        - ``sensitivity`` and ``specificity``: 1 minus the false fails, and 1 minus the false
+          passes;
+        - ``precision``: share of the grader's passes that gold passes. ``f1``: harmonic mean of
+          precision and sensitivity;
+        - ``true_pass_count``, ``false_pass_count``, ``false_fail_count``, ``true_fail_count``: the
+          confusion matrix, as numbers of labelled items without an interval;
         - ``failure_share``: share of all gradings, with or without a label, that gave no verdict,
           because the reply was malformed or refused or there was an error;
         - ``ceiling_raw_agreement`` and so on: agreement between the labellers on the same items,
           those with a verdict and a gold label; NaN with a note if one of them has fewer than two
-          labels.
+          labels. ``"all"`` leaves them out if there are fewer than two labellers.
 
         Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
         is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
         verdict, which are left out and do not count as FAIL. ``gold_drawn`` tells in words how gold
         was drawn. ``n_missing`` counts the labels of the measure that have a grading without a
         verdict. ``worst_low`` and ``worst_high`` are the lowest and the highest value that these
-        missing verdicts allow; they are NaN with ``gold_drawn="verdict"``. An undefined coefficient
-        is NaN with a note.
+        missing verdicts allow; they are NaN with ``gold_drawn="verdict"``. ``n_for_half_width_20``
+        and ``n_for_half_width_10`` are the ``n`` that would bring half of the width of the interval
+        to 0.2 and 0.1 (see :func:`skillcomp.stats.units_needed`); the note states them where half
+        of the width is above 0.2. An undefined measure is NaN with a note.
 
     Raises
     ------
@@ -139,6 +180,7 @@ def agreement(
 
     See Also
     --------
+    contrast : Differences between graders, and their ranks.
     consistency : Agreement of a grader with itself in a second round.
     skillcomp.plots.estimates : Draws the result.
 
@@ -146,11 +188,13 @@ def agreement(
     -----
     Intervals of rates and raw agreement are those of :func:`skillcomp.stats.bounded.bounded_mean`
     with cases as clusters. Intervals of the other coefficients are from a bootstrap of whole cases
-    or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. Kappa falls
-    towards 0 if nearly all items pass, so report raw agreement and AC1 with it. If labels were
-    drawn with unequal probabilities, or at shares of passes and fails that no random draw gives,
-    the rates are those of the labelled items, with a note. If gold was drawn by verdict, rates have
-    the interval of :func:`skillcomp.stats.weighted_rate`.
+    or, if the bootstrap can collapse, from rescaling the limits of the raw agreement. F1 is
+    2 J / (1 + J), where J is the share of items that both pass among those that one of them passes;
+    its limits follow from those of J. Kappa falls towards 0 if nearly all items pass, so report the
+    raw agreement or AC1 with it. If labels were drawn with unequal probabilities, or at shares of
+    passes and fails that no random draw gives, the rates are those of the labelled items, with a
+    note. If gold was drawn by verdict, rates have the interval of
+    :func:`skillcomp.stats.weighted_rate`.
     Adjudication resolves disputes, so agreement with adjudicated labels may exceed the agreement
     between labellers. For a fair comparison with the ceiling, compare the grader with each
     labeller: ``agreement(verdicts, gold[gold["labeller"] == name])``.
@@ -169,12 +213,16 @@ def agreement(
     ...     "check_id": "c", "grader": "g", "passed": [True] * 14 + [False] * 6})
     >>> gold = pd.DataFrame({
     ...     "attempt_id": cases, "check_id": "c", "passed": [True] * 12 + [False] * 8})
-    >>> found = agreement(verdicts, gold).set_index("measure")["estimate"]
-    >>> found[["raw_agreement", "sensitivity", "specificity"]].tolist()
-    [0.9, 1.0, 0.75]
+    >>> agreement(verdicts, gold)[["measure", "estimate", "n"]].round(3)
+             measure  estimate     n
+    0  raw_agreement     0.900  20.0
+    1    cohen_kappa     0.783  20.0
+    2   false_passes     0.250   8.0
+    3    false_fails     0.000  12.0
     """
     check_settings("reliability.agreement", ci_level, n_resamples, seed)
     names, what = listed(by), "reliability.agreement"
+    measures = _measures_asked(quantities, what)
     checked, together = clustered_verdicts(verdicts, names, what, cases=cases, average=average)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels, raters = reference_labels(gold, "reliability"), _labels_by_labeller(gold)
@@ -200,20 +248,47 @@ def agreement(
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
         why, weights = _why_no_ceiling(gold, raters), items.get("weight")
         readings = [
-            _all_measures(part.assign(cluster=clusters), weights, raters, why, settings)
+            _all_measures(part.assign(cluster=clusters), measures, weights, raters, why, settings)
             for clusters in cluster_readings(part)
         ]
         missing = _missing_verdicts(items, weighted=weights is not None)
-        for name in readings[0]:
-            interval = reduce(covering, [measures[name] for measures in readings])
+        for name in measures:
+            if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
+                continue
+            interval = reduce(covering, [intervals[name] for intervals in readings])
             bounds, left_out = missing.get(name, ((0, np.nan, np.nan), ""))
             notes = [*about_labels, left_out] if name in missing else []
-            interval = replace(interval, note=join_notes(interval.note, *notes, together))
+            units = _UNITS.get(name, "labels") if weights is None else "labels"
+            notes += [_note_on_width(interval, units), together]
             own = readings[0].get(f"ceiling_{name}")
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
             columns["ceiling"] = np.nan if own is None else own.estimate
+            needed = [units_needed(interval, width) for width in _HALF_WIDTHS]
+            columns |= dict(zip(_NEEDED, needed, strict=True))
+            interval = replace(interval, note=join_notes(interval.note, *notes))
             rows.append(row(name, interval, **about, **columns))
-    return estimates(rows, by=names, extra=EXTRA)
+    return estimates(rows, by=names, extra=[*EXTRA, *_NEEDED])
+
+
+def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
+    """Return the measures to estimate; raise FrameError if a name is unknown."""
+    names: list[str] = []
+    for name in as_list(quantities):
+        require_known(f"{what}: quantities: found", name, (*_ALL, "confusion", "all"))
+        names += {"all": _ALL, "confusion": _CONFUSION}.get(name, [name])
+    return list(dict.fromkeys(names))
+
+
+def _note_on_width(interval: Interval, units: str) -> str:
+    """Return how many units would make a wide interval usable; empty if it is narrow enough."""
+    wide, narrow = (units_needed(interval, width) for width in _HALF_WIDTHS)
+    if not wide > interval.n:
+        return ""
+    half = (interval.high - interval.low) / 2.0
+    return (
+        f"half of the interval's width is {half:.2f}: about {wide:,.0f} {units} would bring it to "
+        f"{_HALF_WIDTHS[0]}, and {narrow:,.0f} to {_HALF_WIDTHS[1]}"
+    )
 
 
 def _label_notes(items: pd.DataFrame, labels: pd.DataFrame, names: list[str]) -> list[str]:
@@ -227,20 +302,39 @@ def _label_notes(items: pd.DataFrame, labels: pd.DataFrame, names: list[str]) ->
 
 
 def _all_measures(
-    part: pd.DataFrame, weights: Any, raters: pd.DataFrame, lone: str, settings: dict[str, Any]
+    part: pd.DataFrame,
+    measures: Sequence[str],
+    weights: Any,
+    raters: pd.DataFrame,
+    lone: str,
+    settings: dict[str, Any],
 ) -> dict[str, Interval]:
-    """Estimate all measures of one group; ``weights`` are those of its items with gold, if any."""
+    """Estimate measures of one group; ``weights`` are those of its items with gold, if any."""
     items = part[part["settled_by"].notna()]
     if weights is not None:
         items = items.assign(weight=weights)
     both = items[items["gold"].notna() & items["verdict"].notna()]
-    measures = _against_gold(items, settings)
+    names = [n for n in COEFFICIENTS if n in measures or f"ceiling_{n}" in measures]
+    intervals = _against_gold(items, names, settings)
     if weights is not None:
         units = part[part["stratum"].notna()]
-        measures = _with_strata(measures, units, settings["ci_level"])
-    measures["failure_share"] = failure_share(part, settings["ci_level"])
-    ceiling = _labeller_agreement(both, raters, lone, settings)
-    return measures | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
+        intervals = _with_strata(intervals, units, settings["ci_level"])
+    intervals |= {
+        "false_passes": _complement(intervals["specificity"]),
+        "false_fails": _complement(intervals["sensitivity"]),
+        "failure_share": failure_share(part, settings["ci_level"]),
+    }
+    for name, (verdict, label) in _CONFUSION.items():
+        count = float((both["verdict"].eq(verdict) & both["gold"].eq(label)).sum())
+        bare = undefined("", "a count of labelled items", n=float(len(both)))
+        intervals[name] = replace(bare, estimate=count, ci_level=settings["ci_level"])
+    ceiling = _labeller_agreement(both, names, raters, lone, settings)
+    return intervals | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
+
+
+def _complement(rate: Interval) -> Interval:
+    """Return 1 minus a rate."""
+    return replace(rate, estimate=1.0 - rate.estimate, low=1.0 - rate.high, high=1.0 - rate.low)
 
 
 def _missing_verdicts(
@@ -250,13 +344,14 @@ def _missing_verdicts(
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     extremes = _extreme_values(verdict, gold)
     missing = {}
+    labels = {"sensitivity": 1.0, "false_fails": 1.0, "specificity": 0.0, "false_passes": 0.0}
     for name, worst in extremes.items():
-        counted = gold == {"sensitivity": 1.0, "specificity": 0.0}.get(name, gold)
+        counted = gold == labels.get(name, gold)
         lacking = counted & np.isnan(verdict)
         n = int(lacking.sum())
         low, high = (np.nan, np.nan) if weighted else worst
         notes = [f"{plural(n, 'label')} without a verdict left out"]
-        notes = [] if name in ("sensitivity", "specificity") else notes
+        notes = [] if name in labels else notes
         notes.append(f"verdicts missing: {missing_reasons(items['status'][lacking])}")
         ends = "" if np.isnan(low) else f"in the worst case it is {low:.2f} or {high:.2f}"
         missing[name] = ((n, low, high), join_notes(*notes, ends) if n else "")
@@ -293,7 +388,11 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
             "krippendorff_alpha": 1.0 - (1.0 - agreed) / (1.0 - alpha),
             "sensitivity": both / (gold_passed * total),
             "specificity": neither / (total - gold_passed * total),
+            "precision": both / (passed * total),
+            "f1": 2.0 * both / ((passed + gold_passed) * total),
         }
+        values["false_fails"] = 1.0 - values["sensitivity"]
+        values["false_passes"] = 1.0 - values["specificity"]
     defined = {name: value[np.isfinite(value)] for name, value in values.items()}
     return {
         name: (float(value.min()), float(value.max())) if value.size else (np.nan, np.nan)
@@ -323,20 +422,28 @@ def _with_strata(
     verdict, gold = (units[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     strata, clusters = units["stratum"].to_numpy(), units["cluster"].to_numpy()
     has = np.isfinite(gold)
-    raw = weighted_rate(
-        np.where(has, verdict == gold, np.nan),
-        strata,
-        counted=np.where(has, np.isfinite(verdict), np.nan),
-        clusters=clusters,
-        ci_level=ci_level,
-    )
+
+    def weighted(counted: Any) -> Interval:
+        values, among = (np.where(has, x, np.nan) for x in (verdict == gold, counted))
+        how: dict[str, Any] = {"clusters": clusters, "ci_level": ci_level}
+        return weighted_rate(values, strata, counted=among, **how)
+
+    raw = weighted(np.isfinite(verdict))
     if NO_GOLD in raw.note:
         note = f"{raw.note}: {NAME_DRAWN_BY}"
         return {n: undefined(n, note, ci_level=ci_level, n=i.n) for n, i in measures.items()}
     samples = [(verdict, gold, truth, clusters, None, strata) for truth in (1.0, 0.0)]
     right_passes, right_fails = rates_against_gold(samples, ci_level)
     rates = {"sensitivity": right_passes, "specificity": right_fails, "raw_agreement": raw}
+    rates["precision"] = weighted(verdict == 1.0)
+    rates["f1"] = _f1(weighted(np.isfinite(verdict) & ((verdict == 1.0) | (gold == 1.0))))
     return measures | rates
+
+
+def _f1(jaccard: Interval) -> Interval:
+    """Return F1 from the share of items that both pass among those that one of them passes."""
+    estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
+    return replace(jaccard, estimate=estimate, low=low, high=high, se=np.nan)
 
 
 def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
@@ -346,34 +453,49 @@ def _gold_columns(items: pd.DataFrame) -> dict[str, Any]:
     return {"prevalence": share, "n_failed": int(labelled["verdict"].isna().sum())}
 
 
-def _against_gold(items: pd.DataFrame, settings: dict[str, Any]) -> dict[str, Interval]:
+def _against_gold(
+    items: pd.DataFrame, names: Sequence[str], settings: dict[str, Any]
+) -> dict[str, Interval]:
     cluster = items["cluster"].to_numpy()
     verdict, gold = (items[name].to_numpy(dtype=float) for name in ("verdict", "gold"))
     ratings = np.column_stack([verdict, gold])
-    intervals = coefficients(ratings, cluster, weights=items.get("weight"), **settings)
+    intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
     level = {"clusters": cluster if len(items) else None, "ci_level": settings["ci_level"]}
     intervals["sensitivity"] = sensitivity(verdict, gold, **level)
     intervals["specificity"] = specificity(verdict, gold, **level)
-    return intervals
+    passed, both = verdict == 1.0, np.isfinite(verdict) & np.isfinite(gold)
+    shares = []
+    for among, why in (
+        (passed, "the grader passes no"),
+        (passed | (gold == 1.0), "nobody passes a"),
+    ):
+        used = among & both
+        share = undefined("", f"{why} labelled item", ci_level=settings["ci_level"], n=0.0)
+        if used.any():
+            right, of_used = verdict[used] == gold[used], cluster[used]
+            share = bounded_mean(right, of_used, quantity=RATES, ci_level=settings["ci_level"])
+        shares.append(share)
+    return intervals | {"precision": shares[0], "f1": _f1(shares[1])}
 
 
 def coefficients(
     ratings: Floats,
     clusters: Any,
+    names: Sequence[str] = COEFFICIENTS,
     *,
     weights: Any = None,
     ci_level: float,
     n_resamples: int,
     seed: int,
 ) -> dict[str, Interval]:
-    """Estimate four coefficients of agreement between ratings; NaN with a note if undefined."""
+    """Estimate coefficients of agreement between ratings; NaN with a note if undefined."""
     both = np.isfinite(ratings).sum(axis=1) >= 2
     ratings, clusters = ratings[both], np.asarray(clusters)[both]
     settings: dict[str, Any] = {"ci_level": ci_level, "n_resamples": n_resamples, "seed": seed}
     settings["weights"] = None if weights is None else np.asarray(weights)[both]
     intervals: dict[str, Interval] = {}
     n = float(len(ratings))
-    for name in COEFFICIENTS:
+    for name in names:
         if not n:
             intervals[name] = undefined(name, "no item has both ratings", ci_level=ci_level, n=n)
         elif name == "cohen_kappa" and ratings.shape[1] > 2:
@@ -389,7 +511,11 @@ def coefficients(
 
 
 def _labeller_agreement(
-    items: pd.DataFrame, raters: pd.DataFrame, lone: str, settings: dict[str, Any]
+    items: pd.DataFrame,
+    names: Sequence[str],
+    raters: pd.DataFrame,
+    lone: str,
+    settings: dict[str, Any],
 ) -> dict[str, Interval]:
     """Estimate the agreement between labellers on ``items``, if each has two labels or more."""
     ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(dtype=float)
@@ -399,9 +525,9 @@ def _labeller_agreement(
         note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
     if note:
         level = settings["ci_level"]
-        return {name: undefined(name, note, ci_level=level, n=0.0) for name in COEFFICIENTS}
+        return {name: undefined(name, note, ci_level=level, n=0.0) for name in names}
     about = {"weights": items.get("weight"), **settings}
-    intervals = coefficients(ratings, items["cluster"].to_numpy(), **about)
+    intervals = coefficients(ratings, items["cluster"].to_numpy(), names, **about)
     who = " and ".join(map(str, raters.columns))
     return {
         name: replace(interval, note=join_notes(f"between {who}", interval.note))

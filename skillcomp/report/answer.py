@@ -38,6 +38,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.reliability.consistency import round_flips
+from skillcomp.reliability.grader_agreement import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import (
     best_grader,
@@ -248,10 +249,9 @@ def answer(
     outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
     graders = list(dict.fromkeys(verdicts["grader"]))
     draw = _draw_of(saved, gold_drawn, drawn_by, graders)
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases, **draw}
-    estimates.add(
-        "agreement", len(gold), reliability.agreement, verdicts, gold, **how, average=["agent"]
-    )
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases, **draw, "average": ["agent"]}
+    how["quantities"] = [*FOUR, "gwet_ac1"]
+    estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
     chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     reference = default_reference(mine, reference)

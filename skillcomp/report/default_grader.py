@@ -64,6 +64,7 @@ def default_grader(
         return names[0]
     # one resample, because only the estimates are read
     how: dict[str, Any] = {"by": ["grader", "grader_version"], "n_resamples": 1}
+    how["quantities"] = "raw_agreement"
     try:
         agreement = reliability.agreement(verdicts, gold, **how, average=["agent"])
     except SkillcompError:  # the labels cannot be used, and the analysis of them gives the reason

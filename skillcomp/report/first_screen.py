@@ -49,8 +49,8 @@ def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
     for name, part in say.by_grader(frames["agreement"]):
         of = say.by_measure(part)
         errors = {
-            word: rate_text(say.complement_of(1, of[measure]) if measure in of else None)
-            for word, measure in (("passes", "specificity"), ("fails", "sensitivity"))
+            word: rate_text(of.get(measure))
+            for word, measure in (("passes", "false_passes"), ("fails", "false_fails"))
         }
         own = corrected[corrected["grader"].eq(name)] if alone else pd.DataFrame()
         own = own[own["condition"].eq(own["condition"].iloc[0])] if len(own) else own

@@ -39,7 +39,7 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
         ]
         brackets = f" ({', '.join(coefficients)})" if coefficients else ""
         agrees = f"{say.rate(raw['estimate'])} of {raw['n']:,.0f} checks{brackets}"
-        fails, passes = _error_share(row.get("specificity")), _error_share(row.get("sensitivity"))
+        fails, passes = _error_share(row.get("false_passes")), _error_share(row.get("false_fails"))
         errors = f"It passes {fails} of what gold fails (false passes)"
         errors += f" and it fails {passes} of what gold passes (false fails)"
         yield Sentence(f"{name} agrees with gold on {agrees}. {errors}.", name)
@@ -111,8 +111,8 @@ def round_sentences(rounds: pd.DataFrame) -> Sentences:
 
 
 def _error_share(row: Row | None) -> str:
-    """Format an error rate: 1 minus the sensitivity or specificity in `row`."""
-    return say.share(say.complement_of(1, row)) if say.has_estimate(row) else "an unknown share"
+    """Format an error rate."""
+    return say.share(row) if say.has_estimate(row) else "an unknown share"
 
 
 def drift_sentences(drift: pd.DataFrame | None) -> Sentences:

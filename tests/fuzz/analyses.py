@@ -199,7 +199,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     ),
     "structure.factorial": lambda f: sc.structure.factorial(f["crossed"], DESIGN),
     "reliability.agreement": lambda f: sc.reliability.agreement(
-        f["verdicts"], f["gold"], cases=f["cases"], n_resamples=N
+        f["verdicts"], f["gold"], quantities="all", cases=f["cases"], n_resamples=N
     ),
     "reliability.consistency": lambda f: sc.reliability.consistency(
         f["rounds"], cases=f["cases"], n_resamples=N
