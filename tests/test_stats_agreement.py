@@ -153,7 +153,7 @@ def test_perfect_agreement_hands_over_to_the_limits_of_the_raw_agreement():
         if name == "raw_agreement":
             assert (found.low, found.high) == (raw.low, raw.high)
         else:
-            assert "limits of the raw agreement instead" in found.note
+            assert "those of the raw agreement, rescaled" in found.note
             assert found.low <= raw.low
     assert cohen_kappa([[30, 0], [0, 10]]).low < 0.9
 
