@@ -53,6 +53,7 @@ _MEASURES_OF_UNIT = {
         delta_pass_at_k delta_pass_hat_k
         delta_exact delta_recall delta_sensitivity delta_specificity near_delta far_delta gap
         hedged_gap
+        agreement_difference sensitivity_difference specificity_difference
         agreement_change pass_rate_change sensitivity_change specificity_change
         position_consistency_change
         position_reversals_change position_tie_differences_change
@@ -86,6 +87,7 @@ _MEASURES_OF_UNIT = {
     "commands": "delta_n_commands",
     "score": "delta_score",
     "statistic": "cochran_q",
+    "rank": "agreement_rank",
     "count": """
         attempts cases_per_skill cases_in_all gold_labels gold_attempts gold_cases chosen_n
         true_pass_count false_pass_count false_fail_count true_fail_count

@@ -7,6 +7,8 @@ from .drift import flipped as flipped
 from .failure_modes import failure_mode_rates as failure_mode_rates
 from .failure_modes import failure_modes as failure_modes
 from .grader_agreement import agreement as agreement
+from .grader_contrast import contrast as contrast
+from .grader_contrast import contrast_counts as contrast_counts
 from .integrity import integrity as integrity
 from .integrity import integrity_rates as integrity_rates
 from .label_sheets import join_labels as join_labels

@@ -278,7 +278,7 @@ def paired_change(
     clusters = np.asarray(cluster)
     sample = Sample(new - old, clusters)
     if items is not None:
-        sample = _sample_of_checks(items.assign(new=new, old=old, cluster=clusters))
+        sample = sample_of_checks(items.assign(new=new, old=old, cluster=clusters))
     how: dict[str, Any] = {"quantity": DELTAS, "null": 0.0, "ci_level": level}
     change = replace(bounded_means([sample], **how, interval=rule)[0], n=float(len(new)))
     columns = {"rate": float(new.mean()), "reference_rate": float(old.mean())}
@@ -290,7 +290,7 @@ def paired_change(
     return change, columns
 
 
-def _sample_of_checks(items: pd.DataFrame) -> Sample:
+def sample_of_checks(items: pd.DataFrame) -> Sample:
     """Return the checks of all cases, with the rates of both versions over the attempts at a case.
 
     If several agents or runs answer a case, its number of attempts is the smallest of theirs, so

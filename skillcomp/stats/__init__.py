@@ -74,6 +74,7 @@ significance: the same items judged by two or more versions
     ``clustered_cochran``: test of three or more versions, with cases as units.
     ``severity_shift``: by how much one version is more severe than another.
     ``holm``: adjustment of p-values for several claims.
+    ``rank_sets``: confidence sets of the ranks of graders, from adjusted pairs.
 """
 
 import lazy_loader as lazy

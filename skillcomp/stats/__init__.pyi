@@ -54,4 +54,5 @@ from .significance import clustered_cochran as clustered_cochran
 from .significance import clustered_midp as clustered_midp
 from .significance import holm as holm
 from .significance import mcnemar_midp as mcnemar_midp
+from .significance import rank_sets as rank_sets
 from .significance import severity_shift as severity_shift

@@ -201,6 +201,9 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "reliability.agreement": lambda f: sc.reliability.agreement(
         f["verdicts"], f["gold"], quantities="all", cases=f["cases"], n_resamples=N
     ),
+    "reliability.contrast": lambda f: sc.reliability.contrast(
+        f["verdicts"], f["gold"], cases=f["cases"]
+    ),
     "reliability.consistency": lambda f: sc.reliability.consistency(
         f["rounds"], cases=f["cases"], n_resamples=N
     ),

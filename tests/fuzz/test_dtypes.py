@@ -112,7 +112,7 @@ def changed(request: pytest.FixtureRequest) -> Frames:
 # these read or write files, or take no frame of the study
 OTHERS = {
     *("planning.cost_estimate", "planning.cost_total", "reliability.join_labels"),
-    *("reliability.label_sheet", "reliability.read_labels"),
+    *("reliability.label_sheet", "reliability.read_labels", "reliability.contrast_counts"),
     *("overlap.positives", "overlap.positives_found", "overlap.spans"),  # texts, made or shown
 }
 

@@ -1,0 +1,382 @@
+"""Differences between graders on the same items, and what they leave open about the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import fisher_exact
+
+from skillcomp.errors import FrameError, plural
+from skillcomp.frames.case_table import cluster_readings
+from skillcomp.frames.check import require_frame
+from skillcomp.frames.contracts import CASE
+from skillcomp.frames.estimates import (
+    GRADER,
+    By,
+    check_settings,
+    covering,
+    estimates,
+    groups,
+    listed,
+    require_columns,
+    row,
+)
+from skillcomp.frames.reference_labels import (
+    ITEM,
+    clustered_verdicts,
+    join_gold,
+    reference_labels,
+)
+from skillcomp.reliability.drift import sample_of_checks
+from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
+from skillcomp.stats.intervals import wilson
+from skillcomp.stats.results import NAN, Interval, join_notes, undefined
+from skillcomp.stats.significance import clustered_midp, holm, mcnemar_midp, rank_sets
+
+Floats = NDArray[np.float64]
+
+# the gold label of the items that count; None: all items with a label
+_LABELS = {"agreement": None, "sensitivity": 1.0, "specificity": 0.0}
+_EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items"]
+_READ = [*ITEM, *CASE, "cluster", "cluster_by_name", "agent", "run"]
+_COUNTS = ["true_pass", "false_fail", "false_pass", "true_fail"]
+
+
+def contrast(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    *,
+    between: str = "grader",
+    by: By = (),
+    average: By = (),
+    cases: pd.DataFrame | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate how graders differ in their agreement with gold, and which ranks they may have.
+
+    Every pair of graders is compared on the items (checks of attempts) that both decided and that
+    have a gold label. Items have equal weight; the case is the unit of evidence.
+
+    Parameters
+    ----------
+    verdicts, gold : pandas.DataFrame
+        A verdicts frame with two or more graders, and a gold frame.
+    between : {"grader", "grader_version", "round"}, default "grader"
+        The column whose values are compared; verdicts hold one value of the other two.
+    by, average, cases, ci_level, interval
+        As in :func:`drift`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, measure and pair of graders, and one per ``by`` and grader, with the
+        estimates columns. For a pair, ``between`` holds the grader and ``reference`` the one before
+        it in sorted order. The measures are:
+
+        - ``agreement_difference``: agreement of the grader with gold minus that of the reference;
+        - ``sensitivity_difference`` and ``specificity_difference``: the same among gold passes and
+          among gold fails;
+        - ``agreement_rank``: one row per grader, with ``reference`` NA. ``estimate`` is 1 plus the
+          number of graders with a higher agreement on the items shared with it. ``ci_low`` and
+          ``ci_high`` are the ends of the confidence set of the rank, simultaneous over all graders.
+
+        ``p_value`` is McNemar's mid-p, with all differences of a case exchanged together;
+        ``p_adjusted`` is by Holm over all pairs of the measure. ``rate`` and ``reference_rate`` are
+        the rates over the shared items, or the agreement on all its items for a rank. ``n_gained``
+        and ``n_lost`` count the items on which only the grader, or only the reference, is right.
+        ``n_dropped`` counts labelled items that one of the two decided. ``p_items`` takes items as
+        independent. A pair without a shared item is NaN with a note and widens the sets of ranks.
+
+    Raises
+    ------
+    FrameError
+        If there are fewer than two graders, or versions, rounds or agents would be pooled.
+
+    See Also
+    --------
+    contrast_counts : The same for published counts.
+    drift : One reference version against all others.
+    skillcomp.plots.ranks : Draws the ranks.
+
+    Notes
+    -----
+    Limits are those of each pair alone, by :func:`skillcomp.stats.bounded.bounded_mean`. The sets
+    of ranks follow from the adjusted p-values of agreement: see
+    :func:`skillcomp.stats.rank_sets`. If graders are equal, their sets hold all ranks between them,
+    so a wide set is what few items allow.
+
+    References
+    ----------
+    Mogstad, Romano, Shaikh and Wilhelm 2024, Inference for ranks, Review of Economic Studies,
+    doi:10.1093/restud/rdad006; Holm 1979; Fagerland et al. 2013, doi:10.1186/1471-2288-13-91.
+
+    Examples
+    --------
+    Grader c errs on 12 of 30 answers, a and b on one each.
+
+    >>> import pandas as pd
+    >>> ids = [f"s/{i}" for i in range(30)]
+    >>> gold = pd.DataFrame({"attempt_id": ids, "check_id": "c", "passed": [True, False] * 15})
+    >>> right = {"a": [i > 0 for i in range(30)], "b": [i > 1 or i == 0 for i in range(30)],
+    ...     "c": [i >= 12 for i in range(30)]}
+    >>> verdicts = pd.concat(pd.DataFrame({
+    ...     "attempt_id": ids, "skill": "s", "case_id": ids, "condition": "skill", "check_id": "c",
+    ...     "grader": name, "passed": gold["passed"].eq(pd.Series(values))})
+    ...     for name, values in right.items())
+    >>> rows = contrast(verdicts, gold)
+    >>> rows[rows["measure"].eq("agreement_rank")][["grader", "estimate", "ci_low", "ci_high"]]
+      grader  estimate  ci_low  ci_high
+    9      a       1.0     1.0      2.0
+    10     b       1.0     1.0      2.0
+    11     c       3.0     3.0      3.0
+    """
+    what, names = "reliability.contrast", listed(by)
+    check_settings(what, ci_level)
+    if between not in GRADER:
+        raise FrameError(f"{what}: between: found {between!r}; allowed: {', '.join(GRADER)}.")
+    how: dict[str, Any] = {"cases": cases, "average": average, "compared": [between]}
+    checked, together = clustered_verdicts(verdicts, names, what, **how)
+    labels = reference_labels(gold, "reliability")
+    checked = join_gold(checked, labels).dropna(subset=[between])
+    _require_two(checked[between].unique(), between, what)
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(checked, names):
+        levels = sorted(part[between].unique().tolist())
+        compared = _compared_graders(part, between, levels, ci_level, interval)
+        rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
+    rows = [line | {"note": join_notes(line["note"], together)} for line in rows]
+    return estimates(rows, by=[*names, between], extra=_EXTRA)
+
+
+def contrast_counts(
+    counts: pd.DataFrame, *, between: str = "grader", by: By = (), ci_level: float = 0.95
+) -> pd.DataFrame:
+    """Estimate differences and ranks of graders from counts alone, such as published ones.
+
+    Parameters
+    ----------
+    counts : pandas.DataFrame
+        One row per ``by`` and grader, with the number of items ``n`` and the number ``agreed`` on
+        which grader and gold agree; or with the confusion matrix in the columns ``true_pass``,
+        ``false_fail``, ``false_pass`` and ``true_fail``.
+    between : str, default "grader"
+        The column that names the grader.
+    by : str or sequence of str, optional
+        Columns to group by.
+    ci_level : float, default 0.95
+        Level of the intervals and of the sets of ranks.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows of :func:`contrast`; sensitivity and specificity only with a confusion matrix.
+        ``p_value`` is that of Fisher's exact test.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing, a number is no count, a grader has two rows, or there is one grader.
+
+    Notes
+    -----
+    Counts do not show which items two graders judged alike, so the graders are compared as if each
+    had judged its own items, which are independent. If they judged the same items, the interval of
+    a difference is usually too wide. Limits of a difference are Newcombe's, from two Wilson
+    intervals.
+
+    References
+    ----------
+    Newcombe 1998, Statistics in Medicine 17:873; Mogstad et al. 2024, doi:10.1093/restud/rdad006.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> counts = pd.DataFrame({"grader": ["a", "b", "c"], "agreed": [90, 85, 60], "n": 100})
+    >>> rows = contrast_counts(counts)
+    >>> rows[rows["measure"].eq("agreement_rank")][["grader", "ci_low", "ci_high"]]
+      grader  ci_low  ci_high
+    3      a     1.0      2.0
+    4      b     1.0      2.0
+    5      c     3.0      3.0
+    """
+    what, names = "reliability.contrast_counts", listed(by)
+    check_settings(what, ci_level)
+    require_frame(counts, what)
+    matrix = set(_COUNTS) <= set(counts.columns)
+    require_columns(counts, [*names, between, *(_COUNTS if matrix else ["agreed", "n"])], what)
+    _require_two(counts[between].dropna().unique(), between, what)
+    rows: list[dict[str, Any]] = []
+    for values, part in groups(counts.astype({between: "str"}), names):
+        if part[between].duplicated().any():
+            name = part.loc[part[between].duplicated(), between].iloc[0]
+            raise FrameError(f"{what}: '{name}' has several rows. Name their columns in by=.")
+        levels = sorted(part[between].tolist())
+        compared = _compared_counts(part.set_index(between).loc[levels], matrix, ci_level, what)
+        rows += [values | line for line in _family_rows(compared, levels, between, ci_level)]
+    return estimates(rows, by=[*names, between], extra=_EXTRA)
+
+
+class _Compared(NamedTuple):
+    """Pairs of graders by measure, in the order of combinations, and the agreement of each."""
+
+    pairs: dict[str, list[tuple[Interval, dict[str, Any]]]]
+    agreement: list[Interval]
+    method: str
+
+
+def _require_two(names: Any, between: str, what: str) -> None:
+    if len(names) < 2:
+        only = f"'{names[0]}' is the only {between}" if len(names) else f"there is no {between}"
+        raise FrameError(
+            f"{what}: {only}: nothing to compare. Grade the same answers with a second grader, or "
+            f"name the column whose values you compare: between=."
+        )
+
+
+def _family_rows(
+    compared: _Compared, levels: Sequence[Any], between: str, ci_level: float
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of each pair and measure, and of the rank of each grader."""
+    pairs = list(combinations(range(len(levels)), 2))
+    for measure, intervals in compared.pairs.items():
+        adjusted = holm([interval.p_value for interval, _ in intervals])
+        for (first, second), (interval, columns), p in zip(pairs, intervals, adjusted, strict=True):
+            about = {between: levels[second], "reference": levels[first], "p_adjusted": float(p)}
+            yield row(f"{measure}_difference", interval, **columns) | about
+    n = len(levels)
+    differences, p_values = np.full((n, n), np.nan), np.full((n, n), np.nan)
+    for (first, second), (interval, _), p in zip(
+        pairs,
+        compared.pairs["agreement"],
+        holm([interval.p_value for interval, _ in compared.pairs["agreement"]]),
+        strict=True,
+    ):
+        differences[second, first], differences[first, second] = (
+            np.array([1, -1]) * interval.estimate
+        )
+        p_values[first, second] = p_values[second, first] = p
+    low, high = rank_sets(differences, p_values, ci_level=ci_level)
+    unknown = np.isnan(differences).sum(axis=1) - 1
+    method = f"ranks from {plural(len(pairs), 'pair')}, Holm; {compared.method}"
+    for k, own in enumerate(compared.agreement):
+        note = f"not compared with {plural(int(unknown[k]), 'grader')}" if unknown[k] else ""
+        rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
+        if unknown[k] < n - 1:
+            estimate = 1.0 + float((differences[k] < 0).sum())
+            rank = replace(rank, estimate=estimate, low=float(low[k]), high=float(high[k]))
+        rank = replace(rank, n_clusters=own.n_clusters)
+        yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
+
+
+def _compared_graders(
+    part: pd.DataFrame, between: str, levels: list[Any], ci_level: float, rule: IntervalRule
+) -> _Compared:
+    """Compare all pairs of graders on their shared items with gold."""
+    part = part[part["gold"].notna()]
+    wide = part.pivot(index=ITEM, columns=between, values="verdict").reindex(columns=levels)
+    facts = part[[*(n for n in _READ if n in part.columns), "gold"]].drop_duplicates(ITEM)
+    facts = facts.set_index(ITEM, drop=False).loc[wide.index].reset_index(drop=True)
+    label = facts["gold"].to_numpy(dtype=float)
+    right = (label == wide.to_numpy(dtype=float).T).astype(float)
+    right[wide.isna().to_numpy().T] = NAN
+    samples: list[Sample] = []
+    pairs: dict[str, list[Any]] = {measure: [] for measure in _LABELS}
+    for first, second in combinations(range(len(levels)), 2):
+        old, new = right[first], right[second]
+        for measure, counted in _LABELS.items():
+            of_label = np.ones(len(label), bool) if counted is None else label == counted
+            both = of_label & np.isfinite(old) & np.isfinite(new)
+            dropped = int((of_label & (np.isfinite(old) ^ np.isfinite(new))).sum())
+            at, items = len(samples), facts[both].assign(new=new[both], old=old[both])
+            tests = []
+            for clusters in cluster_readings(items) if len(items) else ():
+                samples.append(sample_of_checks(items.assign(cluster=clusters)))
+                tests.append(
+                    clustered_midp(
+                        items["new"] > items["old"], items["new"] < items["old"], clusters
+                    )
+                )
+            pairs[measure].append((items, dropped, tests, at))
+    limits = (
+        bounded_means(samples, quantity=DELTAS, ci_level=ci_level, interval=rule) if samples else []
+    )
+    made = {
+        measure: [_pair_interval(*pair, limits, ci_level) for pair in of_measure]
+        for measure, of_measure in pairs.items()
+    }
+    cluster = facts["cluster"].to_numpy()
+    own = []
+    for values in right:
+        known = np.isfinite(values)
+        n, count = float(known.sum()), float(len(np.unique(cluster[known])))
+        rate = undefined("", "" if n else "no verdict on an item with gold", n=n)
+        rate = replace(rate, estimate=float(values[known].mean()) if n else NAN, n_clusters=count)
+        own.append(rate)
+    return _Compared(made, own, "McNemar's mid-p on the same items")
+
+
+def _pair_interval(
+    items: pd.DataFrame,
+    dropped: int,
+    tests: list[Any],
+    at: int,
+    limits: list[Interval],
+    ci_level: float,
+) -> tuple[Interval, dict[str, Any]]:
+    """Return the difference of a pair with its test, and further columns."""
+    note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
+    columns: dict[str, Any] = {"n_dropped": dropped, "n_gained": 0, "n_lost": 0}
+    if not tests:
+        why = join_notes("no such item has gold and both verdicts", note)
+        return undefined("paired difference", why, ci_level=ci_level, n=0.0), columns
+    readings = [
+        replace(
+            limits[at + k],
+            n=float(len(items)),
+            p_value=test.p_value,
+            method=f"{limits[at + k].method}; p: {test.method}",
+            note=join_notes(limits[at + k].note, test.note, note),
+        )
+        for k, test in enumerate(tests)
+    ]
+    gained, lost = (int((items["new"] * s > items["old"] * s).sum()) for s in (1, -1))
+    columns |= {"n_gained": gained, "n_lost": lost, "p_items": mcnemar_midp(gained, lost).p_value}
+    columns |= {"rate": items["new"].mean(), "reference_rate": items["old"].mean()}
+    return reduce(covering, readings), columns
+
+
+def _compared_counts(table: pd.DataFrame, matrix: bool, ci_level: float, what: str) -> _Compared:
+    """Compare all pairs of graders by their counts, as unpaired."""
+    numbers = table[_COUNTS if matrix else ["agreed", "n"]].astype("float64")
+    if not ((numbers >= 0) & (numbers == numbers.round())).all(axis=None):
+        raise FrameError(f"{what}: {', '.join(numbers)} must be whole numbers of items, 0 or more.")
+    if matrix:
+        tp, ff, fp, tf = (numbers[name] for name in _COUNTS)
+        shares = {"agreement": (tp + tf, numbers.sum(axis=1))}
+        shares |= {"sensitivity": (tp, tp + ff), "specificity": (tf, fp + tf)}
+    else:
+        shares = {"agreement": (numbers["agreed"], numbers["n"])}
+        if (numbers["agreed"] > numbers["n"]).any():
+            raise FrameError(f"{what}: agreed is larger than n. Give the number of items in n.")
+    made: dict[str, list[tuple[Interval, dict[str, Any]]]] = {}
+    for measure, (right, n) in shares.items():
+        rates = [wilson(*pair, ci_level=ci_level) for pair in zip(right, n, strict=True)]
+        made[measure] = []
+        for first, second in combinations(range(len(rates)), 2):
+            difference = rates[second].minus(rates[first])
+            at = [second, first]
+            cells = np.column_stack([right.iloc[at], n.iloc[at] - right.iloc[at]]).astype(int)
+            p = float(fisher_exact(cells).pvalue) if np.isfinite(difference.estimate) else NAN
+            how = "unpaired, Newcombe; p: Fisher's exact test"
+            columns = {"rate": rates[second].estimate, "reference_rate": rates[first].estimate}
+            made[measure].append((replace(difference, p_value=p, method=how), columns))
+    own = [wilson(*pair, ci_level=ci_level) for pair in zip(*shares["agreement"], strict=True)]
+    return _Compared(made, own, "Fisher's exact test of unpaired counts")

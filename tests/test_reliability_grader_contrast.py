@@ -1,0 +1,217 @@
+"""Contrasts of graders: pairs on the same items, ranks, published counts, odd studies."""
+
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from build import gold, verdicts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact, norm, rankdata
+
+from skillcomp.errors import FrameError
+from skillcomp.reliability import contrast, contrast_counts, drift
+from skillcomp.stats import holm, mcnemar_midp, rank_sets, wilson
+
+TRUTH = [True] * 18 + [False] * 12
+
+
+def graded(right: dict[str, list[bool | None]], **columns: object) -> pd.DataFrame:
+    """Verdicts of graders that are right or wrong, or give none, on the items of TRUTH."""
+    parts = [
+        verdicts([None if x is None else x == t for x, t in zip(values, TRUTH, strict=False)])
+        .assign(grader=name)
+        for name, values in right.items()
+    ]  # fmt: skip
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+def wrong_on(*items: int) -> list[bool | None]:
+    return [i not in items for i in range(30)]
+
+
+THREE = {"a": wrong_on(0), "b": wrong_on(1, 20), "c": wrong_on(*range(2, 15))}
+
+
+def ranks(frame: pd.DataFrame, between: str = "grader") -> pd.DataFrame:
+    rows = frame[frame["measure"].eq("agreement_rank")]
+    return rows.set_index(between)[["estimate", "ci_low", "ci_high"]]
+
+
+def test_pairs_are_compared_on_the_same_items_as_drift_does() -> None:
+    rows, labels = graded(THREE), gold(TRUTH)
+    found = contrast(rows, labels)
+    names = ["agreement_difference", "sensitivity_difference", "specificity_difference"]
+    assert found["measure"].drop_duplicates().tolist() == [*names, "agreement_rank"]
+    assert found["unit"].drop_duplicates().tolist() == ["points", "rank"]
+    pair = found[found["grader"].eq("c") & found["reference"].eq("a")].set_index("measure")
+    # c errs on 13 items (all but items 2 to 14 right), a on one
+    assert pair.loc["agreement_difference", "estimate"] == pytest.approx(-12 / 30)
+    # of 18 gold passes c errs on 13, of ...: items 2 to 14 are gold passes
+    assert pair.loc["sensitivity_difference", "estimate"] == pytest.approx(-12 / 18)
+    assert pair.loc["specificity_difference", "estimate"] == 0
+    counts = pair.loc["agreement_difference", ["n", "n_gained", "n_lost", "n_dropped"]]
+    assert counts.tolist() == [30, 1, 13, 0]
+    # McNemar's mid-p of 1 against 13: (2 (1 + 14) - 14) / 2 ** 14
+    assert pair.loc["agreement_difference", "p_value"] == pytest.approx(16 / 2**14)
+    changes = drift(rows, labels, reference_grader="a").query("grader == 'c'").set_index("measure")
+    for ours, theirs in zip(names, ["agreement", "sensitivity", "specificity"], strict=True):
+        columns = ["estimate", "ci_low", "ci_high", "p_value", "p_items", "rate", "reference_rate"]
+        expected = changes.loc[f"{theirs}_change", columns].tolist()
+        assert pair.loc[ours, columns].tolist() == pytest.approx(expected)
+    agreement = found[found["measure"].eq(names[0])]
+    assert agreement["p_adjusted"].to_numpy() == pytest.approx(holm(agreement["p_value"]))
+    assert ranks(found).to_numpy().tolist() == [[1, 1, 2], [2, 1, 2], [3, 3, 3]]
+
+
+def test_identical_graders_share_their_ranks_and_have_no_interval_of_zero_width() -> None:
+    found = contrast(graded({"a": wrong_on(3), "b": wrong_on(3)}), gold(TRUTH))
+    pairs = found[found["measure"].ne("agreement_rank")]
+    assert (pairs["estimate"].eq(0) & pairs["p_value"].eq(1)).all()
+    assert (pairs["ci_high"] > 0).all() and (pairs["ci_low"] < 0).all()
+    assert ranks(found).to_numpy().tolist() == [[1, 1, 2]] * 2
+
+
+def test_only_common_items_count_and_a_pair_without_any_is_unknown() -> None:
+    none: list[bool | None] = [None] * 15
+    halves = {"a": [*wrong_on(0)[:15], *none], "b": [*none, *wrong_on(20)[15:]]}
+    found = contrast(graded({**halves, "c": wrong_on(1)}), gold(TRUTH))
+    apart = found[found["grader"].eq("b") & found["reference"].eq("a")]
+    assert apart["estimate"].isna().all()
+    assert apart["note"].str.contains("no such item has gold and both verdicts; 30 items|").all()
+    assert apart["n_dropped"].tolist() == [30, 18, 12]
+    shared = found[found["grader"].eq("c") & found["reference"].eq("a")]
+    assert shared["n"].iloc[0] == 15 and shared["n_dropped"].iloc[0] == 15
+    of_a = found[found["measure"].eq("agreement_rank") & found["grader"].eq("a")].iloc[0]
+    assert of_a["note"] == "not compared with 1 grader" and of_a["ci_high"] == 3
+    # items that a grader never saw are as if it had no verdict
+    seen = graded({**halves, "c": wrong_on(1)}).dropna(subset="passed")
+    numbers = ["estimate", "ci_low", "ci_high", "n", "n_dropped", "p_adjusted"]
+    pd.testing.assert_frame_equal(contrast(seen, gold(TRUTH))[numbers], found[numbers])
+
+
+def test_cases_are_the_unit_and_the_column_of_the_levels_can_be_another() -> None:
+    rows = graded(THREE)
+    by_case = rows.assign(case_id=rows["case_id"].str[:-1])
+    wide, narrow = (
+        contrast(frame, gold(TRUTH)).set_index(["measure", "grader", "reference"]).iloc[1]
+        for frame in (by_case, rows)
+    )
+    assert wide["n_clusters"] < narrow["n_clusters"] == 30
+    assert wide["p_value"] > narrow["p_value"]
+    versions = rows.assign(grader="judge", grader_version=rows["grader"])
+    with pytest.raises(FrameError, match="more than one grader_version: a, b, c"):
+        contrast(versions, gold(TRUTH))
+    found = contrast(versions, gold(TRUTH), between="grader_version")
+    assert ranks(found, "grader_version").to_numpy().tolist() == [[1, 1, 2], [2, 1, 2], [3, 3, 3]]
+    with pytest.raises(FrameError, match="more than one agent"):
+        contrast(pd.concat([rows, rows.assign(agent="x", attempt_id="x" + rows["attempt_id"])]),
+                 gold(TRUTH))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "how", "message"),
+    [
+        ({"grader": "a"}, {}, "'a' is the only grader: nothing to compare. Grade the same"),
+        ({}, {"between": "agent"}, "between: found 'agent'; allowed: grader, grader_version"),
+        ({}, {"by": ["grader"]}, "grader"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_with_a_remedy(
+    change: dict[str, str], how: dict[str, object], message: str
+) -> None:
+    rows = graded(THREE).assign(**change).drop_duplicates(["attempt_id", "check_id", "grader"])
+    with pytest.raises(FrameError, match=message):
+        contrast(rows, gold(TRUTH), **how)  # type: ignore[arg-type]
+
+
+def test_published_counts_give_the_same_ranks_as_their_pairs() -> None:
+    numbers = {"true_pass": [50, 48, 30], "false_fail": [10, 12, 30], "false_pass": [2, 3, 20]}
+    counts = pd.DataFrame({"grader": ["a", "b", "c"], **numbers, "true_fail": [38, 37, 20]})
+    found = contrast_counts(counts)
+    row = found[found["grader"].eq("c") & found["reference"].eq("a")].set_index("measure")
+    expected = wilson(50, 100).minus(wilson(88, 100))
+    one = row.loc["agreement_difference"]
+    assert one[["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(
+        [expected.estimate, expected.low, expected.high]
+    )
+    assert one["p_value"] == pytest.approx(fisher_exact([[50, 50], [88, 12]]).pvalue)
+    assert row.loc["sensitivity_difference", "estimate"] == pytest.approx(30 / 60 - 50 / 60)
+    assert row.loc["specificity_difference", "rate"] == pytest.approx(20 / 40)
+    assert ranks(found).to_numpy().tolist() == [[1, 1, 2], [2, 1, 2], [3, 3, 3]]
+    plain = counts.assign(agreed=[88, 85, 50], n=100)[["grader", "agreed", "n"]]
+    agreed = contrast_counts(plain)
+    pd.testing.assert_frame_equal(ranks(agreed), ranks(found))
+    with pytest.raises(FrameError, match="'a' has several rows"):
+        contrast_counts(pd.concat([plain, plain]))
+    with pytest.raises(FrameError, match="agreed is larger than n"):
+        contrast_counts(plain.assign(n=60))
+    with pytest.raises(FrameError, match="must be whole numbers"):
+        contrast_counts(plain.assign(agreed=0.9))
+    with pytest.raises(FrameError, match="there is no column 'agreed'"):
+        contrast_counts(plain.drop(columns="agreed"))
+
+
+def test_newcombe_s_published_paired_and_unpaired_differences() -> None:
+    # Newcombe 1998 (Stat Med 17:873), method 10: 56/70 against 48/80: .2 [.0524, .3339]
+    found = contrast_counts(pd.DataFrame({"grader": ["y", "x"], "agreed": [56, 48], "n": [70, 80]}))
+    row = found.iloc[0]
+    assert row[["estimate", "ci_low", "ci_high"]].tolist() == pytest.approx(
+        [0.2, 0.0524, 0.3339], abs=1e-4
+    )
+    # Fagerland et al. 2013: airway hyper-responsiveness, 1 against 7 of 21 pairs: mid-p .039
+    pair = {"a": [True] * 22 + [False] * 8, "b": [False] * 7 + [True] * 15 + [True] + [False] * 7}
+    p = contrast(graded(pair), gold(TRUTH)).iloc[0]["p_value"]
+    assert p == pytest.approx(0.0390625)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=6), st.integers(0, 2**16))
+def test_rank_sets_hold_the_order_of_the_estimates_and_shrink_with_the_level(
+    values: list[int], seed: int
+) -> None:
+    x = np.array(values, dtype=float)
+    p = np.random.default_rng(seed).random((len(x), len(x)))
+    p = np.maximum(p, p.T)
+    low, high = rank_sets(x[:, None] - x, p)
+    place = rankdata(-x, method="min")
+    assert (low <= place).all() and (high >= len(x) + 1 - rankdata(x, method="min")).all()
+    narrow = rank_sets(x[:, None] - x, p, ci_level=0.5)
+    assert (narrow[0] >= low).all() and (narrow[1] <= high).all()
+    back = rank_sets(x - x[:, None], p)
+    assert (back[0] == len(x) + 1 - high).all() and (back[1] == len(x) + 1 - low).all()
+
+
+@cache
+def midp(b: int, c: int) -> float:
+    return mcnemar_midp(b, c).p_value
+
+
+def covered(truth: np.ndarray, p: np.ndarray, differences: np.ndarray) -> bool:
+    low, high = rank_sets(differences, p)
+    best, worst = rankdata(-truth, method="min"), rankdata(-truth, method="max")
+    return bool((low <= best).all() and (high >= worst).all())
+
+
+@pytest.mark.parametrize("rates", [[0.8] * 6, [0.9, 0.9, 0.8, 0.8, 0.7, 0.7]])
+def test_ranks_of_six_graders_cover_with_ties_and_few_items(rates: list[float]) -> None:
+    rng, hits, studies = np.random.default_rng(5), 0, 400
+    truth = np.array(rates)
+    for _ in range(studies):
+        # graders find the same items hard
+        latent = 0.8 * rng.normal(size=(6, 30)) + 0.6 * rng.normal(size=30)
+        right = latent < norm.ppf(truth)[:, None]
+        differences, p = np.zeros((6, 6)), np.ones((6, 6))
+        pairs = list(combinations(range(6), 2))
+        p_values = [
+            midp(int((right[a] & ~right[b]).sum()), int((right[b] & ~right[a]).sum()))
+            for a, b in pairs
+        ]
+        for (a, b), adjusted in zip(pairs, holm(p_values), strict=True):
+            differences[a, b] = right[a].mean() - right[b].mean()
+            differences[b, a] = -differences[a, b]
+            p[a, b] = p[b, a] = adjusted
+        hits += covered(truth, p, differences)
+    assert hits / studies > 0.93
