@@ -153,7 +153,7 @@ def test_perfect_agreement_hands_over_to_the_limits_of_the_raw_agreement():
         if name == "raw_agreement":
             assert (found.low, found.high) == (raw.low, raw.high)
         else:
-            assert "those of the raw agreement, rescaled" in found.note
+            assert "limits derived from those of the raw agreement" in found.note
             assert found.low <= raw.low
     assert cohen_kappa([[30, 0], [0, 10]]).low < 0.9
 
@@ -168,7 +168,7 @@ def test_resamples_without_variation_are_left_out_and_counted(monkeypatch):
     assert -1 <= found.low < found.estimate < found.high <= 1
     # Two of 30: 13 % are undefined, too many for the rest to describe the sample.
     found = bootstrap_agreement(ratings_of([[1, 1], [0, 28]]), "cohen_kappa")
-    assert "resamples are undefined" in found.note and "limits of the raw agreement" in found.note
+    assert "resamples are undefined" in found.note and "those of the raw agreement" in found.note
 
 
 def test_the_method_names_resamples_and_seed_and_repeats_itself():

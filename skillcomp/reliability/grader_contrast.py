@@ -288,7 +288,7 @@ def _compared_graders(
     right = (label == wide.to_numpy(dtype=float).T).astype(float)
     right[wide.isna().to_numpy().T] = NAN
     samples: list[Sample] = []
-    pairs: dict[str, list[Any]] = {measure: [] for measure in _LABELS}
+    pairs: dict[str, list[tuple[Any, ...]]] = {measure: [] for measure in _LABELS}
     for first, second in combinations(range(len(levels)), 2):
         old, new = right[first], right[second]
         for measure, counted in _LABELS.items():
@@ -309,7 +309,7 @@ def _compared_graders(
         bounded_means(samples, quantity=DELTAS, ci_level=ci_level, interval=rule) if samples else []
     )
     made = {
-        measure: [_pair_interval(*pair, limits, ci_level) for pair in of_measure]
+        measure: [_pair_interval(limits, ci_level, *pair) for pair in of_measure]
         for measure, of_measure in pairs.items()
     }
     cluster = facts["cluster"].to_numpy()
@@ -324,12 +324,12 @@ def _compared_graders(
 
 
 def _pair_interval(
+    limits: list[Interval],
+    ci_level: float,
     items: pd.DataFrame,
     dropped: int,
     tests: list[Any],
     at: int,
-    limits: list[Interval],
-    ci_level: float,
 ) -> tuple[Interval, dict[str, Any]]:
     """Return the difference of a pair with its test, and further columns."""
     note = f"{plural(dropped, 'item')} decided by one of the two only" if dropped else ""
@@ -357,7 +357,9 @@ def _compared_counts(table: pd.DataFrame, matrix: bool, ci_level: float, what: s
     """Compare all pairs of graders by their counts, as unpaired."""
     numbers = table[_COUNTS if matrix else ["agreed", "n"]].astype("float64")
     if not ((numbers >= 0) & (numbers == numbers.round())).all(axis=None):
-        raise FrameError(f"{what}: {', '.join(numbers)} must be whole numbers of items, 0 or more.")
+        raise FrameError(
+            f"{what}: {', '.join(map(str, numbers))} must be whole numbers of items, 0 or more."
+        )
     if matrix:
         tp, ff, fp, tf = (numbers[name] for name in _COUNTS)
         shares = {"agreement": (tp + tf, numbers.sum(axis=1))}

@@ -31,7 +31,7 @@ Formula = Callable[[Floats, float], tuple[float, float, float]]
 COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 _ORDINAL = "ordinal krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
-_FROM_RAW = "too few for other limits than those of the raw agreement, rescaled"
+_FROM_RAW = "limits derived from those of the raw agreement"
 _CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
 # With fewer events (for example, disagreements), neither a normal approximation nor resampling
 # shows the true spread. If a sample has only two events, one resample in seven has none.
@@ -110,7 +110,7 @@ def _table_interval(
         return replace(base, low=low, high=high, method=method, df=total - 1.0)
     wilson_low, wilson_high = wilson_limits(agreed / total, total, quantile(level))
     low, high = _score_limits(estimate, expected, float(wilson_low), float(wilson_high))
-    note = f"{rule}, {_FROM_RAW}"
+    note = f"{rule}: {_FROM_RAW}"
     method = f"{name}, Wilson limits of the raw agreement rescaled"
     return replace(base, low=low, high=high, method=method, note=note)
 
@@ -361,7 +361,7 @@ def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
 
 def _raw_limits(base: Interval, rule: str, name: str, raw: Interval, expected: float) -> Interval:
     low, high = _score_limits(base.estimate, expected, raw.low, raw.high)
-    why = f"{rule}, {_FROM_RAW}"
+    why = f"{rule}: {_FROM_RAW}"
     method = f"{name}, rescaled limits of the raw agreement: {raw.method}"
     return replace(base, low=low, high=high, method=method, note=join_notes(why, raw.note))
 
