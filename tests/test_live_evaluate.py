@@ -85,7 +85,7 @@ def service(wrong=(), **more):
         if "<rubric>" in text:
             item = text.split('<item id="')[1].split('"')[0]
             score = 0.9 if "because" in text.split("<agent-answer>")[1] else 0.1
-            return json.dumps({"item": item, "rationale": "So it is.", "score": score})
+            return json.dumps({"item": item, "reason": "So it is.", "score": score})
         prompt = next(prompt for prompt in RIGHT if prompt in text)
         if (whose(body), prompt) in wrong:
             wrong.remove((whose(body), prompt))
@@ -123,9 +123,11 @@ def test_a_better_candidate_passes_and_the_artefact_says_all(call, place):
     with service([("OLD", "Say it.")]) as server:
         code, line, artefact, err = call(*PIPELINE, server=server)
     rates = {"execution_pass_rate": 1.0, "baseline_pass_rate": 0.6667, "delta": 0.3333}
-    assert (code, line) == (0, {**rates, "verdict": "pass"})
+    interval = [artefact["interval"][name] for name in ("ci_low", "ci_high")]
+    assert (code, line) == (0, {**rates, "interval": interval, "verdict": "pass"})
+    assert -1 < interval[0] < 0.3333 < interval[1] < 1
     assert artefact["truth_anchor"] == str(place / "state" / "evaluations" / "run-7.json")
-    assert artefact["evaluation"] == line and artefact["candidate_id"] == "c1"
+    assert artefact["evaluation"] == {**rates, "verdict": "pass"} and artefact["candidate_id"] == "c1"
     results = {row["task_id"]: row for row in artefact["baseline_results"]}
     assert [results[task]["passed"] for task in ("run", "words", "why")] == [True, False, True]
     assert results["words"]["details"] == "missing: 'water'" and results["words"]["score"] == 0.0
@@ -182,12 +184,16 @@ def test_standalone_has_no_original_unless_one_is_given(call):
     with service([("GOOD", "Say it.")]) as server:
         code, line, artefact, _ = call(*STANDALONE, server=server)
     rates = {"execution_pass_rate": 0.6667, "baseline_pass_rate": None, "delta": None}
-    assert (code, line) == (0, {**rates, "verdict": "pass"})
+    assert code == 0 and {**line, "interval": 0} == {**rates, "interval": 0, "verdict": "pass"}
+    assert artefact["pass_rate_needed"] == 0.5
     assert artefact["baseline_results"] is None and artefact["lane"] == "standalone"
     assert artefact["interval"]["of"] == "execution_pass_rate"
     assert artefact["truth_anchor"].endswith("standalone-tide.json")
     with service([("GOOD", "Say it."), ("GOOD", "Write code.")]) as server:
         assert call(*STANDALONE, server=server, state="b")[1]["verdict"] == "fail"
+    with service([("GOOD", "Say it.")]) as server:
+        need = ["--min-pass-rate", "0.7"]
+        assert call(*STANDALONE, *need, server=server, state="d")[1]["verdict"] == "fail"
     with service([("GOOD", "Say it.")]) as server:
         code, line, _, _ = call(*STANDALONE, "--original", "original", server=server, state="c")
     assert (code, line["baseline_pass_rate"], line["delta"]) == (1, 1.0, -0.3333)
@@ -216,7 +222,10 @@ def test_a_task_passes_if_any_of_k_attempts_does_and_the_other_sums_stand_beside
         _, line, artefact, err = call(*PIPELINE, "--pass-k", "2", server=server)
     assert line["execution_pass_rate"] == 1.0 and line["baseline_pass_rate"] == 0.6667
     rates = {"any_of_2": 1.0, "pass_at_2": 1.0, "pass_hat_2": 0.6667, "pass_at_1": 0.8333}
-    assert artefact["several_attempts"]["skill"] == rates
+    several = artefact["several_attempts"]["skill"]
+    interval = several.pop("any_of_2_interval")
+    assert several == rates and interval["ci_low"] < interval["estimate"] == 1.0
+    assert interval["n"] == 3
     words = next(one for one in artefact["candidate_results"] if one["task_id"] == "words")
     assert sorted(words["attempts"]) == [False, True] and words["score"] == 1.0
     assert "estimate: 12 answers, 4 scores by rubric" in err
@@ -226,6 +235,7 @@ def test_asking_without_any_skill_is_ours(call):
     with service([("none", "Say it.")]) as server:
         _, line, artefact, _ = call(*PIPELINE, "--no-skill", server=server)
     assert line["delta"] == 0.0 and artefact["no_skill_pass_rate"] == 0.6667
+    assert line["no_skill_pass_rate"] == 0.6667
     assert artefact["no_skill_interval"]["estimate"] == 0.3333
 
 

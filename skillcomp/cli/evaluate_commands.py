@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _CODES = {"pass": 0, "fail": 1, "error": 2, "skipped": 3}
 _CLAUDE = "{kind: cli, program: claude}"
-_LINE = ("execution_pass_rate", "baseline_pass_rate", "delta", "verdict", "reason")
+_LINE = ("execution_pass_rate", "baseline_pass_rate", "no_skill_pass_rate", "delta")
 _Runs = Annotated[Path, Option(help="Folder of all runs; its own .gitignore keeps it out of git.")]
 _HOME = Path("artifacts/skill-evals")
 
@@ -76,6 +76,10 @@ def evaluate(
     judge: Annotated[
         str | None, Option(help="The agent that scores by rubric. Default: --agent.")
     ] = None,
+    min_pass_rate: Annotated[
+        float,
+        Option(min=0, max=1, help="Minimum pass rate for the verdict pass without an original."),
+    ] = 0.5,
     no_skill: Annotated[bool, Option("--no-skill", help="Ask without any skill as well.")] = False,
     trust_answers: Annotated[
         bool, Option("--trust-answers", help="Run answers without a sandbox if there is none.")
@@ -117,6 +121,7 @@ def evaluate(
         mock=mock,
         trust=trust_answers,
         without_skill=no_skill,
+        min_pass_rate=min_pass_rate,
         budget_usd=budget_usd,
         concurrency=concurrency,
         progress=not quiet,
@@ -130,11 +135,15 @@ def evaluate(
         say(f"note: {note}", err=True)
     if mock and artefact["verdict"] != "skipped":
         say("mock: nothing was asked, nothing was judged, and every task passes", err=True)
-    if interval := artefact.get("interval"):
+    interval = artefact.get("interval")
+    if interval:
         say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
     file = output or state_root / "evaluations" / f"{candidate.run_id}.json"
     evaluation.write_artefact(artefact, file)
     line = {name: artefact[name] for name in _LINE if name in artefact}
+    if interval:
+        line["interval"] = [interval["ci_low"], interval["ci_high"]]  # of the delta or of the rate
+    line |= {name: artefact[name] for name in ("verdict", "reason") if name in artefact}
     say(json.dumps(line | ({"mock": True} if mock else {})))
     if code := _CODES[artefact["verdict"]]:
         raise typer.Exit(code)

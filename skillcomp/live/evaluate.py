@@ -37,7 +37,7 @@ from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
 FEWEST_PASSES = 0.2  # the verdict is error if the baseline passes a smaller share of the tasks
-ENOUGH = 0.5  # a skill without an original passes if its pass rate is at least this
+MIN_PASS_RATE = 0.5  # default of the smallest pass rate with which a skill without an original passes
 AGE = timedelta(days=7)  # a cached baseline is used only if it is younger than this
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # rates are rounded to this number of decimals, as in execution-evaluator.md
@@ -207,6 +207,8 @@ class Evaluation:
         Whether to run answers without a sandbox if none is available.
     without_skill : bool
         Whether to ask the tasks without any skill as well.
+    min_pass_rate : float
+        The smallest pass rate, from 0 to 1, with which a skill without an original passes.
     options : dict
         Arguments for `skillcomp.run` and `skillcomp.grade`: budget_usd, concurrency, progress.
     """
@@ -224,8 +226,10 @@ class Evaluation:
         mock: bool = False,
         trust: bool = False,
         without_skill: bool = False,
+        min_pass_rate: float = MIN_PASS_RATE,
         **options: Any,
     ) -> None:
+        self.min_pass_rate = min_pass_rate
         self.path, self.candidate, self.pass_k, self.cache = path, candidate, pass_k, cache
         self.agent: Agent = MockAgent() if mock else agent
         self.mock, self.options = mock, options
@@ -398,7 +402,7 @@ class Evaluation:
     ) -> dict[str, Any]:
         compared = [name for name in _MAIN if name in under]
         tasks, missing = self._tasks_with_verdicts(under, compared)
-        main = _main_fields(verdict, reason, under, tasks)
+        main = _main_fields(verdict, reason, under, tasks, self.min_pass_rate)
         verdict = main["verdict"]
         attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
@@ -421,6 +425,7 @@ class Evaluation:
             "agent": {"name": self.agent.name, "model": self.agent.model},
             "judge": {"version": self.grader.version, "model": self.grader.model},
             "answers_trusted": self.grader.trusted,
+            "pass_rate_needed": None if "previous" in under else self.min_pass_rate,
             "n_tasks": len(tasks),
             "missing_tasks": missing,
             "several_attempts": attempts,
@@ -495,7 +500,11 @@ def _hash_of(body: Mapping[str, Any]) -> str:
 
 
 def _main_fields(
-    verdict: str, reason: str | None, under: Mapping[str, Results], tasks: Sequence[str]
+    verdict: str,
+    reason: str | None,
+    under: Mapping[str, Results],
+    tasks: Sequence[str],
+    min_pass_rate: float,
 ) -> dict[str, Any]:
     """Return rates, delta and verdict; an empty `verdict` is decided by the delta or the rate."""
     rates = {name: _pass_rate(under[name], tasks) for name in _MAIN if name in under}
@@ -507,7 +516,7 @@ def _main_fields(
         passes = [sum(under[name][task]["passed"] for task in tasks) for name in _MAIN]
         delta = round((passes[0] - passes[1]) / len(tasks), _DIGITS)
     if not verdict:
-        good = delta >= 0 if delta is not None else (rate or 0.0) >= ENOUGH
+        good = delta >= 0 if delta is not None else (rate or 0.0) >= min_pass_rate
         verdict = "pass" if good else "fail"
     return {
         "execution_pass_rate": rate,
@@ -524,8 +533,11 @@ def _pass_rate(results: Results, tasks: Sequence[str]) -> float | None:
     return round(sum(passed) / len(passed), _DIGITS) if passed else None
 
 
-def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, float | None]:
-    """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts."""
+def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, Any]:
+    """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
+
+    The mean of any-of-k has an interval over tasks.
+    """
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
     names = (f"any_of_{k}", f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
@@ -534,7 +546,8 @@ def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> dict[str, 
     n, passes = [k] * len(whole), [sum(row) for row in whole]
     rates = (any_of_k(whole, k), pass_at_k(n, passes, k), pass_hat_k(n, passes, k))
     means = [round(float(rate.mean()), _DIGITS) for rate in (*rates, pass_at_k(n, passes, 1))]
-    return dict(zip(names, means, strict=True))
+    interval = {f"any_of_{k}_interval": _estimate_fields(bounded_mean(rates[0], quantity=RATES))}
+    return dict(zip(names, means, strict=True)) | interval
 
 
 def _interval_fields(

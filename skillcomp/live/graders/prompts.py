@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 import jinja2
+from pydantic import AliasChoices, Field
 
 from skillcomp.errors import GraderError, require_known
 from skillcomp.live.agents.agent import Attribute, escape, short_hash
@@ -112,7 +113,7 @@ class ComparisonReply(ItemReply):
 class RubricReply(ItemReply):
     """What a grader answers that scores one item by a rubric; no bounds, which services refuse."""
 
-    rationale: str
+    rationale: str = Field(validation_alias=AliasChoices("rationale", "reason"))
     score: float
 
 
