@@ -127,7 +127,8 @@ def test_a_better_candidate_passes_and_the_artefact_says_all(call, place):
     assert (code, line) == (0, {**rates, "interval": interval, "verdict": "pass"})
     assert -1 < interval[0] < 0.3333 < interval[1] < 1
     assert artefact["truth_anchor"] == str(place / "state" / "evaluations" / "run-7.json")
-    assert artefact["evaluation"] == {**rates, "verdict": "pass"} and artefact["candidate_id"] == "c1"
+    assert artefact["evaluation"] == {**rates, "verdict": "pass"}
+    assert artefact["candidate_id"] == "c1"
     results = {row["task_id"]: row for row in artefact["baseline_results"]}
     assert [results[task]["passed"] for task in ("run", "words", "why")] == [True, False, True]
     assert results["words"]["details"] == "missing: 'water'" and results["words"]["score"] == 0.0
