@@ -51,7 +51,15 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.reference_labels import Drawn, draw_words, unequal_shares
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.ppi import UNSEEN
-from skillcomp.stats.results import OUTSIDE, Interval, join_notes, undefined
+from skillcomp.stats.results import (
+    NEEDED,
+    OUTSIDE,
+    Interval,
+    join_notes,
+    needed_columns,
+    note_on_width,
+    undefined,
+)
 
 Estimator = Literal[
     "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"
@@ -65,7 +73,7 @@ LOST_GOLD = 0.05
 # The note of an estimate has this text if its variance allows for imagined errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
-LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold")
+LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
 
 
 class Draw(NamedTuple):
@@ -110,7 +118,8 @@ def rate(
         One row per ``by``, condition and estimator, with the estimates columns. The measure is
         ``rate_share_passed`` or ``rate_passed``; estimates are from 0 to 1. ``estimator``,
         ``recommended``, ``reason`` and ``gold_drawn`` are as in :func:`delta`. ``n_gold`` counts
-        the cases with gold. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader
+        the cases with gold; ``n_for_half_width_20`` and ``n_for_half_width_10`` are as in
+        :func:`delta`. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader
         under the condition. The sensitivity needs gold passes, the specificity gold fails, and
         ``youden`` both; otherwise they are NaN.
 
@@ -249,6 +258,11 @@ def delta(
         - n_gold: number of cases with gold under both conditions. If no case has gold under both,
           or gold was drawn by verdict, it is the smaller of the two numbers of cases with gold
           under one condition;
+        - n_for_half_width_20, n_for_half_width_10: the ``n_gold`` that would bring half of the
+          width of the interval to 0.2 and 0.1 (:func:`skillcomp.stats.units_needed`), if the cases
+          without gold grow with it; NaN for ``naive``. The note states them where half of the width
+          is above 0.2. To plan for a fixed number of cases use
+          :func:`skillcomp.planning.gold_needed`;
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (condition minus reference), p_differential (test that the error rates are equal under
           both conditions, clustered by case; the smaller of two p-values after Holm; NaN if gold
@@ -498,14 +512,19 @@ def rows_of(
     name, reason = chosen
     shared = {**columns, "reason": reason}
     lost = shared.pop("lost", "")
-    rows = [
-        row(measure, intervals[word], **shared, estimator=word, recommended=word == name)
-        for word in estimators
-    ]
-    return [
-        line | {"note": join_notes(line["note"], "" if line["estimator"] == "gold_only" else lost)}
-        for line in rows
-    ]
+    rows = []
+    for word in estimators:
+        interval = intervals[word]
+        by_gold = replace(interval, n=float(columns["n_gold"]))
+        has_width = word != "naive" and columns["n_gold"] > 0
+        wide = note_on_width(by_gold, "cases with gold") if has_width else ""
+        noted = replace(
+            interval, note=join_notes(interval.note, "" if word == "gold_only" else lost, wide)
+        )
+        needed = needed_columns(by_gold if has_width else undefined("", ""))
+        made = {**shared, **needed, "estimator": word, "recommended": word == name}
+        rows.append(row(measure, noted, **made))
+    return rows
 
 
 def error_columns(own: Errors, prefix: str = "") -> dict[str, float]:

@@ -141,6 +141,28 @@ def units_needed(interval: Interval, half_width: float) -> float:
     return float(math.ceil(n - 1e-9)) if math.isfinite(n) else NAN
 
 
+HALF_WIDTHS = (0.2, 0.1)  # half widths for which rows state the number of units needed
+NEEDED = ("n_for_half_width_20", "n_for_half_width_10")
+
+
+def needed_columns(interval: Interval) -> dict[str, float]:
+    """Return the columns with the number of units for each of ``HALF_WIDTHS``."""
+    needed = [units_needed(interval, half_width) for half_width in HALF_WIDTHS]
+    return dict(zip(NEEDED, needed, strict=True))
+
+
+def note_on_width(interval: Interval, units: str) -> str:
+    """Return how many units would make a wide interval usable; empty if it is narrow enough."""
+    wide, narrow = (units_needed(interval, width) for width in HALF_WIDTHS)
+    if not wide > interval.n:
+        return ""
+    half = (interval.high - interval.low) / 2.0
+    return (
+        f"half of the interval's width is {half:.2f}: about {wide:,.0f} {units} would bring it to "
+        f"{HALF_WIDTHS[0]}, and {narrow:,.0f} to {HALF_WIDTHS[1]}"
+    )
+
+
 def is_number(value: object) -> bool:
     """Return whether a value is a real number."""
     return isinstance(value, Real)
