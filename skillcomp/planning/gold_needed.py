@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,8 @@ from skillcomp.frames.case_table import Value, missing_note
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import By, estimates, groups, listed, require_reference, row
 from skillcomp.planning.assumptions import effects, level, number, whole
+from skillcomp.planning.labels_for_width import LABELS, Quality, assumed_rows, pilot_rows
+from skillcomp.reliability.drift import Reference
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import Interval, join_notes, undefined
 
@@ -134,6 +136,8 @@ def gold_needed(
     verdicts: pd.DataFrame | None = None,
     gold: pd.DataFrame | None = None,
     *,
+    measure: Literal["delta"] | Quality = "delta",
+    reference_grader: Reference | None = None,
     width: float | Sequence[float] = 0.2,
     n_cases: int | None = None,
     by: By = (),
@@ -149,19 +153,26 @@ def gold_needed(
     n_resamples: int = 500,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Estimate how many cases need gold for a corrected delta with an interval of a target width.
+    """Estimate how much gold an interval of a target width needs.
 
-    The planned estimate is the PPI++ paired delta. It needs verdicts on all cases, and gold in both
-    conditions on one repeat of randomly drawn cases. The plan is based on a pilot with verdicts and
-    gold, or on stated assumptions.
+    By default, the planned estimate is a corrected delta, the PPI++ paired delta. It needs verdicts
+    on all cases, and gold in both conditions on one repeat of randomly drawn cases. With
+    ``measure``, it is the agreement of a grader with gold, its kappa or its error rates, or, with
+    ``reference_grader``, the difference of two graders in it on the same items. The plan is based
+    on a pilot with verdicts and gold, or on stated assumptions.
 
     Parameters
     ----------
     verdicts, gold : pandas.DataFrame, optional
         Frames of the pilot. If a check has several gold labels, the adjudicated label is used.
         Without an adjudicated label, all labellers must agree.
+    measure : str, default "delta"
+        ``"delta"``, ``"agreement"``, ``"kappa"``, ``"sensitivity"``, ``"specificity"``,
+        ``"false_passes"`` or ``"false_fails"``.
+    reference_grader : str or tuple of str, optional
+        The grader with which the others are compared, as in :func:`skillcomp.reliability.drift`.
     width : float or sequence of float, default 0.2
-        Target length of the interval of the delta, in rate units.
+        Target length of the interval, twice its half width, in rate units.
     n_cases : int, optional
         Number of cases of the planned study; by default the number of cases of the pilot.
     by : str or sequence of str
@@ -174,10 +185,12 @@ def gold_needed(
         Assumed sensitivity and specificity of the grader on single checks, or on whole attempts if
         `value` is ``passed``. Each is one number, or a mapping with the keys ``baseline`` and
         ``skill``. Without a pilot, both are required, as are ``n_cases``, ``baseline_rate``,
-        ``delta`` and ``gold_variance``.
+        ``delta`` and ``gold_variance``. For another ``measure``, only ``baseline_rate`` is required
+        in addition; with ``reference_grader``, the keys are the names of two graders.
     baseline_rate, delta : float, optional
         Assumed pass rate of the baseline according to gold, and assumed rate with the skill minus
-        the rate of the baseline.
+        the rate of the baseline. For another ``measure``, ``baseline_rate`` is the share of gold
+        passes among the labels.
     gold_variance : float, optional
         Assumed variance, over cases, of the paired difference computed from gold labels on one
         attempt per condition.
@@ -200,6 +213,11 @@ def gold_needed(
         the estimate. ``n_cases`` is the number of cases of the study. ``correlation`` is the
         correlation, over cases with gold, of the paired differences computed from gold and from the
         grader. ``lam`` is the weight of the grader's verdicts in the estimate, from 0 to 1.
+
+        For another ``measure``, one row per ``by`` (and compared grader) and width, with the
+        measure ``gold_labels``: the number of labelled items, of which the grader needs verdicts.
+        ``target`` is the measure, ``rate`` its value in the pilot or by assumption, ``n_pilot`` the
+        number of items of the pilot that it counts, such as gold fails for the specificity.
 
     Raises
     ------
@@ -225,9 +243,18 @@ def gold_needed(
     attempt counts as one check. At least 10 gold cases are planned, because coverage was not tested
     with fewer.
 
+    For another ``measure``, the width of the pilot's interval is taken to fall with the square root
+    of the number of labels (:func:`skillcomp.stats.units_needed`), so the cases of the pilot and
+    the labels per case count. Without a pilot, items are independent cases, the interval of a rate
+    or a difference is that of :func:`skillcomp.stats.bounded.bounded_mean` with the expected
+    counts, and that of kappa is normal with the standard error of Fleiss, Cohen and Everitt. The
+    errors of two graders are independent given gold; errors on the same items make fewer labels
+    sufficient.
+
     References
     ----------
-    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453.
+    Angelopoulos, Duchi and Zrnic 2023, arXiv:2311.01453; Fleiss, Cohen and Everitt 1969,
+    doi:10.1037/h0028106.
 
     Examples
     --------
@@ -237,10 +264,26 @@ def gold_needed(
     >>> plan[["measure", "estimate"]].values.tolist()
     [['gold_cases', 36.0], ['gold_attempts', 72.0], ['gold_labels', 360.0]]
     """
+    require_known("measure: found", measure, ("delta", *get_args(Quality)), StudyError)
     widths = _checked_widths(width, ci_level)
     require_known("value: found", value, get_args(Value), StudyError)
     names, seed = listed(by), whole("seed", seed, least=0)
     n_resamples, n_checks = whole("n_resamples", n_resamples), whole("n_checks", n_checks)
+    if measure != "delta":
+        how: dict[str, Any] = {"widths": widths, "reference_grader": reference_grader}
+        how |= {"ci_level": ci_level}
+        if verdicts is None or gold is None:
+            stated = {"sensitivity": sensitivity, "specificity": specificity}
+            labels = assumed_rows(measure, baseline_rate=baseline_rate, **stated, **how)
+            return estimates(
+                labels, by=["grader"] * isinstance(reference_grader, str), extra=LABELS
+            )
+        how |= {"n_resamples": n_resamples, "seed": seed}
+        labels = list(pilot_rows(verdicts, gold, measure, by=names, **how))
+        compared = ["grader"] if reference_grader is not None else []
+        return estimates(labels, by=[*names, *compared], extra=LABELS)
+    if reference_grader is not None:
+        raise StudyError("gold_needed: reference_grader= needs a measure, such as 'agreement'.")
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
     if verdicts is None or gold is None:

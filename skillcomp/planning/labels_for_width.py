@@ -1,0 +1,218 @@
+"""Number of gold labels for an interval of agreement, kappa or error rates, or a difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.errors import StudyError, require_known
+from skillcomp.frames.estimates import groups, row
+from skillcomp.planning.assumptions import number
+from skillcomp.reliability.drift import drift
+from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.stats.bounded import DELTAS, RATES, Quantity
+from skillcomp.stats.bounded_studies import bounded_mean_counts
+from skillcomp.stats.results import Interval, quantile, undefined, units_needed
+
+Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
+# the measures of the pilot behind each quality; false passes and false fails are complements
+_MEASURES = {
+    "agreement": "raw_agreement",
+    "kappa": "cohen_kappa",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "false_passes": "specificity",
+    "false_fails": "sensitivity",
+}
+LABELS = ["width", "target", "rate", "n_pilot"]  # columns of the result
+_SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
+_START, _STEPS = 100.0, 12  # first number of labels tried, and the most steps of the search
+
+
+def pilot_rows(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    quality: Quality,
+    *,
+    by: list[str],
+    widths: Sequence[float],
+    reference_grader: Any,
+    **how: Any,
+) -> Iterator[dict[str, Any]]:
+    """Yield the number of labels for each width, from the interval of a pilot."""
+    measure = _MEASURES[quality]
+    differs = {"is_difference": reference_grader is not None}
+    if reference_grader is None:
+        whole = "raw_agreement"
+        frame = agreement(verdicts, gold, by=by, **how)
+    else:
+        _refuse_kappa(quality)
+        whole, measure = "agreement_change", f"{measure.removeprefix('raw_')}_change"
+        frame = drift(verdicts, gold, reference_grader=reference_grader, by=by, **how)
+        by = [*by, "grader"]
+    for values, part in groups(frame, by):
+        rows = part.set_index("measure")
+        if measure not in rows.index:
+            continue
+        interval = _interval_of(rows.loc[measure])
+        share = interval.n / rows.loc[whole, "n"] if rows.loc[whole, "n"] else math.nan
+        for width in widths:
+            planned = _label_row(quality, interval, width, share, _SQUARE_ROOT, **differs)
+            yield planned | {"n_pilot": interval.n} | values
+
+
+def assumed_rows(
+    quality: Quality,
+    *,
+    widths: Sequence[float],
+    reference_grader: str | None,
+    ci_level: float,
+    **rates: Any,
+) -> Iterator[dict[str, Any]]:
+    """Yield the number of labels for each width, from assumed error rates of one or two graders."""
+    prevalence = _stated("baseline_rate", rates["baseline_rate"])
+    se, sp = (_both(name, rates[name], reference_grader) for name in ("sensitivity", "specificity"))
+    expected, share = _expected_interval(quality, prevalence, se, sp, ci_level)
+    about = {} if reference_grader is None else {"grader": _other_grader(rates, reference_grader)}
+    for width in widths:
+        n = _START
+        for _ in range(_STEPS):
+            interval = expected(n)
+            needed = units_needed(interval, width / 2)
+            if not math.isfinite(needed) or needed == n:
+                break
+            n = needed
+        note, differs = "from stated assumptions", {"is_difference": reference_grader is not None}
+        yield _label_row(quality, interval, width, share, note, **differs) | about
+
+
+def _label_row(
+    quality: Quality,
+    interval: Interval,
+    width: float,
+    share: float,
+    note: str,
+    *,
+    is_difference: bool,
+) -> dict[str, Any]:
+    """Return one row; ``share`` is the share of the labels that the measure counts."""
+    units = units_needed(interval, width / 2)
+    method = f"interval of {quality}, length {width:g} at level {interval.ci_level:g}"
+    if math.isfinite(units) and share > 0:
+        estimate = float(math.ceil(units / share - 1e-9))
+        count = Interval(estimate, math.nan, math.nan, interval.ci_level, method, note)
+    else:
+        reason = interval.note or "the pilot does not have the measure"
+        count = undefined(method, reason, ci_level=interval.ci_level)
+    rate = interval.estimate
+    if quality.startswith("false_"):  # of a difference, only the sign changes
+        rate = -rate if is_difference else 1.0 - rate
+    return row("gold_labels", count, width=width, target=quality, rate=rate)
+
+
+def _interval_of(estimate: pd.Series) -> Interval:
+    limits = (float(estimate[name]) for name in ("estimate", "ci_low", "ci_high", "ci_level"))
+    return Interval(*limits, note=str(estimate["note"] or ""), n=float(estimate["n"]))
+
+
+def _refuse_kappa(quality: Quality) -> None:
+    if quality == "kappa":
+        raise StudyError(
+            "gold_needed: measure 'kappa' is not compared between graders; allowed with "
+            "reference_grader=: agreement, sensitivity, specificity, false_passes, false_fails."
+        )
+
+
+def _stated(name: str, value: Any) -> float:
+    if value is None:
+        raise StudyError(
+            "gold_needed: give verdicts and gold of a pilot, or sensitivity, specificity and "
+            f"baseline_rate (share of gold passes); missing: {name}."
+        )
+    return number(name, value, least=0, most=1)
+
+
+def _both(name: str, rate: Any, reference_grader: str | None) -> list[float]:
+    """Return the rate of the grader, or those of the grader and of the reference."""
+    if reference_grader is None:
+        if isinstance(rate, Mapping):
+            raise StudyError(f"gold_needed: {name}: found a mapping; name reference_grader=.")
+        return [_stated(name, rate)]
+    if not isinstance(rate, Mapping) or len(rate) != 2:
+        example = f"{name}={{'new': 0.9, '{reference_grader}': 0.8}}"
+        raise StudyError(f"gold_needed: {name} needs the rates of two graders, such as {example}.")
+    require_known("gold_needed: reference_grader: found", reference_grader, list(rate), StudyError)
+    other = next(name for name in rate if name != reference_grader)
+    return [_stated(name, rate[other]), _stated(name, rate[reference_grader])]
+
+
+def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
+    return next(name for name in rates["sensitivity"] if name != reference_grader)
+
+
+def _expected_interval(
+    quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
+) -> tuple[Callable[[float], Interval], float]:
+    """Return the interval expected of a number of units, and the share of labels that are units."""
+    right = np.array([se, sp])  # chance to judge gold passes and gold fails right, by grader
+    weights = {
+        "sensitivity": np.array([1.0, 0.0]),
+        "false_fails": np.array([1.0, 0.0]),
+        "specificity": np.array([0.0, 1.0]),
+        "false_passes": np.array([0.0, 1.0]),
+    }.get(quality, np.array([prevalence, 1.0 - prevalence]))
+    counted = {1.0: prevalence, 0.0: 1.0 - prevalence}[weights[0]] if weights.max() == 1.0 else 1.0
+    if quality == "kappa" and len(se) == 1:
+        return _expected_kappa(prevalence, se[0], sp[0], ci_level), 1.0
+    if len(se) == 1:
+        rate = float(weights @ right[:, 0])
+        return _expected_bounded([0.0, 1.0], [1.0 - rate, rate], RATES, ci_level), counted
+    _refuse_kappa(quality)
+    # the errors of two graders are assumed to be independent given the gold label
+    better = float(weights @ (right[:, 0] * (1.0 - right[:, 1])))
+    worse = float(weights @ (right[:, 1] * (1.0 - right[:, 0])))
+    chances = [worse, 1.0 - better - worse, better]
+    return _expected_bounded([-1.0, 0.0, 1.0], chances, DELTAS, ci_level), counted
+
+
+def _expected_bounded(
+    values: list[float], chances: list[float], quantity: Quantity, ci_level: float
+) -> Callable[[float], Interval]:
+    """Return the interval of a bounded mean whose values have their expected counts."""
+
+    def expected(n: float) -> Interval:
+        counts = np.round(np.array([chances]) * max(n, 1.0))
+        made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
+        limits = float(made.low[0]), float(made.high[0])
+        mean = float(np.dot(values, chances))  # not that of the rounded counts
+        return Interval(mean, *limits, ci_level, n=float(counts.sum()))
+
+    return expected
+
+
+def _expected_kappa(
+    prevalence: float, se: float, sp: float, ci_level: float
+) -> Callable[[float], Interval]:
+    """Return the interval of kappa with the standard error of Fleiss, Cohen and Everitt 1969."""
+    table = np.array([[prevalence * se, prevalence * (1 - se)],
+                      [(1 - prevalence) * (1 - sp), (1 - prevalence) * sp]])  # fmt: skip
+    gold, grader = table.sum(axis=1), table.sum(axis=0)
+    agreed, chance = float(np.trace(table)), float(gold @ grader)
+    if chance == 1.0:
+        return lambda n: undefined("", "kappa: gold and grader do not vary", ci_level=ci_level, n=n)
+    kappa = (agreed - chance) / (1.0 - chance)
+    sides = grader[:, None] + gold[None, :]
+    on = sum(table[i, i] * (1.0 - sides[i, i] * (1.0 - kappa)) ** 2 for i in range(2))
+    off = sum(table[i, j] * sides[i, j] ** 2 for i, j in ((0, 1), (1, 0)))
+    rest = (kappa - chance * (1.0 - kappa)) ** 2
+    variance = (on + (1.0 - kappa) ** 2 * off - rest) / (1.0 - chance) ** 2
+
+    def expected(n: float) -> Interval:
+        half = quantile(ci_level) * math.sqrt(max(variance, 0.0) / n)
+        return Interval(kappa, kappa - half, kappa + half, ci_level, n=n)
+
+    return expected
