@@ -87,8 +87,8 @@ def test_a_tie_against_a_gold_winner_counts_one_half_and_a_gold_tie_is_a_tie():
     made = sc.from_pairs(pair_table(10, ties=4, wrong=1))
     agree = sc.reliability.agreement(made.verdicts, made.gold).set_index("measure")["estimate"]
     assert agree["raw_agreement"] == pytest.approx((5 + 4 / 2) / 10)
-    assert agree["sensitivity"] == pytest.approx(5 / 10)  # the winner is picked
-    assert agree["specificity"] == pytest.approx(9 / 10)  # the loser is not picked
+    assert agree["false_fails"] == pytest.approx(5 / 10)  # the winner is not picked
+    assert agree["false_passes"] == pytest.approx(1 / 10)  # the loser is picked
     tied = sc.from_pairs(pair_table(4, ties=4).assign(gold="tie"))
     assert tied.gold["passed"].eq(False).all() and tied.pairwise["gold_winner"].eq("tie").all()
     assert tied.verdicts["passed"].eq(False).all()

@@ -272,16 +272,15 @@ def gold_needed(
     if measure != "delta":
         how: dict[str, Any] = {"widths": widths, "reference_grader": reference_grader}
         how |= {"ci_level": ci_level}
-        if verdicts is None or gold is None:
-            stated = {"sensitivity": sensitivity, "specificity": specificity}
-            labels = assumed_rows(measure, baseline_rate=baseline_rate, **stated, **how)
-            return estimates(
-                labels, by=["grader"] * isinstance(reference_grader, str), extra=LABELS
-            )
-        how |= {"n_resamples": n_resamples, "seed": seed}
-        labels = list(pilot_rows(verdicts, gold, measure, by=names, **how))
         compared = ["grader"] if reference_grader is not None else []
-        return estimates(labels, by=[*names, *compared], extra=LABELS)
+        if verdicts is None or gold is None:
+            how |= {"sensitivity": sensitivity, "specificity": specificity}
+            labels = assumed_rows(measure, baseline_rate=baseline_rate, **how)
+            names = []
+        else:
+            how |= {"n_resamples": n_resamples, "seed": seed}
+            labels = pilot_rows(verdicts, gold, measure, by=names, **how)
+        return estimates(list(labels), by=[*names, *compared], extra=LABELS)
     if reference_grader is not None:
         raise StudyError("gold_needed: reference_grader= needs a measure, such as 'agreement'.")
     if n_cases is not None:

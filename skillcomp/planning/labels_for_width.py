@@ -48,18 +48,18 @@ def pilot_rows(
     differs = {"is_difference": reference_grader is not None}
     if reference_grader is None:
         whole = "raw_agreement"
-        frame = agreement(verdicts, gold, by=by, **how)
+        frame = agreement(verdicts, gold, quantities=[whole, measure], by=by, **how)
     else:
         _refuse_kappa(quality)
         whole, measure = "agreement_change", f"{measure.removeprefix('raw_')}_change"
         frame = drift(verdicts, gold, reference_grader=reference_grader, by=by, **how)
         by = [*by, "grader"]
     for values, part in groups(frame, by):
-        rows = part.set_index("measure")
-        if measure not in rows.index:
+        intervals = {row["measure"]: _interval_of(row) for _, row in part.iterrows()}
+        if measure not in intervals:
             continue
-        interval = _interval_of(rows.loc[measure])
-        share = interval.n / rows.loc[whole, "n"] if rows.loc[whole, "n"] else math.nan
+        interval, n_items = intervals[measure], intervals[whole].n
+        share = interval.n / n_items if n_items else math.nan
         for width in widths:
             planned = _label_row(quality, interval, width, share, _SQUARE_ROOT, **differs)
             yield planned | {"n_pilot": interval.n} | values
@@ -115,8 +115,9 @@ def _label_row(
 
 
 def _interval_of(estimate: pd.Series) -> Interval:
-    limits = (float(estimate[name]) for name in ("estimate", "ci_low", "ci_high", "ci_level"))
-    return Interval(*limits, note=str(estimate["note"] or ""), n=float(estimate["n"]))
+    columns = ("estimate", "ci_low", "ci_high", "ci_level", "n")
+    value, low, high, ci_level, n = (float(estimate[name]) for name in columns)
+    return Interval(value, low, high, ci_level, note=str(estimate["note"] or ""), n=n)
 
 
 def _refuse_kappa(quality: Quality) -> None:
@@ -151,7 +152,7 @@ def _both(name: str, rate: Any, reference_grader: str | None) -> list[float]:
 
 
 def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
-    return next(name for name in rates["sensitivity"] if name != reference_grader)
+    return next(str(name) for name in rates["sensitivity"] if name != reference_grader)
 
 
 def _expected_interval(

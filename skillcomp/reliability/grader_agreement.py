@@ -48,7 +48,14 @@ from skillcomp.stats.agreement import bootstrap_agreement, krippendorff_alpha
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.grader_errors import rates_against_gold, sensitivity, specificity
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
-from skillcomp.stats.results import Interval, join_notes, undefined, units_needed
+from skillcomp.stats.results import (
+    NEEDED,
+    Interval,
+    join_notes,
+    needed_columns,
+    note_on_width,
+    undefined,
+)
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +81,6 @@ _UNITS = {
     "f1": "labels that grader or gold passes",
     "failure_share": "gradings",
 }
-_HALF_WIDTHS = (0.2, 0.1)
 _UNEQUAL_DRAW = "labels drawn with unequal probabilities: this speaks of the labelled items"
 _FEW_LABELLERS = (
     "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
@@ -84,7 +90,6 @@ _OTHER_ITEMS = (
     "these items alone: give the gold of these"
 )
 EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
-_NEEDED = ["n_for_half_width_20", "n_for_half_width_10"]
 # number of values tried for each kind of missing verdicts, to find the extremes of a coefficient
 _TRIED = 101
 
@@ -259,15 +264,14 @@ def agreement(
             bounds, left_out = missing.get(name, ((0, np.nan, np.nan), ""))
             notes = [*about_labels, left_out] if name in missing else []
             units = _UNITS.get(name, "labels") if weights is None else "labels"
-            notes += [_note_on_width(interval, units), together]
+            notes += [note_on_width(interval, units), together]
             own = readings[0].get(f"ceiling_{name}")
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
             columns["ceiling"] = np.nan if own is None else own.estimate
-            needed = [units_needed(interval, width) for width in _HALF_WIDTHS]
-            columns |= dict(zip(_NEEDED, needed, strict=True))
+            columns |= needed_columns(interval)
             interval = replace(interval, note=join_notes(interval.note, *notes))
             rows.append(row(name, interval, **about, **columns))
-    return estimates(rows, by=names, extra=[*EXTRA, *_NEEDED])
+    return estimates(rows, by=names, extra=[*EXTRA, *NEEDED])
 
 
 def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
@@ -277,18 +281,6 @@ def _measures_asked(quantities: str | Sequence[str], what: str) -> list[str]:
         require_known(f"{what}: quantities: found", name, (*_ALL, "confusion", "all"))
         names += {"all": _ALL, "confusion": _CONFUSION}.get(name, [name])
     return list(dict.fromkeys(names))
-
-
-def _note_on_width(interval: Interval, units: str) -> str:
-    """Return how many units would make a wide interval usable; empty if it is narrow enough."""
-    wide, narrow = (units_needed(interval, width) for width in _HALF_WIDTHS)
-    if not wide > interval.n:
-        return ""
-    half = (interval.high - interval.low) / 2.0
-    return (
-        f"half of the interval's width is {half:.2f}: about {wide:,.0f} {units} would bring it to "
-        f"{_HALF_WIDTHS[0]}, and {narrow:,.0f} to {_HALF_WIDTHS[1]}"
-    )
 
 
 def _label_notes(items: pd.DataFrame, labels: pd.DataFrame, names: list[str]) -> list[str]:
