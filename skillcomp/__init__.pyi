@@ -41,6 +41,7 @@ from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrad
 from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
 from .live.graders.replay import ReplayGrader as ReplayGrader
 from .live.graders.task_graders import SuiteGrader as SuiteGrader
+from .live.inspect_task import inspect_task as inspect_task
 from .live.run import run as run
 from .readers.read_results import read_results as read_results
 from .table import table as table

@@ -224,6 +224,7 @@ MISSING = {
     "command('run', 'study/study.yaml')": "live",
     "command('trigger', 'status', '--run-id', 'x')": "live",
     "sc.OpenAIAgent('m')": "openai",
+    "sc.inspect_task": "inspect",
 }
 
 
@@ -252,7 +253,7 @@ for code in {list(MISSING)}:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("extra", ["lab", "live"])
+@pytest.mark.parametrize("extra", ["lab", "live", "inspect"])
 def test_an_extra_alone_brings_what_its_names_need(extra: str, tmp_path: Path) -> None:
     names = [name for name, needed in MISSING.items() if needed == extra and "(" not in name]
     run_in(", ".join(names), tmp_path, extra)

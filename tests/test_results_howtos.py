@@ -174,3 +174,13 @@ def test_the_suite_of_another_tool_is_added_to_a_store(
     (tmp_path / "my-skill/evals/evals.json").write_text(json.dumps(suite))
     store = executed("other-suite", tmp_path, monkeypatch)["store"]
     assert sc.frames.checks(store)["check_id"].tolist() == ["expectation-1", "expectation-2"]
+
+
+def test_the_cost_of_five_thousand_answers_is_that_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = executed("thousands", tmp_path, monkeypatch)
+    total, page = names["total"], (HOWTOS.parent / "howto/thousands.md").read_text("utf-8")
+    assert total["n_calls"].unique().tolist() == [2 * 5040]
+    assert names["hours"].round(1).unique().tolist() == [2.1]
+    assert all(f"{cost:.2f}" in page for cost in total["cost_usd"])

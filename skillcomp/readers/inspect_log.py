@@ -11,13 +11,24 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
-from skillcomp.readers.reader import Problems, Reader, as_text, json_object
+from skillcomp.readers.reader import Problems, Reader, as_object, as_text, json_object
 
 _LETTERS = {"C": True, "I": False, "N": False, "P": False}
 _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
 # scorers of inspect-ai that compare texts
 _RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
 _MEMBERS = ("header.json", "_journal/start.json")
+# facts of a case and its condition that a task of skillcomp leaves in the log, and fields of its
+# verdicts with the columns of the table that hold them
+_OWN_FACTS = (
+    *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
+)
+_OF_VERDICT = {
+    **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
+    **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
+    **{name: name for name in ("rationale", "evidence_quote", "borderline", "graded_at")},
+    **{f"grader_{name}": f"grader_{name}" for name in ("kind", "model", "family", "version")},
+}
 
 
 class InspectReader(Reader):
@@ -105,7 +116,15 @@ def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
         "seconds": sample.total_time,
         **counts,
         **_texts_of("sample.metadata", sample.metadata),
+        **_own_facts(sample.metadata, _OWN_FACTS),
     }
+
+
+def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, str]:
+    """Return facts that a task of skillcomp left in the metadata of a log."""
+    own = as_object(as_object(metadata).get("skillcomp"))
+    texts = {name: as_text(own.get(name)) for name in names}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _rows_of_sample(
@@ -125,6 +144,10 @@ def _rows_of_sample(
         yield {**about, "verdict_status": "error"}
         return
     for scorer, score in sample.scores.items():
+        own = as_object(as_object(score.metadata).get("skillcomp"))
+        if own:
+            yield from _rows_of_verdicts(own, about)
+            continue
         values = score.value if isinstance(score.value, dict) else {"score": score.value}
         for check, value in values.items():
             passed, number = _verdict_of(value, scorer, problems)
@@ -139,6 +162,20 @@ def _rows_of_sample(
                 "grader_model": models.get(scorer),
                 "rationale": score.explanation,
             }
+
+
+def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a row per verdict of a task of skillcomp; a row without a check if there is none."""
+    facts = {key: as_text(value) for key, value in as_object(own.get("attempt")).items()}
+    if about["status"] == "ok":
+        about |= {key: facts.get(key) for key in ("status", "stop_reason")}
+    about |= {"agent_family": facts.get("agent_family")}
+    verdicts = own.get("verdicts")
+    rows = [as_object(row) for row in verdicts] if isinstance(verdicts, list) else []
+    for row in rows:
+        yield about | {column: row.get(name) for name, column in _OF_VERDICT.items()}
+    if not rows:
+        yield {**about, "verdict_status": "error"}
 
 
 def _verdict_of(value: Any, scorer: str, problems: Problems) -> tuple[bool | None, float | None]:

@@ -1,0 +1,260 @@
+"""Our suites as tasks of Inspect, which asks the models; our graders decide the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack
+
+from skillcomp.errors import StudyError, error_text, extra_imports, literal, require_known
+from skillcomp.io.skills import read_skill
+from skillcomp.io.suite_files import names_of_files, suite_files
+from skillcomp.io.suites import read_suite
+from skillcomp.live.agents.agent import (
+    Asked,
+    BaseAgent,
+    Reply,
+    family_of,
+    redact,
+    skill_block,
+)
+from skillcomp.live.graders.comprehension import ComprehensionGrader
+from skillcomp.live.graders.grader import LiveGrader
+from skillcomp.records import CONDITIONS, Attempt, AttemptStatus, Case, Skill, Suite, Verdict
+
+with extra_imports("inspect", "inspect_task"):
+    from inspect_ai import Task, task
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ChatMessageSystem, ChatMessageUser, get_model
+    from inspect_ai.scorer import Score, Scorer, Target, accuracy, scorer, stderr
+    from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+Source = str | PathLike[str]
+_STATUS: dict[str, AttemptStatus] = {
+    **dict.fromkeys(("max_tokens", "model_length"), "truncated"),
+    "content_filter": "refused",
+}
+_WORDS = {True: "pass", False: "fail", None: "no verdict"}
+_FACTS = ("transfer", "criticality", "contrast_of")  # of a case, carried to the log
+
+
+@task(name="suite")
+def inspect_task(
+    suite: Source | Suite,
+    skill: Source | Skill,
+    *,
+    condition: str = "skill",
+    text: Source | Skill | None = None,
+    grader: str | LiveGrader = "forced",
+    trust: bool = False,
+) -> Task:
+    """Make a task of Inspect that asks the cases of a suite under one condition.
+
+    Needs the extra ``inspect``. Inspect knows it as ``skillcomp/suite``; its ``-T`` options are the
+    arguments. :func:`skillcomp.read_results` reads the logs of two conditions as one study.
+
+    Parameters
+    ----------
+    suite : path or Suite
+        The file or folder of a suite, as in :func:`skillcomp.read_suite`.
+    skill : path or Skill
+        The SKILL.md under test, or its folder.
+    condition : str, default "skill"
+        What is loaded as the system message: nothing (``baseline``), the skill (``skill``), or
+        `text` (``placebo`` and ``previous``).
+    text : path or Skill, optional
+        The text of a placebo, or the older SKILL.md.
+    grader : str or LiveGrader, default "forced"
+        The style of a `ComprehensionGrader` that asks the model with the role ``grader``, or a
+        grader. Task suites have the judges of a `SuiteGrader`.
+    trust : bool, default False
+        Whether to run the tests of a task suite without a sandbox, as in `SuiteGrader`.
+
+    Returns
+    -------
+    inspect_ai.Task
+        One sample per case. Epochs are repeats. Its score is 1 if every check passed, 0 if one
+        failed, and NaN if the grader failed on one; the verdicts are in its metadata.
+
+    Raises
+    ------
+    StudyError
+        If the condition is unknown or lacks its text, or the suite belongs to another skill, has
+        a case without checks or tests whether a skill is triggered.
+
+    Notes
+    -----
+    Prompts, the text that loads the skill, and the prompts of graders are those of `skillcomp.run`
+    and `skillcomp.grade`, so outcomes are equal. Checks that a program decides need no model. An
+    answer that is cut off or refused is a result without verdicts. Files of a case are copied into
+    the sandbox of Inspect, if there is one; those of a skill are not.
+    """
+    cases, own = _suite_of(suite), _skill_of(skill)
+    _require_askable(cases, own)
+    loaded = _loaded_skill(own, condition, text)
+    files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
+    about = {"skill": own.slug, "condition": condition}
+    about |= {"loaded_skill": loaded.slug} if loaded else {}
+    return Task(
+        name=f"{cases.slug}-{condition}",
+        dataset=[_sample_of(case, about, files) for case in cases.cases],
+        setup=load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader)),
+        scorer=checks(_argument(suite), _argument(skill), grader, trust),
+    )
+
+
+@solver
+def load_skill(text: str | None, needs_grader: bool) -> Solver:
+    """Put the text of a skill before the question; stop first if there is no grader."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        if needs_grader:  # an answer that nobody grades is paid for in vain
+            get_model(role="grader", required=True)
+        if text is not None:
+            state.messages.insert(0, ChatMessageSystem(content=text))
+        return state
+
+    return solve
+
+
+@scorer(metrics=[accuracy(), stderr()])
+def checks(suite: str | Suite, skill: str | Skill, grader: str | LiveGrader, trust: bool) -> Scorer:
+    """Decide the checks of a case by a grader of skillcomp."""
+    source, own = _suite_of(suite), _skill_of(skill)
+    cases = {case.case_id: case for case in source.cases}
+
+    @cache
+    def judge() -> LiveGrader:  # made on first use, since a model is known only during a task
+        if not isinstance(grader, str):
+            return grader
+        if source.kind != "tasks":
+            return ComprehensionGrader(RoleAgent(), style=grader)  # type: ignore[arg-type]
+        from skillcomp.live.graders.task_graders import SuiteGrader
+
+        return SuiteGrader(source.path, RoleAgent(), trust=trust)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        attempt = _attempt_of(state)
+        if attempt.status != "ok":
+            return _score_of(attempt, ())
+        grading = await judge().grade(attempt, cases[attempt.case_id], own)
+        return _score_of(attempt, grading.verdicts)
+
+    return score
+
+
+class RoleAgent(BaseAgent):
+    """The model that an evaluation of Inspect names for the role ``grader``."""
+
+    def __init__(self) -> None:
+        self._model = get_model(role="grader")
+        self.name = self.model = str(self._model)
+        self.family = family_of(self.model)
+
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
+        """Return the reply of the model; an error of its service is a reply with that status."""
+        system = about.get("system")
+        before = [] if system is None else [ChatMessageSystem(content=system)]
+        try:
+            output = await self._model.generate([*before, ChatMessageUser(content=prompt)])
+        except Exception as error:  # the services of Inspect raise any exception
+            return Reply(status="error", error=redact(error_text(error)))
+        usage = output.usage
+        return Reply(
+            answer=output.completion,
+            status=_STATUS.get(output.stop_reason, "ok"),
+            stop_reason=output.stop_reason,
+            model=output.model or self.model,
+            input_tokens=usage.input_tokens if usage else None,
+            output_tokens=usage.output_tokens if usage else None,
+        )
+
+
+def _suite_of(suite: Source | Suite) -> Suite:
+    return suite if isinstance(suite, Suite) else read_suite(suite)
+
+
+def _skill_of(skill: Source | Skill) -> Skill:
+    return skill if isinstance(skill, Skill) else read_skill(skill)
+
+
+def _argument(source: Any) -> Any:
+    """Return an argument as the log records it, so that `inspect score` can read it again."""
+    return source if isinstance(source, Suite | Skill) else str(source)
+
+
+def _require_askable(suite: Suite, skill: Skill) -> None:
+    if suite.skill not in (skill.slug, skill.name):
+        raise StudyError(
+            f"suite '{suite.slug}': its skill is '{suite.skill}', given is '{skill.slug}'."
+        )
+    wrong = [case for case in suite.cases if not case.checks or case.should_trigger is not None]
+    if wrong or not suite.cases:
+        why = "has no checks" if wrong and not wrong[0].checks else "is about the use of a skill"
+        what = f"case '{wrong[0].case_id}' {why}" if wrong else "there are no cases"
+        raise StudyError(
+            f"suite '{suite.slug}': {what}, so no answer can be graded. Whether a prompt triggers "
+            "a skill is measured by 'skillcomp trigger'."
+        )
+
+
+def _loaded_skill(own: Skill, condition: str, text: Source | Skill | None) -> Skill | None:
+    require_known("inspect_task: condition: found", condition, CONDITIONS, StudyError)
+    if (text is None) != (condition in ("baseline", "skill")):
+        needs = "loads another text; give text=, a SKILL.md" if text is None else "takes no text="
+        raise StudyError(f"inspect_task: condition {literal(condition)} {needs}.")
+    if text is not None:
+        return _skill_of(text)
+    return own if condition == "skill" else None
+
+
+def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:
+    every = [check for case in suite.cases for check in case.checks if check.rule is None]
+    return isinstance(grader, str) and any(
+        check.judge is None or check.judge.type == "llm-rubric" for check in every
+    )
+
+
+def _sample_of(case: Case, about: dict[str, str], files: dict[str, Path]) -> Sample:
+    facts = {name: getattr(case, name) for name in _FACTS} | about
+    facts["dimension"] = case.comprehension_dimension or case.dimension
+    present = {name: value for name, value in facts.items() if value is not None}
+    places = {name: str(files[name]) for name in names_of_files(case.extra) if name in files}
+    metadata = {"skillcomp": present}
+    return Sample(id=case.case_id, input=case.prompt, metadata=metadata, files=places or None)
+
+
+def _attempt_of(state: TaskState) -> Attempt:
+    about = state.metadata["skillcomp"]
+    place = {"case_id": str(state.sample_id), "repeat": state.epoch}
+    key = f"{state.sample_id}/{about['condition']}/{state.epoch}"
+    fields = {name: about.get(name) for name in ("skill", "condition", "loaded_skill")}
+    model = str(state.model)
+    return Attempt(
+        attempt_id=key,
+        **place,
+        **fields,
+        agent=model,
+        agent_model=model,
+        agent_family=family_of(model),
+        status=_STATUS.get(state.output.stop_reason, "ok"),
+        stop_reason=state.output.stop_reason,
+        answer=state.output.completion,
+    )
+
+
+def _score_of(attempt: Attempt, verdicts: Sequence[Verdict]) -> Score:
+    passed = [verdict.passed for verdict in verdicts]
+    value = float("nan") if None in passed else float(bool(passed) and all(passed))
+    lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or ''}" for v in verdicts]
+    names = ("status", "stop_reason", "agent_family")
+    own = {"attempt": {name: getattr(attempt, name) for name in names}}
+    rows = [verdict.model_dump(mode="json", exclude_none=True) for verdict in verdicts]
+    return Score(
+        value=value,
+        answer=attempt.answer,
+        explanation="\n".join(lines) or f"the answer is {attempt.status}",
+        metadata={"skillcomp": {**own, "verdicts": rows}},
+    )
