@@ -228,13 +228,13 @@ def _sample_of(case: Case, about: dict[str, str], files: dict[str, Path]) -> Sam
 
 def _attempt_of(state: TaskState) -> Attempt:
     about = state.metadata["skillcomp"]
-    place = {"case_id": str(state.sample_id), "repeat": state.epoch}
     key = f"{state.sample_id}/{about['condition']}/{state.epoch}"
     fields = {name: about.get(name) for name in ("skill", "condition", "loaded_skill")}
     model = str(state.model)
     return Attempt(
         attempt_id=key,
-        **place,
+        case_id=str(state.sample_id),
+        repeat=state.epoch,
         **fields,
         agent=model,
         agent_model=model,
