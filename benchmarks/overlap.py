@@ -8,6 +8,7 @@ n-grams of the answer. The results must agree before anything is printed.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import resource
 import statistics
@@ -17,6 +18,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 import numpy as np
@@ -31,6 +35,7 @@ R = TypeVar("R")
 LENGTHS = range(3, 13)
 N_ANSWERS, ANSWER_TOKENS, SKILL_TOKENS, N_SKILLS = 20_000, 150, 1_200, 6
 TARGETS = {"sets": 80, "sets_cached": 8, "vectorizer": 10}
+PART, MAX_PARTS_GIB, MAX_SLOPE = 20_000, 0.7, 1.1  # answers of a part; limits of score_files
 MAX_GIB, MAX_GROWTH = 1.0, 2.2  # growth of time for twice the answers, with a tolerance
 
 # frequency of letters in English text, percent
@@ -219,6 +224,50 @@ def peak_memory(n_answers: int) -> float:
     return peak * (1 if sys.platform == "darwin" else 1024) / 2**30
 
 
+def write_parts(n_answers: int, folder: Path) -> None:
+    """Write parquet parts of 20,000 answers each: one part, copied with ids of its own."""
+    attempts, skills = frames(synthetic(PART))
+    folder.mkdir()
+    for at in range(n_answers // PART):
+        ids = attempts["attempt_id"] + f"/{at}"
+        attempts.assign(attempt_id=ids).to_parquet(folder / f"{at:04d}.parquet")
+    (folder / "skills.json").write_text(json.dumps(skills))
+
+
+def files_scored(parts: Path, out: Path) -> tuple[float, float]:
+    """Score parts by one worker; return its peak memory in GiB and CPU seconds."""
+    skills, begin = json.loads((parts / "skills.json").read_text()), time.process_time()
+    overlap.score_files(parts, skills=skills, out=out, ngram=LENGTHS, exclude_prompt=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scale = 1 if sys.platform == "darwin" else 1024
+    return peak * scale / 2**30, time.process_time() - begin
+
+
+def files_rows(sizes: Sequence[int]) -> list[str]:
+    """Return a line per number of answers in parts, and the slope of time between them."""
+    lines, seconds = [], []
+    with TemporaryDirectory() as folder:
+        for n in sizes:
+            parts, out = Path(folder) / f"in-{n}", Path(folder) / f"out-{n}"
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+                alone.submit(write_parts, n, parts).result()
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+                peak, spent = alone.submit(files_scored, parts, out).result()
+            seconds.append(spent)
+            for used in (parts, out):
+                rmtree(used)
+            lines.append(
+                f"  score_files: {n:>9,} answers in parts {spent:9.2f} s CPU, peak {peak:.2f} GiB"
+                f"   target below {MAX_PARTS_GIB:g}: {_reached_or_not(peak < MAX_PARTS_GIB)}"
+            )
+    slope = np.log(seconds[-1] / seconds[0]) / np.log(sizes[-1] / sizes[0])
+    return [
+        *lines,
+        f"  time grows with the power {slope:.2f} of the number of answers   target at most "
+        f"{MAX_SLOPE:g}: {_reached_or_not(slope <= MAX_SLOPE)}",
+    ]
+
+
 def compare(n_answers: int, rounds: int) -> list[str]:
     """Return the lines of the table; the methods alternate, so that load affects all of them."""
     # first, while this process is small: the peak of a child starts at that of its parent
@@ -271,7 +320,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overlap", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the answers, one round")
     quick = parser.parse_args(argv).quick
-    lines = compare(N_ANSWERS // 10, 1) if quick else compare(N_ANSWERS, 3)
+    lines = files_rows((PART, 5 * PART) if quick else (100_000, 1_000_000))
+    lines = [*(compare(N_ANSWERS // 10, 1) if quick else compare(N_ANSWERS, 3)), *lines]
     print("\n".join(lines))
     return 1 if any(_reached_or_not(False) in line for line in lines) else 0
 
