@@ -98,7 +98,8 @@ def work(
     folder : Path
         Folder of finished cells; a stopped run resumes from there.
     jobs : int
-        Processes, -1 for one per core.
+        Workers of the joblib backend (processes, or a cluster in ``joblib.parallel_config``), -1
+        for all. Each cell has a seed of its own.
     title : str
         Name of the progress bar.
 
@@ -113,15 +114,12 @@ def work(
     version = code_version()
     files = [folder / f"{digest([asdict(cell), version[type(cell)]])[:20]}.json" for cell in cells]
     waiting = [(cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-        pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-        done: Iterable[None] = pool(
-            joblib.delayed(_run_and_write)(run, c, file) for c, file in waiting
-        )
-        for _ in tqdm(
-            done, desc=title, total=len(cells), initial=len(cells) - len(waiting), unit="cell"
-        ):
-            pass
+    pool = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    done: Iterable[None] = pool(joblib.delayed(_run_and_write)(run, c, file) for c, file in waiting)
+    for _ in tqdm(
+        done, desc=title, total=len(cells), initial=len(cells) - len(waiting), unit="cell"
+    ):
+        pass
     read = [json.loads(file.read_bytes()) for file in files]
     finished = [(cell, entry["rows"]) for cell, entry in zip(cells, read, strict=True)]
     return finished, sum(entry["seconds"] for entry in read)

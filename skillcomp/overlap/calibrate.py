@@ -15,6 +15,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -688,8 +689,9 @@ def _choices_on_resamples(sample: Sample, settings: Settings, chooser: Chooser) 
         for size in (sample.n_documents, sample.n_cases)
     ]  # fmt: skip
     starts = range(0, settings.n_resamples, BLOCK)
+    blocks = ([draw[at : at + BLOCK] for draw in draws] for at in starts)
     return np.concatenate(
-        [chooser.choose(draws[0][at : at + BLOCK], draws[1][at : at + BLOCK]) for at in starts]
+        joblib.Parallel()(joblib.delayed(chooser.choose)(*block) for block in blocks)
     )
 
 

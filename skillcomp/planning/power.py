@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Unpack
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -152,14 +153,19 @@ def power_curve(
     [0.48, 0.98]
     """
     settings = stated(assumptions, words)
-    deltas, rows = assumed.effects("sizes", sizes), []
-    for study in _planned_studies(pilot, settings, n_skills, n_cases, n_repeats):
-        for size in deltas:
-            problem = study.problem or study.impossible(size)
-            power = study.nothing(problem) if problem else study.power(size)
-            rows.append(study.row("power", power, size=size))
+    deltas = assumed.effects("sizes", sizes)
+    studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
+    rows = joblib.Parallel()(
+        joblib.delayed(_power_row)(study, size) for study in studies for size in deltas
+    )
     by = [*listed(settings.by), "condition", *PLAN]
     return estimates(rows, by=by, extra=["size", *_LABELS])
+
+
+def _power_row(study: _PlannedStudy, size: float) -> dict[str, Any]:
+    problem = study.problem or study.impossible(size)
+    power = study.nothing(problem) if problem else study.power(size)
+    return study.row("power", power, size=size)
 
 
 def minimum_detectable_delta(
@@ -213,8 +219,10 @@ def minimum_detectable_delta(
     settings = stated(assumptions, words)
     _check_power(power, settings.ci_level)
     measure = f"minimum_detectable_{settings.effect}"
-    studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
-    rows = [study.row(measure, _smallest_effect(study, power), power=power) for study in studies]
+    studies = list(_planned_studies(pilot, settings, n_skills, n_cases, n_repeats))
+    effects = joblib.Parallel()(joblib.delayed(_smallest_effect)(study, power) for study in studies)
+    pairs = zip(studies, effects, strict=True)
+    rows = [study.row(measure, effect, power=power) for study, effect in pairs]
     return estimates(rows, by=[*listed(settings.by), "condition", *PLAN], extra=["power"])
 
 
@@ -276,16 +284,17 @@ def cases_needed(
     if settings.effect == "gap":  # a gap needs at least one near and one far case
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
-    for study in _planned_studies(pilot, settings, n_skills, fewest, n_repeats):
-        for target in targets:
-            needed = _fewest_cases(study, target, power)
-            n = needed.estimate
-            planned = study.with_cases(0 if math.isnan(n) else int(n))
-            counts = {"cases_per_skill": n, "cases_in_all": n * study.plan.n_skills}
-            counts["attempts"] = counts["cases_in_all"] * 2 * study.plan.n_repeats
-            for measure, count in counts.items():
-                interval = replace(needed, estimate=count)
-                rows.append(planned.row(measure, interval, size=target, power=power))
+    studies = _planned_studies(pilot, settings, n_skills, fewest, n_repeats)
+    pairs = [(study, target) for study in studies for target in targets]
+    sizes = joblib.Parallel()(joblib.delayed(_fewest_cases)(*pair, power) for pair in pairs)
+    for (study, target), needed in zip(pairs, sizes, strict=True):
+        n = needed.estimate
+        planned = study.with_cases(0 if math.isnan(n) else int(n))
+        counts = {"cases_per_skill": n, "cases_in_all": n * study.plan.n_skills}
+        counts["attempts"] = counts["cases_in_all"] * 2 * study.plan.n_repeats
+        for measure, count in counts.items():
+            interval = replace(needed, estimate=count)
+            rows.append(planned.row(measure, interval, size=target, power=power))
     by = [*listed(settings.by), "condition", *PLAN]
     return estimates(rows, by=by, extra=["size", "power"])
 

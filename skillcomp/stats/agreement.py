@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
@@ -384,14 +385,20 @@ def _resampled_values(
     rng = np.random.default_rng(seed)
     groups = sums.shape[0]
     block = max(1, _BLOCK // groups)
-    values = []
-    for start in range(0, n_resamples, block):
-        rows = min(block, n_resamples - start)
-        weights = rng.multinomial(groups, np.full(groups, 1.0 / groups), size=rows)
-        values.append(_beyond_chance(*parts.solve(weights.astype(float) @ sums)))
+    # drawn here, in order, so that the result is the same for any number of workers
+    draws = (
+        rng.multinomial(groups, np.full(groups, 1.0 / groups), min(block, n_resamples - start))
+        for start in range(0, n_resamples, block)
+    )
+    values = joblib.Parallel()(joblib.delayed(_coefficients)(parts, draw, sums) for draw in draws)
     every = np.concatenate(values)
     defined = every[np.isfinite(every)]
     return defined, every.size - defined.size
+
+
+def _coefficients(parts: _Parts, weights: NDArray[np.int64], sums: Floats) -> Floats:
+    """Return the coefficient of each resample, which holds each group so many times."""
+    return _beyond_chance(*parts.solve(weights.astype(float) @ sums))
 
 
 def _linearised_se(parts: _Parts, sums: Floats) -> float:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
@@ -181,7 +182,7 @@ def bootstrap_auc(
 
     estimate = float(area(np.ones((1, data.n_documents)))[0])
     blocks = _document_weights(data, n_resamples, seed, positives.shape[1])
-    draws = np.concatenate([area(weights) for weights in blocks])
+    draws = np.concatenate(joblib.Parallel()(map(joblib.delayed(area), blocks)))
     low, high = np.quantile(draws, [(1 - ci_level) / 2, (1 + ci_level) / 2])
     if data.clustered and data.fewest_documents < _FEW_DOCUMENTS:
         return _exact_over_documents(data, estimate, ci_level, _FEW)
