@@ -1,9 +1,9 @@
 """Compare the speed of the statistics with pandas, statsmodels and a Python loop.
 
-``python -m benchmarks.stats`` prints three tables: paired deltas by skill from a million verdicts,
-CR2 over ten thousand clusters, and 4,000 studies of 84 cases at once; ``--quick`` takes a tenth of
-the verdicts. The results must agree before anything is printed. Times are CPU seconds; every
-method uses one thread.
+``python -m benchmarks.stats`` prints four tables: paired deltas by skill from a million verdicts,
+CR2 over ten thousand clusters, 4,000 studies of 84 cases at once, and win rates from 50,000 votes;
+``--quick`` takes a tenth of the verdicts and votes. The results must agree before anything is
+printed. Times are CPU seconds; every method uses one thread.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ import pandas as pd
 import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy.special import expit
+from statsmodels.stats.weightstats import DescrStatsW
 
 from benchmarks.many_studies import bounded_mean_many
-from skillcomp import deltas, frames, simulate
+from skillcomp import bias, deltas, frames, from_pairs, simulate
 from skillcomp.stats import DELTAS, bounded_mean, cr2
 
 R = TypeVar("R")
 N_SKILLS, CASES_PER_SKILL, N_REPEATS, N_CHECKS = 100, 100, 5, 10
 N_CLUSTERS, ROWS_PER_CLUSTER = 10_000, 5
+N_VOTES, MAX_VOTES = 50_000, 20.0
 N_STUDIES, CASES_PER_STUDY = 4_000, [14] * 6
 MAX_GIB, MAX_SECONDS = 2.0, 1.0
 # the bare way checks no frame and its limits are too narrow: it is a lower bound of the cost
@@ -253,14 +255,53 @@ def many_studies(n_studies: int = N_STUDIES) -> list[Line]:
     return lines
 
 
+def votes(n: int) -> pd.DataFrame:
+    """Draw votes on pairs of twenty systems, one pair per prompt, as an arena stores them."""
+    rng = np.random.default_rng(0)
+    sides = np.argsort(rng.random((n, 20)), axis=1)[:, :2]
+    names = np.array([f"system-{number:02d}" for number in range(20)])
+    winner = rng.choice(["model_a", "model_b", "tie"], n, p=[0.4, 0.4, 0.2])
+    columns = {"question_id": np.arange(n), "model_a": names[sides[:, 0]]}
+    return pd.DataFrame(columns | {"model_b": names[sides[:, 1]], "winner": winner, "judge": "g"})
+
+
+def many_votes(n_votes: int) -> list[Line]:
+    """Compare a table of votes to win rates with groupby and t intervals of statsmodels."""
+    table = votes(n_votes)
+
+    def own() -> pd.Series:
+        made = from_pairs(table)
+        return bias.win_rates(made.pairwise, made.attempts).set_index(["side", "opponent"])[
+            "estimate"
+        ]
+
+    def bare() -> pd.Series:
+        result = table["winner"].map({"model_a": 1.0, "tie": 0.5, "model_b": 0.0})
+        swap = table["model_a"] > table["model_b"]
+        side, opponent = (table[name] for name in ("model_a", "model_b"))
+        keys = [side.where(~swap, opponent), opponent.where(~swap, side)]
+        parts = result.where(~swap, 1 - result).groupby(keys)
+        return parts.apply(lambda x: (DescrStatsW(x).tconfint_mean(), x.mean())[1])
+
+    seconds, ours = timed(own)
+    peer, theirs = timed(bare)
+    require_equal(ours, theirs)
+    what = f"{n_votes:,} votes on 190 pairs of systems to win rates"
+    return [
+        Line(what, f"{seconds:.2f} s", f"below {MAX_VOTES:g}", seconds < MAX_VOTES),
+        Line("groupby and t intervals, no checks, no bounds", f"{peer:.2f} s"),
+    ]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the three comparisons; return 1 if a target was missed."""
+    """Run the four comparisons; return 1 if a target was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.stats")
     parser.add_argument("--quick", action="store_true", help="a tenth of the verdicts")
     scale = 10 if parser.parse_args(argv).quick else 1
     print(f"stats: results equal to {TOLERANCE:g}; processor time, best of {ROUNDS}")
     reached = True
-    for lines in (frames_to_deltas(N_SKILLS // scale), many_clusters(), many_studies()):
+    deltas_by_skill, rates = frames_to_deltas(N_SKILLS // scale), many_votes(N_VOTES // scale)
+    for lines in (deltas_by_skill, many_clusters(), many_studies(), rates):
         print("\n".join(map(str, lines)), flush=True)
         reached &= all(line.reached is not False for line in lines)
     return 0 if reached else 1

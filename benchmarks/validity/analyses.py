@@ -1,8 +1,9 @@
 """Coverage of the analyses that have an interval of their own, and family-wise errors.
 
 Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
-with different cases. All else is simulated. ``bias.audit`` and ``perturbed`` get verdicts. For
-``drift``, ``structure.score_association``, ``deltas.by_dimension`` and the verdicts of skills
+with different cases. All else is simulated. ``bias.audit`` and ``perturbed`` get verdicts,
+``bias.position`` and ``bias.win_rates`` preferences. For ``drift``,
+``structure.score_association``, ``deltas.by_dimension`` and the verdicts of skills
 without an effect, the functions behind them compute the same intervals and p-values.
 """
 
@@ -15,12 +16,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
+from scipy.special import expit
+from scipy.stats import binom, norm
 
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
-from skillcomp.bias import perturbed
+from skillcomp.bias import perturbed, position, win_rates
 from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
 from skillcomp.stats import DELTAS, Arm, Sample, bounded_means, bounded_slope, holm
 from skillcomp.stats.association import association
@@ -100,6 +102,13 @@ def cells(runs: int) -> list[Analysis]:
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
         made.append(Analysis("scores", "structure.score_association", design, numbers, runs))
+    for design, place, upper, tied in (
+        ("30 cases of two pairs, ties", 0.5, 0.5, 0.2),
+        ("30 cases of two pairs, the first nearly always wins", 4.0, 0.0, 0.0),
+        ("30 cases of two pairs, one system nearly always wins", 0.0, 4.0, 0.02),
+    ):
+        numbers = (("place", place), ("upper", upper), ("tied", tied))
+        made.append(Analysis("pairs", "pairwise judgements", design, numbers, third))
     made += [
         Analysis("dimensions", "deltas.by_dimension, family-wise",
                  "nine dimensions of six cases without an effect", (), runs),
@@ -312,6 +321,44 @@ def versions(rng: Rng, runs: int, *, rare: bool) -> Iterator[Found]:
         yield quantity, truth, interval.low, interval.high
 
 
+def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> Iterator[Found]:
+    """Draw preferences for x over y in cases of two pairs, in both orders or in a random one.
+
+    ``place`` (logits) favours the answer shown first, ``upper`` the answers of x; cases differ.
+    """
+    shift = norm.ppf((np.arange(4000) + 0.5) / 4000) + upper  # advantages of x over the cases
+    ahead, behind = float(expit(shift + place).mean()), float(expit(shift - place).mean())
+    truths = {
+        "first wins, one random order": (1 - tied) * (ahead + 1 - behind) / 2 + tied / 2,
+        "position points, both orders": POINTS * (1 - tied) * (ahead - behind),
+        "win rate, both orders": (1 - tied) * (ahead + behind) / 2 + tied / 2,
+    }
+    for names in _batches(runs):
+        frame = _items(names, 30, ("pair", ["1", "2"]), ("order", [1, 2]))
+        advantage = _of_case(frame, lambda n: rng.normal(upper, 1.0, n))
+        x_first = frame["order"].eq(1).to_numpy()
+        wins = rng.random(len(frame)) < expit(advantage + np.where(x_first, place, -place))
+        x, y = (frame["case_id"] + f"/{name}" + frame["pair"] for name in "xy")
+        winner = x.where(wins, y).mask(rng.random(len(frame)) < tied, "tie")
+        frame = frame.assign(grader="g", first=x.where(x_first, y), second=y.where(x_first, x))
+        frame = frame.assign(winner=winner).drop(columns="order")
+        attempts = pd.DataFrame(
+            {"attempt_id": pd.concat([x, y]), "agent": "x", "condition": "skill"}
+        )
+        attempts["agent"] = np.repeat(["x", "y"], len(x))
+        attempts[["skill", "case_id"]] = pd.concat([frame[["skill", "case_id"]]] * 2).to_numpy()
+        attempts = attempts.drop_duplicates("attempt_id")
+        heads = rng.random(len(frame) // 2) < 0.5
+        once = frame[np.column_stack([heads, ~heads]).ravel()]
+        found = [
+            position(once, by=["skill"]).query("measure == 'first_wins'"),
+            position(frame, by=["skill"]).query("measure == 'position_points'"),
+            win_rates(frame, attempts, by=["skill"]),
+        ]
+        for rows, (quantity, truth) in zip(found, truths.items(), strict=True):
+            yield from _limits(rows, quantity, truth)
+
+
 def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Found]:
     """Draw documents with a score and ten cases each; truth is R squared in the population.
 
@@ -372,7 +419,8 @@ def _family_errors(families: dict[str, np.ndarray]) -> Iterator[Found]:
 WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
-        leniency_scan, leniency_study, feature, copies, versions, scores, dimensions, null_skills,
+        leniency_scan, leniency_study, feature, copies, versions, pairs, scores, dimensions,
+        null_skills,
     )
 }  # fmt: skip
 
