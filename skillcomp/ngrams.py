@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -31,9 +31,10 @@ __all__ = [
     "normalise",
     "shared_ngrams",
     "tokenize",
+    "tokenize_unicode",
 ]
 
-Tokenizer = Callable[[str], list[str]]
+Tokenizer = Callable[[str], list[str]] | Literal["unicode"]
 Ints = NDArray[np.int64]
 Word = TypeVar("Word", str, int)
 
@@ -80,8 +81,13 @@ _MARKUP = re.compile(
 )
 _MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # many times faster to search for
 _NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # with the character it may combine with
-# characters that are part of a word; Chinese, Japanese and Thai are written without blanks
-_OF_WORD = re.compile(r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
+# Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
+# each character is a token.
+NO_BLANKS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_OF_WORD = re.compile(rf"[^\W{NO_BLANKS}]")
 _ASCII_BYTES = bytes(range(128))
 Change = tuple[int, int, str]  # start and end of a part of a text, and what replaces it
 
@@ -221,8 +227,8 @@ def tokenize(text: str) -> list[str]:
 
     Notes
     -----
-    Letters outside ASCII separate tokens, too, so the rule suits only English. Use another
-    tokenizer for other languages.
+    Letters outside ASCII separate tokens, too, so the rule suits only English. Use
+    `tokenize_unicode` (``tokenizer="unicode"``) for other languages.
 
     Examples
     --------
@@ -233,11 +239,69 @@ def tokenize(text: str) -> list[str]:
     return [word for word in _WORD.findall(normal.lower()) if word not in STOP_WORDS]
 
 
+def tokenize_unicode(text: str) -> list[str]:
+    """Split a text in any language into words, or into characters where words have no blanks.
+
+    The text is normalised. A token is a sequence of letters, digits and their marks, without
+    regard to case. Chinese, Japanese, Thai, Lao, Burmese and Khmer are written without blanks
+    between words, so each of their characters is a token. No word is dropped: copies share longer
+    n-grams than with `tokenize`, so offer longer n to a calibration.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    list of str
+        The tokens in order, repeats included.
+
+    Examples
+    --------
+    >>> tokenize_unicode("Η διδασκαλία, 2 φορές: 用Python教")
+    ['η', 'διδασκαλία', '2', 'φορέσ', '用', 'python', '教']
+    """
+    return [word.group().casefold() for word in _unicode_word().finditer(normalise(text)[0])]
+
+
+@cache
+def _unicode_word() -> re.Pattern[str]:
+    """Return a pattern of the tokens of `tokenize_unicode`; marks belong to the letter before."""
+    codes = [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)]
+    marks = re.escape("".join(c for c in map(chr, codes) if unicodedata.category(c)[0] == "M"))
+    letter = rf"[^\W_{NO_BLANKS}]"
+    return re.compile(rf"(?=[^\W_])[{NO_BLANKS}][{marks}]*|{letter}(?:{letter}|[{marks}])*")
+
+
+def share_not_ascii(text: str) -> float:
+    """Return the share of the letters of a text that are not ASCII; 0 for a text without any."""
+    if text.isascii():
+        return 0.0
+    letters = [c for c in text if c.isalpha()]
+    return sum(not c.isascii() for c in letters) / max(len(letters), 1)
+
+
+def _tokenizer_function(tokenizer: Tokenizer | None) -> Callable[[str], list[str]]:
+    """Return the function of a tokenizer; raise FrameError if it is neither known nor callable."""
+    if tokenizer is None:
+        return tokenize
+    if tokenizer == "unicode":
+        return tokenize_unicode
+    if isinstance(tokenizer, str) or not callable(tokenizer):
+        raise FrameError(
+            f"tokenizer: found {tokenizer!r}; allowed: 'unicode' for texts in any language, or a "
+            "function from str to a list of str."
+        )
+    return tokenizer
+
+
 def split_text(text: str, tokenizer: Tokenizer | None = None) -> list[str]:
     """Normalise a text and split it into tokens; raise FrameError if a token is no str."""
-    if tokenizer is None or tokenizer is tokenize:
-        return tokenize(text)
-    return _checked_tokens(tokenizer(normalise(text)[0]))
+    split = _tokenizer_function(tokenizer)
+    if split in (tokenize, tokenize_unicode):
+        return split(text)
+    return _checked_tokens(split(normalise(text)[0]))
 
 
 def _checked_tokens(tokens: Any) -> list[str]:
@@ -268,11 +332,7 @@ def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> s
         if not isinstance(name, str) or not name.strip():
             raise FrameError(f"tokenizer_name: found {name!r}; allowed: a text.")
         return name
-    split = tokenize if tokenizer is None else tokenizer
-    if not callable(split):
-        raise FrameError(
-            f"tokenizer: found {split!r}; allowed: a function from str to a list of str."
-        )
+    split = _tokenizer_function(tokenizer)
     owner = getattr(split, "__self__", None)
     qualname = getattr(split, "__qualname__", "")
     if not qualname or "<lambda>" in qualname or not (owner is None or isinstance(owner, type)):
@@ -334,18 +394,25 @@ class Tokens:
         It begins and ends with whole words. If the text lacks one of the tokens, return the tokens
         joined by blanks.
         """
+        edges = self.edges(text, doc, begin, run)
+        if edges is None:
+            return " ".join(self.words[doc][begin : begin + run])
+        return text[edges[0] : edges[1]]
+
+    def edges(self, text: str, doc: int, begin: int, run: int) -> tuple[int, int] | None:
+        """Return start and end of the text that `cut` returns; None if it lacks a token."""
         if self.start is not None and self.end is not None:
             first = int(self.bounds[doc]) + begin
-            return text[self.start[first] : self.end[first + run - 1]]
+            return int(self.start[first]), int(self.end[first + run - 1])
         spans = self.spans(doc, begin + run)
         if spans is None:
-            return " ".join(self.words[doc][begin : begin + run])
+            return None
         start, end = spans[begin][0], spans[-1][1]
         while _splits_word(text, start):
             start -= 1
         while _splits_word(text, end):
             end += 1
-        return text[start:end]
+        return start, end
 
 
 def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
@@ -390,15 +457,36 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
     With the default tokenizer, all documents are processed in one pass.
     """
-    if tokenizer is None or tokenizer is tokenize:
+    split = _tokenizer_function(tokenizer)
+    if split is tokenize:
         return _intern_default(docs)
     normal = [normalise(doc) for doc in docs]
-    words = [_checked_tokens(tokenizer(text)) for text, _ in normal]
+    if split is tokenize_unicode:
+        return _intern_unicode(normal)
+    words = [_checked_tokens(split(text)) for text, _ in normal]
     flat = np.array([w for ws in words for w in ws], dtype=object)
     ids = pd.factorize(flat)[0].astype(np.int64) + 1
     count = np.fromiter(map(len, words), dtype=np.int64, count=len(words))
     bounds, place = _with_ends(count)
     return Tokens(_values_at_places(ids, place, bounds), bounds, words=words, normal=normal)
+
+
+def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
+    """Replace the tokens of `tokenize_unicode` by integers, with the positions of each."""
+    words: list[str] = []
+    spans: list[Ints] = []
+    for text, edges in normal:
+        matches = list(_unicode_word().finditer(text))
+        words += [word.group().casefold() for word in matches]
+        own = np.array([word.span() for word in matches], dtype=np.int64).reshape(-1, 2)
+        if edges is not None and len(own):
+            own = np.stack([edges[own[:, 0], 0], edges[own[:, 1] - 1, 1]], axis=1)
+        spans.append(own)
+    bounds, place = _with_ends(np.fromiter(map(len, spans), dtype=np.int64, count=len(spans)))
+    ids = pd.factorize(np.array(words, dtype=object))[0].astype(np.int64) + 1
+    flat = np.concatenate([np.zeros((0, 2), dtype=np.int64), *spans])
+    ids, start, end = (_values_at_places(v, place, bounds) for v in (ids, flat[:, 0], flat[:, 1]))
+    return Tokens(ids, bounds, start, end)
 
 
 def _with_ends(count: Ints) -> tuple[Ints, Ints]:
@@ -492,8 +580,8 @@ def shared_ngrams(
         Tokens in an n-gram, at least 1.
     exclude : str, optional
         A text, such as the prompt; its n-grams do not count as shared.
-    tokenizer : callable, optional
-        A function from str to list of str; `tokenize` if omitted.
+    tokenizer : callable or "unicode", optional
+        A function from str to list of str, or `tokenize_unicode`; `tokenize` if omitted.
 
     Returns
     -------
@@ -578,10 +666,10 @@ class Matches:
 
 def match(
     texts: Sequence[str],
-    sources: Sequence[str],
+    sources: Sequence[str | Sequence[str]],
     source_of: Sequence[int] | Ints,
     *,
-    excludes: Sequence[str] = (),
+    excludes: Sequence[str | Sequence[str]] = (),
     exclude_of: Sequence[int] | Ints | None = None,
     n: Iterable[int] | int = range(3, 13),
     tokenizer: Tokenizer | None = None,
@@ -592,18 +680,19 @@ def match(
     ----------
     texts : sequence of str
         The texts to examine.
-    sources : sequence of str
-        The texts that may be copied, such as skills.
+    sources : sequence of str or of sequences of str
+        The texts that may be copied, such as skills. Several texts, such as the files of a skill,
+        are one source; no n-gram crosses the end of a text.
     source_of : sequence of int
         For each text, the index of its source in `sources`.
-    excludes : sequence of str, optional
+    excludes : sequence of str or of sequences of str, optional
         Texts, such as prompts, with n-grams that do not count as shared.
     exclude_of : sequence of int, optional
         For each text, the index in `excludes` of the text to exclude; -1 for none.
     n : iterable of int, or one int
         Lengths of n-grams in tokens.
-    tokenizer : callable, optional
-        A function from str to list of str; `tokenize` if omitted.
+    tokenizer : callable or "unicode", optional
+        A function from str to list of str, or `tokenize_unicode`; `tokenize` if omitted.
 
     Returns
     -------
@@ -655,9 +744,9 @@ class _Job:
     """Checked arguments of `match`."""
 
     texts: Sequence[str]
-    sources: Sequence[str]
+    sources: Sequence[str | Sequence[str]]
     source_of: Ints
-    excludes: Sequence[str]
+    excludes: Sequence[str | Sequence[str]]
     exclude_of: Ints
     n: Ints
     tokenizer: Tokenizer | None
@@ -668,29 +757,27 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     used, source = np.unique(job.source_of[rows], return_inverse=True)
     banned, exclude = np.unique(job.exclude_of[rows], return_inverse=True)
     exclude = exclude + len(used)
-    docs = [job.sources[i] for i in used]
-    docs += ["" if i < 0 else job.excludes[i] for i in banned]
+    groups = [job.sources[i] for i in used]
+    groups += ["" if i < 0 else job.excludes[i] for i in banned]
     texts = [job.texts[i] for i in rows]
-    # texts follow the sources and excluded texts; this is the index of the first of them
-    first = len(docs)
-    tokens = intern(docs + texts, job.tokenizer)
+    tokens, owned, first = intern_groups(groups, texts, job.tokenizer)
     here = np.arange(tokens.bounds[first], tokens.bounds[-1])
     count = np.diff(tokens.bounds)[first:] - 1
     top = min(int(job.n[-1]), int(count.max(initial=0)) + 1)  # no text has more tokens than this
     text = np.repeat(np.arange(len(rows)), count + 1)
-    shared = _match_lengths(tokens, range(len(used)), here, source[text], top)
+    shared = match_lengths(tokens, owned[: len(used) + 1], here, source[text], top)
     excluded = np.zeros_like(shared)
     if job.excludes:
         some = np.flatnonzero(shared)
-        owner = exclude[text[some]]
-        excluded[some] = _match_lengths(tokens, range(len(used), first), here[some], owner, top)
+        owner = exclude[text[some]] - len(used)
+        excluded[some] = match_lengths(tokens, owned[len(used) :], here[some], owner, top)
     repeated = _repeat_lengths(tokens, here, text, top)
 
     low = np.minimum(np.maximum(excluded, repeated), shared)
     n = np.minimum(job.n, top)
     at_least = [_at_least(text, x, len(rows), top)[:, n] for x in (repeated, shared, low)]
     owners = source, exclude
-    shared = _extend_to_true_lengths(tokens, top, text, shared, excluded, owners)
+    shared = _extend_to_true_lengths(tokens, owned, top, text, shared, excluded, owners)
     at = np.flatnonzero(shared > excluded)
     run, begin = _first_longest(text[at], at, shared[at], len(rows))
     begin -= tokens.bounds[first:-1] - tokens.bounds[first]
@@ -707,14 +794,30 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
     )
 
 
-def _match_lengths(tokens: Tokens, docs: range, at: Ints, owner: Ints, top: int) -> Ints:
+def intern_groups(
+    groups: Sequence[str | Sequence[str]], texts: Sequence[str], tokenizer: Tokenizer | None
+) -> tuple[Tokens, Ints, int]:
+    """Replace the tokens of groups of documents, and of texts after them, by integers.
+
+    Further results are the bounds of the tokens of each group, and the index of the first text
+    among the documents.
+    """
+    parts = [[group] if isinstance(group, str) else list(group) or [""] for group in groups]
+    docs = [doc for part in parts for doc in part]
+    tokens = intern([*docs, *texts], tokenizer)
+    first = np.cumsum([0, *map(len, parts)])
+    return tokens, tokens.bounds[first], len(docs)
+
+
+def match_lengths(tokens: Tokens, owned: Ints, at: Ints, owner: Ints, top: int) -> Ints:
     """Return the length of the longest match (at most `top`) that starts at each position.
 
-    Each position is compared with one document: `owner` holds its index within `docs`.
+    Each position is compared with one group of documents: `owner` holds its index among the groups
+    that have the bounds `owned`.
     """
     ids, base = tokens.ids, tokens.base
-    mine = np.arange(tokens.bounds[docs.start], tokens.bounds[docs.stop])
-    mine_rank = np.repeat(docs, np.diff(tokens.bounds[docs.start : docs.stop + 1]))
+    mine = np.arange(owned[0], owned[-1])
+    mine_rank = np.repeat(np.arange(len(owned) - 1), np.diff(owned))
     rank, where = owner, np.arange(len(at))
     in_docs = np.zeros(base, dtype=bool)
     in_docs[ids[mine]] = True
@@ -791,12 +894,18 @@ def _first_longest(text: Ints, at: Ints, length: Ints, n_texts: int) -> tuple[In
 
 
 def _extend_to_true_lengths(
-    tokens: Tokens, top: int, text: Ints, shared: Ints, excluded: Ints, owners: tuple[Ints, Ints]
+    tokens: Tokens,
+    owned: Ints,
+    top: int,
+    text: Ints,
+    shared: Ints,
+    excluded: Ints,
+    owners: tuple[Ints, Ints],
 ) -> Ints:
     """Return `shared` with the true length of each run that it cuts off at `top` tokens.
 
     `owners` has two arrays with one entry per text: the index of its source, and the index of its
-    excluded text, among the documents.
+    excluded text, among the groups of documents with the bounds `owned`.
     """
     place = np.arange(len(shared))
     begun = np.maximum.accumulate(np.where(shared == top, place, -top))
@@ -804,9 +913,9 @@ def _extend_to_true_lengths(
     if not len(end):
         return shared
     at = end + len(tokens.ids) - len(text)
-    source, banned = _longest_runs_ending(tokens, at, owners[0][text[end]]), np.zeros_like(end)
+    source, banned = runs_ending(tokens, owned, at, owners[0][text[end]]), np.zeros_like(end)
     if (excluded == top).any():
-        banned = _longest_runs_ending(tokens, at, owners[1][text[end]])
+        banned = runs_ending(tokens, owned, at, owners[1][text[end]])
     new = (source >= top) & (source > banned)
     longer = shared.copy()
     # Of the runs with the same beginning, the longest ends last and thus overwrites the others.
@@ -814,15 +923,20 @@ def _extend_to_true_lengths(
     return longer
 
 
-def _longest_runs_ending(tokens: Tokens, at: Ints, owner: Ints) -> Ints:
-    """Return, for each position, the length of the longest run in its document that ends there."""
+def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
+    """Return, for each position, the length of the longest run of its group that ends there.
+
+    `owner` holds the index of each position's group among those with the bounds `owned`.
+    """
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():
         mine = np.flatnonzero(owner == doc)
         # Insert an end mark where positions are missing, so that no run can cross the gap.
         gap = np.flatnonzero(np.diff(at[mine]) > 1) + 1
         piece = np.insert(tokens.ids[at[mine]], gap, END)
-        runs = _longest_starts(piece[::-1], tokens.of(doc)[::-1])[::-1]
+        source = tokens.ids[owned[doc] : owned[doc + 1] - 1]
+        source = np.where(source == END, tokens.base, source)  # no run crosses the end of a text
+        runs = _longest_starts(piece[::-1], source[::-1])[::-1]
         length[mine] = np.delete(runs, gap + np.arange(len(gap)))
     return length
 

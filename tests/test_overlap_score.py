@@ -18,7 +18,7 @@ SKILLS = {
 COLUMNS = [
     *("kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "repeat", "document"),
     *("level", "made_up", "n", "any_shared", "n_shared", "n_distinct", "share", "longest_run"),
-    *("longest_text", "n_tokens", "tokenizer"),
+    *("longest_text", "n_tokens", "not_ascii", "tokenizer"),
 ]
 
 

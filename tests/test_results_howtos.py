@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import skillcomp as sc
+from skillcomp.report.notebooks import find_notebooks
 
 HOWTOS = Path(__file__).resolve().parent.parent / "docs" / "results"
 N = 6  # cases
@@ -184,3 +185,31 @@ def test_the_cost_of_five_thousand_answers_is_that_of_the_table(
     assert total["n_calls"].unique().tolist() == [2 * 5040]
     assert names["hours"].round(1).unique().tolist() == [2.1]
     assert all(f"{cost:.2f}" in page for cost in total["cost_usd"])
+
+
+def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [[f"source{number}word{at}" for at in range(30)] for number in range(40)]
+    rows = [
+        (
+            " ".join(source[5:20] if copies else [*("other " * 20).split(), *source[:2]]),
+            " ".join(source),
+            "copied" if copies else "fresh",
+        )
+        for source in words
+        for copies in (True, False)
+    ]
+    table = pd.DataFrame(rows, columns=["text", "original", "category"])
+    table.to_csv(tmp_path / "texts.csv", index=False)
+    names = executed("own-corpus", tmp_path, monkeypatch)
+    assert names["cut"].query("chosen")["n"].tolist() == [12]
+    assert names["spans"]["n_tokens"].tolist() == [15] * 40
+    chapter = next(path for path in find_notebooks() if path.name.startswith("01"))
+    code = [c for c in json.loads(chapter.read_text("utf-8"))["cells"] if c["cell_type"] == "code"]
+    cells = ["".join(cell["source"]) for cell in code[1:4]]
+    where = {"DATA": "corpus", "PASSAGES": None, "MAX_FALSE_FLAGS": 0.1, "SEED": 0}
+    for cell in cells:
+        exec(compile(cell, chapter.name, "exec"), where)
+    cut = where["results"]["written copies"]
+    assert cut.query("chosen")["n"].tolist() == [12]

@@ -19,14 +19,16 @@ from skillcomp.ngrams import Tokenizer, name_of_tokenizer
 from skillcomp.overlap.calibrate import NEEDED, performance, settings_of
 from skillcomp.overlap.candidates import COPIES, NULLS, existing_names, make_sample
 from skillcomp.overlap.score import (
+    Skills,
     as_names,
     checked_columns,
     common_tokenizer,
     require_one_row_per_attempt,
     roc,
     score,
+    skills_by_slug,
+    source_files,
 )
-from skillcomp.records import Skill
 from skillcomp.report import escaped_text as html
 from skillcomp.table import Table, table
 
@@ -44,7 +46,7 @@ def threshold(
     shared: pd.DataFrame,
     passages: pd.DataFrame,
     *,
-    skills: Mapping[str, Skill | str],
+    skills: Skills,
     attempts: pd.DataFrame | None = None,
     cases: pd.DataFrame | None = None,
     cut: pd.DataFrame | None = None,
@@ -147,13 +149,14 @@ class ThresholdExplorer(ui.Explorer):
         self,
         every: pd.DataFrame,
         settings: Any,
-        skills: Mapping[str, Skill | str],
+        skills: Skills,
         texts: Mapping[Any, Any],
         prompts: Mapping[Any, Any],
         start: tuple[int, float | None],
         tokenizer: Tokenizer | None = None,
     ) -> None:
-        self._settings, self._skills, self._tokenizer = settings, skills, tokenizer
+        self._settings, self._tokenizer = settings, tokenizer
+        self._skills = skills_by_slug(skills)
         self.texts, self._prompts = texts, prompts
         self._sample = make_sample(every, settings)
         copies = every["kind"].eq("passage") & every["level"].isin(settings.positive)
@@ -340,8 +343,7 @@ class ThresholdExplorer(ui.Explorer):
         whole, prompt = html.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": n}
-        places = html.copied_spans(
-            whole, self._skills[row["skill"]], prompt, n=n, tokenizer=self._tokenizer
-        )
+        source = "\n\n".join(source_files(self._skills, row["skill"]).values())
+        places = html.copied_spans(whole, source, prompt, n=n, tokenizer=self._tokenizer)
         name = f"{row['text']} ({row['class']})"
         return {"name": name, "pieces": html.pieces(whole, (), places), "n": n}

@@ -413,6 +413,52 @@ def _is_suite(file: Path) -> bool:
     return isinstance(content, dict) and any(key in content for key in _SUITE_KEYS)
 
 
+def skill_texts(path: Path) -> dict[str, str]:
+    """Return the text files of a skill's folder by relative name, SKILL.md first; or one file.
+
+    Files that are not UTF-8 text are left out, as are those that `skill_files` leaves out.
+
+    Raises
+    ------
+    SkillError
+        If there is no text, a file is too large, or a link leads out of the folder.
+    """
+    how: dict[str, Any] = {"max_bytes": MAX_TREE, "what": "text", "error": SkillError}
+    if not isdir(path):
+        return {path.name: decode(read_bytes(path, root=path.parent, **how), path, SkillError)}
+    texts = {}
+    for name, file in skill_files(path):
+        data = read_bytes(file, root=path, **how)
+        try:
+            text = decode(data, file, SkillError)
+        except SkillError:
+            continue
+        if "\0" not in text and text.strip():
+            texts[name] = text
+    if not texts:
+        raise SkillError(f"{path}: the folder holds no text.")
+    return dict(sorted(texts.items(), key=lambda item: item[0] != FILE_NAME))
+
+
+def skill_folders(folder: Path) -> dict[str, Path]:
+    """Return the skills in a folder by name: the folder itself, or those of its folders.
+
+    Raises
+    ------
+    SkillError
+        If no SKILL.md is there, or a link leads out of the folder.
+    """
+    if (folder / FILE_NAME).exists():
+        return {folder.resolve().name: folder}
+    folders = {file.parent.name: file.parent for file in sorted(folder.glob(f"*/{FILE_NAME}"))}
+    problems = filter(None, (entry_problem(place, folder) for place in folders.values()))
+    if problem := next(problems, None):
+        raise SkillError(f"{folder}: {problem}; name that skill's own folder.")
+    if not folders:
+        raise SkillError(f"{folder}: found no {FILE_NAME}, neither here nor in a folder of it.")
+    return folders
+
+
 def tree_of(folder: Path) -> dict[str, Any] | None:
     """Return hash, file count and size of a skill's folder; None if it has fewer than two files."""
     whole, n_files, n_bytes = sha256(), 0, 0

@@ -10,7 +10,7 @@ limit asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -38,20 +38,23 @@ from skillcomp.overlap.candidates import (
 )
 from skillcomp.overlap.positives import MADE_UP, positives
 from skillcomp.overlap.score import (
+    FEW_LOST,
+    Skills,
     as_names,
     checked_columns,
     checked_lengths,
     common_tokenizer,
+    lost_letters_note,
     require_one_row_per_attempt,
     score,
 )
-from skillcomp.records import Skill
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.detection import bootstrap_auc, clean_needed
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
 
 NEEDED = ["kind", "attempt_id", "passage_id", "skill", "case_id", "condition", "document"]
 NEEDED += ["level", "n", "any_shared", "share", "n_tokens"]
+SCORED = [*NEEDED, "not_ascii"]
 _NUMBERS = ["estimate", "ci_low", "ci_high", "ci_level", "se", "df"]
 _NUMBERS += ["n_texts", "n_clusters", "limit"]
 COLUMNS = {
@@ -70,12 +73,13 @@ def calibrate(
     attempts: pd.DataFrame | None = None,
     *,
     passages: pd.DataFrame | None = None,
-    skills: Mapping[str, Skill | str],
+    skills: Skills,
     positive: str | Sequence[str] | None = None,
     nulls: str | Sequence[str] | None = None,
     max_false_flags: float = 0.05,
     ngram: Iterable[int] | int | None = None,
     by: By = (),
+    boilerplate: str | Sequence[str] = (),
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
     ci_level: float = 0.95,
@@ -100,7 +104,7 @@ def calibrate(
         A passages frame: passage_id, skill, document, level, text. Passages are scored as by
         :func:`score`, which leaves out n-grams of a passage's question. With ``made_up`` copies
         (from :func:`positives`), the choice depends only on the nulls (see Notes).
-    skills : mapping of str to Skill or str
+    skills : mapping of str to Skill, str or path, or path
         As in :func:`score`.
     positive : str or sequence of str, optional
         Levels of the passages that are copies. Default: those of ``verbatim``, ``near_copy`` and
@@ -115,6 +119,8 @@ def calibrate(
         Lengths n to choose among. Default: those in ``shared``; without it, 3 to 12.
     by : str or sequence of str, default ()
         ``"skill"`` calibrates each skill separately.
+    boilerplate : str or sequence of str, optional
+        As in :func:`score`, for the passages.
     tokenizer, tokenizer_name : optional
         As in :func:`score`. It must be the tokenizer that scored the attempts.
     ci_level : float, default 0.95
@@ -213,7 +219,7 @@ def calibrate(
             "scored, or both."
         )
     label = name_of_tokenizer(tokenizer, tokenizer_name)
-    answers = pd.DataFrame(columns=NEEDED) if shared is None else _scored_attempts(shared, attempts)
+    answers = pd.DataFrame(columns=SCORED) if shared is None else _scored_attempts(shared, attempts)
     common_tokenizer({"shared": answers}, what="overlap.calibrate", label=label)
     lengths = _offered_lengths(ngram, shared)
     answers = answers[answers["n"].isin(lengths)]
@@ -229,16 +235,24 @@ def calibrate(
     clean = existing_names(nulls, NULLS, levels | set(answers["condition"].dropna()))
     settings = settings_of(copies, clean, max_false_flags, ci_level, n_resamples, seed)
     how: dict[str, Any] = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
-    scored = score(passages, skills=skills, ngram=lengths, **how)
+    scored = score(passages, skills=skills, ngram=lengths, boilerplate=boilerplate, **how)
     every = pd.concat([answers, scored], ignore_index=True) if len(answers) else scored
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
         rows = pd.DataFrame(_calibration_rows(make_sample(part, settings), settings))
+        rows.loc[rows["chosen"], "note"] += _lost_letters(part, label)
         rows = rows.reindex(columns=list(COLUMNS)).assign(tokenizer=label).astype(COLUMNS)
         if names:
             rows.insert(0, "skill", slug)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
+
+
+def _lost_letters(shared: pd.DataFrame, label: str) -> str:
+    """Return a note if the default tokenizer loses letters of the texts; otherwise nothing."""
+    share = shared.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
+    lost = label == name_of_tokenizer(None) and share >= FEW_LOST
+    return f"; {lost_letters_note(share)}" if lost else ""
 
 
 def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | None) -> list[int]:
@@ -659,7 +673,7 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     if (sample.positive.tokens < min(sample.lengths)).all():
         return (
             f"every copy has fewer than {min(sample.lengths)} tokens; offer shorter n or, for "
-            "words in other alphabets than the Latin one, name tokenizer= in overlap.score"
+            "texts in other scripts, tokenizer='unicode' here and in overlap.score"
         )
     if by_estimate < 0:
         return f"no n and rule keeps the false flags within {limit:g} and finds a copy"

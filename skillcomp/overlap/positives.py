@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import check_settings
 from skillcomp.io.skills import skill_of
-from skillcomp.ngrams import Tokenizer
-from skillcomp.overlap.score import checked_columns, score
+from skillcomp.ngrams import NO_BLANKS, Tokenizer
+from skillcomp.overlap.score import Skills, checked_columns, score, skills_by_slug, source_files
 from skillcomp.records import Skill
 from skillcomp.stats.results import NAN
 
@@ -25,14 +25,12 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")  # tables, headings, rules
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 _FULL_STOP = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
-# scripts without blanks between words: Thai, Japanese, Chinese
-_NO_BLANKS = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff"
 # the blanks before a word, and the word; in scripts without blanks each character is a word
-_WORD = re.compile(rf"(\s*)([{_NO_BLANKS}]|[^\s{_NO_BLANKS}]+)")
+_WORD = re.compile(rf"(\s*)([{NO_BLANKS}]|[^\s{NO_BLANKS}]+)")
 
 
 def positives(
-    skill: Skill | Mapping[str, Skill | str],
+    skill: Skill | Skills,
     *,
     seed: int = 0,
     rates: Sequence[float] = (0.1, 0.3),
@@ -46,9 +44,8 @@ def positives(
 
     Parameters
     ----------
-    skill : Skill or mapping of str to Skill or str
-        A skill, or several with slugs as keys, such as ``store.skills``. A str is the text of a
-        SKILL.md.
+    skill : Skill, mapping of str to Skill, str or path, or path
+        A skill, or several with slugs as keys, such as ``store.skills``; paths as in :func:`score`.
     seed : int, default 0
         Seed of the random generator. Each skill has a generator of its own, so that its passages
         do not depend on the other skills.
@@ -97,7 +94,7 @@ def positives(
     _check_numbers(rates, sentences, n_each, seed)
     edits = [("none", 0.0), *((edit, rate) for edit in ("dropped", "swapped") for rate in rates)]
     rows = []
-    for slug, one_skill in _skills_by_slug(skill).items():
+    for slug, one_skill in _parsed_skills(skill).items():
         rng = np.random.default_rng([seed, *slug.encode()])
         blocks = [list(_sentences_of_block(block)) for block in _blocks_of_skill(one_skill)]
         if not any(_quotes(blocks, 1)):
@@ -123,7 +120,7 @@ def positives(
 def positives_found(
     passages: pd.DataFrame,
     *,
-    skills: Mapping[str, Skill | str],
+    skills: Skills,
     ngram: Iterable[int] | int = range(3, 13),
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
@@ -182,22 +179,20 @@ def _check_numbers(
         raise FrameError(f"overlap.positives: {what}: found {value!r}; allowed: {allowed}.")
 
 
-def _skills_by_slug(skill: Skill | Mapping[str, Skill | str]) -> dict[str, Skill]:
+def _parsed_skills(skill: Skill | Skills) -> dict[str, Skill]:
     if isinstance(skill, Skill):
         return {skill.slug: skill}
-    if not isinstance(skill, Mapping):
-        raise FrameError(
-            f"overlap.positives: skill: found {type(skill).__name__}; allowed: a Skill, or a "
-            "mapping of slug to Skill or text, such as store.skills."
-        )
-    if not skill:
+    documents = skills_by_slug(skill)
+    if not documents:
         raise FrameError(
             "overlap.positives: there is no skill; give the text of its SKILL.md, as {'tea': text},"
             " or add it to the study (RunStore.add_skill)."
         )
     return {
-        slug: document if isinstance(document, Skill) else skill_of(document, slug, Path(slug))
-        for slug, document in skill.items()
+        slug: document
+        if isinstance(document, Skill)
+        else skill_of("\n\n".join(source_files(documents, slug).values()), slug, Path(slug))
+        for slug, document in documents.items()
     }
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,23 @@ from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import listed
-from skillcomp.ngrams import Ints, Matches, Tokenizer, check_n, match, name_of_tokenizer
+from skillcomp.frames.from_frame import FrameWarning
+from skillcomp.io.skills import FILE_NAME, skill_folders, skill_texts
+from skillcomp.ngrams import (
+    Ints,
+    Matches,
+    Tokenizer,
+    check_n,
+    match,
+    name_of_tokenizer,
+    share_not_ascii,
+    tokenize,
+)
 from skillcomp.records import Skill
 
+Document = Skill | str | Path  # a Skill stands for its SKILL.md, a path for a file or all files
+Skills = Mapping[str, Document] | Mapping[str, Skill] | Mapping[str, str] | Path
+FEW_LOST = 0.02  # share of the letters that a tokenizer may lose without a warning
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
 _PASSAGE = ["passage_id", "skill", "document", "level", "made_up"]
 _KEYS = {
@@ -30,6 +47,7 @@ _KNOWN = {
     **{"kind": "str", "n": "Int64", "any_shared": "boolean", "n_shared": "Int64"},
     **{"n_distinct": "Int64", "share": "float64", "longest_run": "Int64", "longest_text": "str"},
     **{"n_tokens": "Int64", "rule": "str", "cut": "float64", "chosen": "boolean"},
+    "not_ascii": "float64",
     **{"passed": "boolean", "tokenizer": "str"},
 }
 
@@ -37,16 +55,17 @@ _KNOWN = {
 def score(
     texts: pd.DataFrame,
     *,
-    skills: Mapping[str, Skill | str],
+    skills: Skills,
     cases: pd.DataFrame | None = None,
     ngram: Iterable[int] | int = range(3, 13),
     exclude_prompt: bool = True,
+    boilerplate: str | Sequence[str] = (),
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
 ) -> pd.DataFrame:
     """Count the n-grams that each text shares with its skill, for every length of n-gram.
 
-    Each answer or passage is compared with the whole SKILL.md of its skill. This includes answers
+    Each answer or passage is compared with the whole text of its skill. This includes answers
     without the skill, such as those of the baseline, which show how much is shared by coincidence.
     Nothing is averaged.
 
@@ -56,8 +75,11 @@ def score(
         Attempts with attempt_id, skill, case_id, condition and answer, or passages with passage_id,
         skill, level, text and optionally question. The other columns of an attempts or passages
         frame may be missing.
-    skills : mapping of str to Skill or str
-        The skills, with slugs as keys. A value is a Skill or the text of a SKILL.md as loaded.
+    skills : mapping of str to Skill, str or path, or path
+        The skills, with slugs as keys. A Skill stands for its SKILL.md, a str is the text itself.
+        A path to a folder stands for all text files in it, a path to a file for this file alone. A
+        single path is a folder of skills. N-grams do not cross the end of a file. Tests of the
+        skill, hidden files and files that are not UTF-8 text are left out.
     cases : pandas.DataFrame, optional
         A cases frame (skill, case_id, prompt). Needed for attempts unless `exclude_prompt` is
         False.
@@ -67,9 +89,13 @@ def score(
         Whether to leave out shared n-grams that also occur in the prompt, because an answer may
         repeat its question. The prompt of an attempt is that of its case. The prompt of a passage
         is its ``question``; without a question, every shared n-gram counts.
-    tokenizer : callable, optional
-        Function that splits a str into a list of tokens; by default `skillcomp.ngrams.tokenize`. It
-        gets the normalised text (see `skillcomp.ngrams.normalise`).
+    boilerplate : str or sequence of str, optional
+        Texts that everybody was given, such as a form or a system prompt. Their n-grams do not
+        count as shared.
+    tokenizer : callable or "unicode", optional
+        Function that splits a str into a list of tokens; by default `skillcomp.ngrams.tokenize`,
+        which finds English words. It gets the normalised text (see `skillcomp.ngrams.normalise`).
+        ``"unicode"`` finds words of any language (`skillcomp.ngrams.tokenize_unicode`).
     tokenizer_name : str, optional
         Name of the tokenizer in the result; by default its module and qualname. Needed for a
         lambda, a method of an object and any other callable that its name does not tell apart.
@@ -94,6 +120,8 @@ def score(
             It includes the small words and punctuation between the tokens; empty if no token is
             shared.
         n_tokens : Int64, number of content tokens of the text
+        not_ascii : float64, share of the letters of the text that are not ASCII.
+            The default tokenizer cannot find them.
         tokenizer : str, name of the tokenizer
 
         Without an answer, any_shared and all columns after it except tokenizer are NA. A text with
@@ -107,6 +135,18 @@ def score(
         `skills` or has no text, a prompt to exclude is missing, `ngram` is empty or has a length
         that is not a whole number of at least 1, or the tokenizer needs a name or returns tokens
         that are not str.
+    SkillError
+        If a file of a skill cannot be read, or a link leads out of its folder.
+
+    Warns
+    -----
+    FrameWarning
+        If the default tokenizer cannot find 2 % or more of the letters of the texts or skills,
+        because they are not ASCII.
+
+    See Also
+    --------
+    spans : Lists the shared spans with their places in both texts.
 
     Notes
     -----
@@ -142,27 +182,101 @@ def score(
     1  3        True         1    1.0  narrow the unknown values
     2  4        <NA>      <NA>    NaN  narrow the unknown values
     """
-    kind, column = _kind_and_text_column(texts)
+    kind, column = kind_and_text_column(texts)
     frame = check(texts, f"{kind}s")
     name = name_of_tokenizer(tokenizer, tokenizer_name)
     lengths = checked_lengths(ngram, "overlap.score")
-    slugs, source_of = _skill_of_texts(frame["skill"], skills)
-    prompts, prompt_of = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
-    missing = frame[column].isna().to_numpy()
+    texts_of = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
+    share = np.array([share_not_ascii(text) for text in texts_of.texts])
+    if tokenizer in (None, tokenize):
+        _warn_of_lost_letters(texts_of, share)
     matches = match(
-        frame[column].fillna("").tolist(),
-        [skill_text(skills, slug) for slug in slugs],
-        source_of,
-        excludes=prompts,
-        exclude_of=prompt_of,
+        texts_of.texts,
+        texts_of.sources,
+        texts_of.source_of,
+        excludes=texts_of.excludes,
+        exclude_of=texts_of.exclude_of,
         n=lengths,
         tokenizer=tokenizer,
     )
     keys = frame[_ATTEMPT if kind == "attempt" else _PASSAGE]
-    return _row_per_length(kind, keys, matches, missing).assign(tokenizer=name)
+    missing = frame[column].isna().to_numpy()
+    rows = _row_per_length(kind, keys, matches, missing)
+    share = np.repeat(np.where(missing, np.nan, share), len(matches.n))
+    return rows.assign(not_ascii=share, tokenizer=name)
 
 
-def _kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
+@dataclass(frozen=True)
+class ScoredTexts:
+    """Texts, their sources (the files of each), and the texts whose n-grams do not count.
+
+    `source_of` and `exclude_of` hold, for each text, an index into `sources` and `excludes`.
+    """
+
+    texts: list[str]
+    files: list[dict[str, str]]
+    source_of: Ints
+    excludes: list[list[str]]
+    exclude_of: Ints
+
+    @property
+    def sources(self) -> list[list[str]]:
+        """The texts of the files of each source."""
+        return [list(files.values()) for files in self.files]
+
+
+def checked_texts(
+    frame: pd.DataFrame,
+    kind: str,
+    column: str,
+    skills: Skills,
+    cases: pd.DataFrame | None,
+    exclude_prompt: bool,
+    boilerplate: str | Sequence[str],
+) -> ScoredTexts:
+    """Return the texts of a frame with their sources, prompts and boilerplate."""
+    documents = skills_by_slug(skills)
+    slugs, source_of = _skill_of_texts(frame["skill"], documents)
+    prompts, codes = _prompts_of_answers(frame, cases, kind) if exclude_prompt else ([], None)
+    forms = [boilerplate] if isinstance(boilerplate, str) else list(boilerplate)
+    odd = [form for form in forms if not isinstance(form, str)]
+    if odd:
+        raise FrameError(f"boilerplate: found {type(odd[0]).__name__}; allowed: texts.")
+    without = np.full(len(frame), -1)
+    exclude_of = without if codes is None else codes
+    excludes = [[prompt, *forms] for prompt in prompts]
+    if forms:
+        excludes.append(forms)  # for texts without a prompt
+        exclude_of = np.where(exclude_of < 0, len(prompts), exclude_of)
+    files = [source_files(documents, slug) for slug in slugs]
+    texts = frame[column].fillna("").tolist()
+    return ScoredTexts(texts, files, source_of, excludes, exclude_of)
+
+
+def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> None:
+    """Warn if the default tokenizer cannot find many of the letters of the texts or sources."""
+    documents = [text for source in texts.sources for text in source]
+    parts = {"texts": (texts.texts, share)}
+    parts["skills"] = documents, np.array([share_not_ascii(text) for text in documents])
+    notes = []
+    for what, (written, lost) in parts.items():
+        size = np.fromiter(map(len, written), dtype=float, count=len(written))
+        total = float(size @ lost / max(size.sum(), 1.0))
+        notes += [f"{what}: {lost_letters_note(total)}"] if total >= FEW_LOST else []
+    if notes:
+        warnings.warn(f"overlap.score: {'; '.join(notes)}.", FrameWarning, stacklevel=3)
+
+
+def lost_letters_note(share: float) -> str:
+    """Return a note on letters that the default tokenizer cannot find."""
+    effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
+    return (
+        f"{share:.0%} of the letters are not ASCII: {effect} with this tokenizer; "
+        "tokenizer='unicode' reads every script"
+    )
+
+
+def kind_and_text_column(texts: pd.DataFrame) -> tuple[str, str]:
     """Return the kind of a frame (attempts or passages) and the name of its column with texts."""
     require_frame(texts, "texts")
     kinds = {"attempt_id": ("attempt", "answer"), "passage_id": ("passage", "text")}
@@ -197,15 +311,22 @@ def checked_lengths(ngram: Iterable[int] | int, what: str) -> Ints:
         ) from None
 
 
-def _skill_of_texts(
-    skill_column: pd.Series, skills: Mapping[str, Skill | str]
-) -> tuple[list[str], Ints]:
-    """Return the slugs of the skills, and the index of each text's skill in this list."""
+def skills_by_slug(skills: Skills) -> Mapping[str, Document]:
+    """Return the skills by slug; a path is a folder of skills, or the folder of one."""
+    if isinstance(skills, Path):
+        return skill_folders(skills)
     if not isinstance(skills, Mapping):
         raise FrameError(
-            f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill or text, "
-            "as store.skills."
+            f"skills: found {type(skills).__name__}; allowed: a mapping of slug to Skill, text or "
+            "pathlib.Path, as store.skills, or the pathlib.Path of a folder of skills."
         )
+    return skills
+
+
+def _skill_of_texts(
+    skill_column: pd.Series, skills: Mapping[str, Document]
+) -> tuple[list[str], Ints]:
+    """Return the slugs of the skills, and the index of each text's skill in this list."""
     codes, slugs = pd.factorize(skill_column)
     for slug in slugs:
         if slug not in skills:
@@ -218,18 +339,23 @@ def _skill_of_texts(
     return list(slugs), codes.astype(np.int64)
 
 
-def skill_text(skills: Mapping[str, Skill | str], slug: str) -> str:
-    """Return the text of a skill; raise FrameError if the skill or its text is missing."""
+def source_files(skills: Mapping[str, Document], slug: str) -> dict[str, str]:
+    """Return the texts of a skill by file; raise FrameError if there is none.
+
+    The name of a text that was given as a str is empty.
+    """
     if slug not in skills:
         raise FrameError(f"skills: there is no '{slug}'{instead(slug, skills, label='there')}")
     skill = skills[slug]
+    if isinstance(skill, Path):
+        return skill_texts(skill)
     text = skill.text or skill.body if isinstance(skill, Skill) else skill
     if not isinstance(text, str) or not text.strip():
         raise FrameError(
             f"skills['{slug}']: found {type(skill).__name__} without text; allowed: a Skill with "
-            "its text, or the text of the SKILL.md itself."
+            "its text, the text of the SKILL.md itself, or the pathlib.Path of the skill's folder."
         )
-    return text
+    return {FILE_NAME if isinstance(skill, Skill) else "": text}
 
 
 def _prompts_of_answers(

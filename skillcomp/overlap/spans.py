@@ -1,76 +1,195 @@
-"""The longest spans that texts share with their skill, next to their source."""
+"""All spans that texts share with their skill, with their places in both texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skillcomp.errors import FrameError
-from skillcomp.ngrams import Tokenizer
-from skillcomp.overlap.score import checked_columns, score, skill_text
-from skillcomp.records import Skill
+from skillcomp.frames.check import check
+from skillcomp.ngrams import Ints, Tokenizer, Tokens, intern_groups, match_lengths, runs_ending
+from skillcomp.overlap.score import (
+    ScoredTexts,
+    Skills,
+    checked_lengths,
+    checked_texts,
+    kind_and_text_column,
+)
 
-_NEEDED = ["skill", "longest_run", "longest_text"]
+_KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
+_PLACES = {"start": "Int64", "end": "Int64", "span": "str", "file": "str"}
+_PLACES |= {"source_start": "Int64", "source_end": "Int64", "source": "str"}
 
 
 def spans(
-    shared: pd.DataFrame,
+    texts: pd.DataFrame,
     *,
-    skills: Mapping[str, Skill | str],
-    most: int = 10,
+    skills: Skills,
+    cases: pd.DataFrame | None = None,
+    ngram: int = 6,
+    exclude_prompt: bool = True,
+    boilerplate: str | Sequence[str] = (),
+    most: int | None = None,
     tokenizer: Tokenizer | None = None,
-    tokenizer_name: str | None = None,
 ) -> pd.DataFrame:
-    """Show the longest spans that texts share with their skill, next to their source.
+    """List the spans that texts share with their skill, with their places in both texts.
+
+    A span is a sequence of at least `ngram` tokens that is also in the skill, and that cannot be
+    made longer at either end. Spans may overlap; one that only repeats n-grams of a span that it
+    overlaps is left out.
 
     Parameters
     ----------
-    shared : pandas.DataFrame
-        Scored texts, as returned by :func:`score`.
-    skills, tokenizer, tokenizer_name
+    texts, skills, cases, exclude_prompt, boilerplate, tokenizer
         As in :func:`score`.
-    most : int, default 10
-        Largest number of texts. The texts with the longest spans come first.
+    ngram : int, default 6
+        Smallest number of tokens of a span.
+    most : int, optional
+        Largest number of spans.
 
     Returns
     -------
     pandas.DataFrame
-        One row per text with a shared span: attempt_id, passage_id, skill, condition, level (NA if
-        `shared` does not have the column), longest_run (number of content tokens), ``span`` (as
-        written in the text) and ``source`` (as written in the skill).
+        One row per span, the longest first: attempt_id, passage_id, skill, case_id, condition and
+        level (NA if `texts` does not have the column), then
+
+        n_tokens : int64, number of tokens of the span
+        start, end : Int64, place in the text in characters, so that ``text[start:end]`` is the span
+        span : str, as written in the text
+        file : str, file of the skill; NA if the skill was given as a text
+        source_start, source_end : Int64, place in that file of the first such sequence
+        source : str, as written in the skill
+
+        Places are NA if the text lacks the tokens as they are, because a tokenizer of your own
+        rewrites them.
 
     Raises
     ------
     FrameError
-        If a column or a skill is missing, or `most` is below 1.
+        As in :func:`score`, or if `most` is below 1.
+
+    See Also
+    --------
+    score : Counts the n-grams; a text has a span exactly if ``any_shared`` is True for this n.
+
+    Notes
+    -----
+    A span counts if at least one of its n-grams is in neither the prompt nor the boilerplate. It is
+    listed as a whole, also where it begins or ends with words of the prompt.
 
     Examples
     --------
     >>> passages = pd.DataFrame({"passage_id": ["p"], "skill": ["s"], "level": ["near_copy"],
     ...     "text": ["They narrow the unknown values."]})
     >>> skills = {"s": "Always narrow unknown values, then decode."}
-    >>> shared = score(passages, skills=skills, ngram=3)
-    >>> spans(shared, skills=skills)[["span", "source"]].iloc[0].tolist()
-    ['narrow the unknown values', 'narrow unknown values']
+    >>> shared = spans(passages, skills=skills, ngram=3)
+    >>> shared[["n_tokens", "start", "end", "span", "source"]].iloc[0].tolist()
+    [3, 5, 30, 'narrow the unknown values', 'narrow unknown values']
     """
-    if most < 1:
+    if most is not None and most < 1:
         raise FrameError(f"overlap.spans: most: found {most!r}; allowed: at least 1.")
-    shared = checked_columns(shared, _NEEDED, what="overlap.spans: shared")
-    keys = ["attempt_id", "passage_id", "skill", "condition", "level"]
-    rows = shared.reindex(columns=[*keys, "longest_run", "longest_text"]).drop_duplicates(keys)
-    rows = rows[rows["longest_run"].gt(0).fillna(False)]
-    rows = rows.sort_values("longest_run", ascending=False, kind="stable").head(most)
-    rows = rows.reset_index(drop=True).rename(columns={"longest_text": "span"})
-    # the longest span that the skill shares with the quoted one is its source
-    numbers = rows.index.astype("str")
-    texts = [skill_text(skills, slug) for slug in rows["skill"]]
-    source = pd.DataFrame(
-        {"passage_id": numbers, "skill": numbers, "level": "source", "text": texts}
-    )
-    quoted = dict(zip(numbers, rows["span"], strict=True))
-    how: Any = {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
-    if rows.empty:
-        return rows.assign(source=pd.Series(dtype="str"))
-    return rows.assign(source=score(source, skills=quoted, ngram=1, **how)["longest_text"])
+    kind, column = kind_and_text_column(texts)
+    frame = check(texts, f"{kind}s")
+    (n,) = checked_lengths([ngram] if isinstance(ngram, int) else ngram, "overlap.spans").tolist()
+    written = checked_texts(frame, kind, column, skills, cases, exclude_prompt, boilerplate)
+    rows = [
+        {"row": int(row), **place}
+        for at in range(len(written.files))
+        for row, place in _spans_of_source(written, at, n, tokenizer)
+    ]
+    dtypes = {"row": "int64", "n_tokens": "int64", **_PLACES}
+    places = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
+    order = ["n_tokens", "row", "start"]
+    places = places.sort_values(order, ascending=[False, True, True]).head(most or len(places))
+    keys = frame.reindex(columns=_KEYS).astype("str").take(places.pop("row"))
+    return pd.concat([keys.reset_index(drop=True), places.reset_index(drop=True)], axis=1)
+
+
+def _spans_of_source(
+    written: ScoredTexts, source: int, n: int, tokenizer: Tokenizer | None
+) -> list[tuple[int, dict[str, Any]]]:
+    """Return the spans of the texts of one source, each with the row of its text."""
+    rows = np.flatnonzero(written.source_of == source)
+    texts = [written.texts[row] for row in rows]
+    banned, exclude = np.unique(written.exclude_of[rows], return_inverse=True)
+    files = written.files[source]
+    groups = [list(files.values()), *("" if i < 0 else written.excludes[i] for i in banned)]
+    tokens, owned, first = intern_groups(groups, texts, tokenizer)
+    text = np.repeat(np.arange(len(rows)), np.diff(tokens.bounds)[first:])
+    runs = _maximal_runs(tokens, owned, first, exclude[text], n)
+    found = []
+    ids = tokens.ids[: owned[1]]
+    for begin, run in _without_repeats(tokens.ids, runs, n):
+        at = int(text[begin - tokens.bounds[first]])
+        other = _first_occurrence(ids, tokens.ids[begin : begin + run])
+        part = int(np.searchsorted(tokens.bounds, other, side="right")) - 1
+        file, whole = list(files.items())[part]
+        place: dict[str, Any] = {"n_tokens": run, "file": file or None}
+        place |= _place(tokens, texts[at], first + at, begin, run, ("start", "end", "span"))
+        names = ("source_start", "source_end", "source")
+        place |= _place(tokens, whole, part, other, run, names)
+        found.append((rows[at], place))
+    return found
+
+
+def _maximal_runs(
+    tokens: Tokens, owned: Ints, first: int, exclude: Ints, n: int
+) -> list[tuple[int, int]]:
+    """Return position and length of each run that no longer shared run contains.
+
+    At least one n-gram of each run is in no excluded text. The first group of documents is the
+    source; `exclude` holds the index of the excluded group of each position, from 0.
+    """
+    here = np.arange(tokens.bounds[first], tokens.bounds[-1])
+    run = runs_ending(tokens, owned, here, np.zeros_like(here))
+    grows = np.append(run[1:], 0) == run + 1  # the run that ends one token later contains this one
+    ends = np.flatnonzero((run >= n) & ~grows)
+    banned = match_lengths(tokens, owned[1:], here, exclude, n)
+    counted = np.concatenate([[0], np.cumsum(banned < n)])
+    begin = ends - run[ends] + 1
+    counts = counted[ends - n + 2] > counted[begin]
+    return list(zip(here[begin[counts]].tolist(), run[ends[counts]].tolist(), strict=True))
+
+
+def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
+    """Return the runs without those that only repeat n-grams of a run that they overlap.
+
+    A text that repeats one word has a run at every word.
+    """
+    listed: list[tuple[int, int]] = []
+    seen: set[bytes] = set()  # n-grams of the runs that overlap the last one listed
+    checked = stop = -1  # first position without a checked n-gram; end of the last run listed
+    for begin, run in runs:
+        overlaps = begin < stop
+        if not overlaps:
+            seen, checked = set(), begin
+        last = begin + run - n + 1
+        new = {ids[at : at + n].tobytes() for at in range(max(checked, begin), last)}
+        checked = max(checked, last)
+        if not overlaps or not new <= seen:
+            listed.append((begin, run))
+            stop = begin + run
+        seen |= new
+    return listed
+
+
+def _first_occurrence(ids: Ints, run: Ints) -> int:
+    """Return the position of the first occurrence of a run of tokens that is there."""
+    at = np.flatnonzero(ids[: len(ids) - len(run) + 1] == run[0])
+    for step in range(1, len(run)):
+        if len(at) == 1:
+            break
+        at = at[ids[at + step] == run[step]]
+    return int(at[0])
+
+
+def _place(
+    tokens: Tokens, text: str, doc: int, begin: int, run: int, names: tuple[str, str, str]
+) -> dict[str, Any]:
+    """Return start, end and text of a run of tokens in its document."""
+    at = begin - int(tokens.bounds[doc])
+    start, end = tokens.edges(text, doc, at, run) or (None, None)
+    return dict(zip(names, (start, end, tokens.cut(text, doc, at, run)), strict=True))
