@@ -104,7 +104,7 @@ def spans(
     places = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
     order = ["n_tokens", "row", "start"]
     places = places.sort_values(order, ascending=[False, True, True]).head(most or len(places))
-    keys = frame.reindex(columns=_KEYS).astype("str").take(places.pop("row"))
+    keys = frame.reindex(columns=_KEYS).astype("str").take(places.pop("row").to_numpy())
     return pd.concat([keys.reset_index(drop=True), places.reset_index(drop=True)], axis=1)
 
 
@@ -120,7 +120,7 @@ def _spans_of_source(
     tokens, owned, first = intern_groups(groups, texts, tokenizer)
     text = np.repeat(np.arange(len(rows)), np.diff(tokens.bounds)[first:])
     runs = _maximal_runs(tokens, owned, first, exclude[text], n)
-    found = []
+    placed = []
     ids = tokens.ids[: owned[1]]
     for begin, run in _without_repeats(tokens.ids, runs, n):
         at = int(text[begin - tokens.bounds[first]])
@@ -131,8 +131,8 @@ def _spans_of_source(
         place |= _place(tokens, texts[at], first + at, begin, run, ("start", "end", "span"))
         names = ("source_start", "source_end", "source")
         place |= _place(tokens, whole, part, other, run, names)
-        found.append((rows[at], place))
-    return found
+        placed.append((rows[at], place))
+    return placed
 
 
 def _maximal_runs(
