@@ -71,8 +71,8 @@ def answer(
         is_study = isinstance(source, Path) and is_store(source)
         study = sc.RunStore(path[0]) if is_study else frames
         result = sc.report.answer(study, **how)
-        for sentence in result.findings["sentence"]:
-            say(sentence)
+        for line in result.lines():
+            say(line)
         page = write_answer(result, study, out, reference, how["checks"])
     say(f"page: {page}")
 

@@ -31,27 +31,28 @@ from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_planned
-from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
-from skillcomp.frames.save_frames import saved_facts
+from skillcomp.frames.reference_labels import RESULTS, Drawn
 from skillcomp.frames.words import condition_names, distinct_words
-from skillcomp.grading_rules import addresses_grader
-from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
-from skillcomp.reliability.consistency import round_flips
 from skillcomp.reliability.grader_agreement import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
-from skillcomp.report.default_grader import (
-    best_grader,
-    default_reference,
-    grader_named,
-    grader_versions,
-)
+from skillcomp.report.default_grader import default_reference
 from skillcomp.report.findings import findings, main_rows
+from skillcomp.report.study_data import (
+    StudyData,
+    StudyEstimates,
+    add_facts_on_grading,
+    opened,
+    study_data,
+)
+from skillcomp.report.study_kinds import needs_in_words, study_screens
+from skillcomp.report.study_screen import StudyScreen, with_sentence
 from skillcomp.stats.bounded import IntervalRule
 
 ON_FIRST_PAGE = 12  # number of skills that are shown at once; the others are folded
 _AMOUNTS = ["cost_usd", "input_tokens", "output_tokens", "seconds"]
 GROUPS_FILE = "groups.json"
+_NO_VERDICTS = "the study holds no verdicts yet; run and grade it first."
 _N_STUDIES = 400  # simulated studies behind a number of cases; its power is within 2 to 4 points
 
 
@@ -76,6 +77,9 @@ class Answer:
         triggers.
     facts : dict of str to int
         Numbers of skills, cases, attempts, verdicts, gold labels and graders.
+    screens : tuple of StudyScreen
+        What the study shows about its graders, pairs or copies, if it compares no conditions, and
+        about its pairs and copies otherwise.
     cases : pandas.DataFrame or None
         The cases behind the results of the skills, from :func:`skillcomp.skillverdicts.cases`.
     """
@@ -85,8 +89,15 @@ class Answer:
     groups: dict[str, str]
     grader: str
     facts: dict[str, int]
+    screens: tuple[StudyScreen, ...] = ()
     cases: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     _of_margin: Callable[[float], Answer] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of study that were recognised, such as "grader study"."""
+        skill = ["skill study"] if "decided" in self.frames else []
+        return skill + [screen.kind for screen in self.screens]
 
     def with_margin(self, margin: float) -> Answer:
         """Return the answer for another margin; only what depends on it is computed again."""
@@ -98,7 +109,13 @@ class Answer:
         return f"Answer({f'grader {self.grader}: ' if self.grader else ''}{facts})"
 
     def _repr_html_(self) -> str:
-        """Return the first dozen sentences and those on the data, as an escaped list."""
+        """Return the first dozen sentences and those on the data, as an escaped list.
+
+        Without a skill, return the first screens.
+        """
+        if self.screens and "decided" not in self.frames:
+            screens = "".join(screen.html() for screen in self.screens)
+            return str(Markup("<b>{}</b>").format(repr(self))) + screens
         of_data = self.findings["topic"].eq("reading")
         sentences = self.findings["sentence"]
         shown = [*sentences[~of_data][:ON_FIRST_PAGE], *sentences[of_data]]
@@ -106,6 +123,12 @@ class Answer:
         rest = [f"and {more} more: .findings"] if more else []
         lines = [Markup("<li>{}</li>").format(s) for s in [*shown, *rest]]
         return str(Markup("<b>{}</b><ul>{}</ul>").format(repr(self), Markup("").join(lines)))
+
+    def lines(self) -> list[str]:
+        """Return the sentences as lines of text; without a skill, the first screens."""
+        if self.screens and "decided" not in self.frames:
+            return [line for screen in self.screens for line in screen.lines()]
+        return list(self.findings["sentence"])
 
     def headline(self) -> pd.DataFrame:
         """Return the rows of the headline figure, with the skills of each group together."""
@@ -136,25 +159,6 @@ def draw_headline(rows: pd.DataFrame, cases: pd.DataFrame | None = None) -> Any:
             for limit in (-margin, margin):  # a verdict compares the interval with these lines
                 ax.axvline(limit, color="#999999", linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)
     return ax.figure
-
-
-@dataclass
-class _Estimates:
-    """Estimates by name, and for each missing estimate the reason."""
-
-    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-
-    def add(
-        self, name: str, needed: object, run: Callable[..., pd.DataFrame], *args: Any, **how: Any
-    ) -> None:
-        """Run an analysis if `needed` is true; store its frame or, on failure, its message."""
-        if not needed:
-            return
-        try:
-            self.frames[name] = run(*args, **how)
-        except SkillcompError as error:
-            self.missing[name] = str(error)
 
 
 def answer(
@@ -226,35 +230,36 @@ def answer(
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study = opened(study)
-    if isinstance(study, Frames):
-        cases, attempts, every, gold = study.cases, study.attempts, study.verdicts, study.gold
-    else:
-        cases, attempts = frames.cases(study), frames.attempts(study)
-        every, gold = frames.verdicts(study, round="all"), frames.gold(study)
-    recorded, every = attempts, grader_versions(every)
-    verdicts = _of_round(every, round, whole=isinstance(study, Frames))
-    attempts = _asked_attempts(study, attempts, asked)
-    estimates = _Estimates()
-    saved = saved_facts(study) if isinstance(study, RunStore) else vars(study)
-    if len(saved.get("problems", ())):
-        estimates.frames["problems"] = saved["problems"]
+    data = study_data(study, round)
+    cases, verdicts, gold = data.cases, data.verdicts, data.gold
+    attempts = _asked_attempts(study, data.attempts, asked)
+    estimates = StudyEstimates()
+    if len(data.facts.get("problems", ())):
+        estimates.frames["problems"] = data.facts["problems"]
     if isinstance(study, RunStore):
         _add_triggers(estimates, frames.invocations(study), verdicts, cases)
     without_baseline = "baseline" not in set(verdicts["condition"])
     if without_baseline and "triggers" in estimates.frames and grader is None:
-        return _answer_on_triggers(estimates, cases, attempts, verdicts)
-    if verdicts.empty:
-        raise StudyError("report: the study holds no verdicts yet; run and grade it first.")
+        return _answer_on_triggers(estimates, data)
+    draw = data.gold_design(gold_drawn, drawn_by)
+    labelled = len(gold) and len(verdicts)
+    how: dict[str, Any] = {"by": ["grader"], "cases": cases, "average": ["agent"], **draw}
+    how["quantities"] = [*FOUR, "gwet_ac1"]
+    estimates.add("agreement", labelled, reliability.agreement, verdicts, gold, **how)
+    chosen = data.grader_to_report(grader, estimates.frames.get("agreement"))
+    add_facts_on_grading(estimates, data, round)
+    on_screens = partial(_answer_on_screens, estimates, data, chosen, grader is not None, draw)
+    if verdicts.empty or data.is_of_pairs:
+        return on_screens(_NO_VERDICTS if verdicts.empty else "there are only comparisons")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
     outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
-    graders = list(dict.fromkeys(verdicts["grader"]))
-    draw = _draw_of(saved, gold_drawn, drawn_by, graders)
-    how: dict[str, Any] = {"by": ["grader"], "cases": cases, **draw, "average": ["agent"]}
-    how["quantities"] = [*FOUR, "gwet_ac1"]
-    estimates.add("agreement", len(gold), reliability.agreement, verdicts, gold, **how)
-    chosen = _grader_to_report(graders, grader, estimates.frames.get("agreement"))
     mine = outcomes[outcomes["grader"].eq(chosen)]
-    reference = default_reference(mine, reference)
+    try:
+        reference = default_reference(mine, reference)
+    except StudyError as error:
+        if reference is not None:
+            raise
+        return on_screens(str(error))
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
     shared: dict[str, Any] = {"cases": cases, "checks": checks, **draw}
@@ -277,8 +282,6 @@ def answer(
     if "overall_corrected" in estimates.frames:
         rows = estimates.frames["overall_corrected"]
         estimates.frames["overall_corrected"] = rows[rows["grader"].eq(chosen)]
-    if len(labellers := _labellers(gold, verdicts, attempts)):
-        estimates.frames["labellers"] = labellers
     if isinstance(study, RunStore):
         _add_structure(estimates, study, mine, attempts, agents)
     if len(unanswered := _unanswered_attempts(mine, attempts)):
@@ -286,9 +289,10 @@ def answer(
     main = main_rows(estimates.frames["decided"])
     compared = [reference, *main["condition"].unique()]
     _add_graders(estimates, verdicts, gold, chosen, compared, agents, **shared)
-    _add_rounds(estimates, every, recorded, cases, round)
-    facts = {"skills": mine["skill"].nunique(), "cases": len(cases), "answers": len(recorded)}
-    facts |= {"graders": len(graders), "verdicts": len(verdicts), "gold labels": len(gold)}
+    facts = {"skills": mine["skill"].nunique(), "cases": len(cases)}
+    facts |= {"answers": len(data.attempts), "graders": len(data.graders)}
+    facts |= {"verdicts": len(verdicts), "gold labels": len(gold)}
+    screens = study_screens(data, estimates, chosen, skip="grader study", design=draw)
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
@@ -297,18 +301,21 @@ def answer(
 
     def with_margin(other: float) -> Answer:
         if other not in answers:
-            again = _Estimates({**estimates.frames}, {**estimates.missing})
+            again = StudyEstimates({**estimates.frames}, {**estimates.missing})
             for results in (again.frames, again.missing):
                 results.pop("needed", None)
             decide(again, margin=other)
             answers[other] = finished(again)
         return answers[other]
 
-    def finished(results: _Estimates) -> Answer:
+    def finished(results: StudyEstimates) -> Answer:
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
+        sentences = pd.concat([sentences, *(s.findings for s in screens)], ignore_index=True)
         named = dict(groups or {})
-        return Answer(sentences, results.frames, named, chosen, facts, by_case, with_margin)
+        return Answer(
+            sentences, results.frames, named, chosen, facts, screens, by_case, with_margin
+        )
 
     answers[margin] = finished(estimates)
     return answers[margin]
@@ -323,19 +330,38 @@ def _asked_attempts(
     return with_asked(attempts, _with_conditions_named(asked, attempts), "report")
 
 
-def _answer_on_triggers(
-    estimates: _Estimates, cases: pd.DataFrame, attempts: pd.DataFrame, verdicts: pd.DataFrame
-) -> Answer:
+def _answer_on_triggers(estimates: StudyEstimates, data: StudyData) -> Answer:
     """Return the answer of a study that only records which skills fired."""
-    facts = {"skills": cases["skill"].nunique(), "cases": len(cases)}
-    facts |= {"attempts": len(attempts), "verdicts": len(verdicts)}
+    facts = {"skills": data.cases["skill"].nunique(), "cases": len(data.cases)}
+    facts |= {"attempts": len(data.attempts), "verdicts": len(data.verdicts)}
     sentences = findings(None, missing=estimates.missing, **estimates.frames)
     present = {name: count for name, count in facts.items() if count}
     return Answer(sentences, estimates.frames, {}, "", present)
 
 
+def _answer_on_screens(
+    estimates: StudyEstimates,
+    data: StudyData,
+    grader: str,
+    chosen: bool,
+    design: Mapping[str, Any],
+    reason: str,
+) -> Answer:
+    """Return the answer of a study that compares no conditions, for the given reason."""
+    screens = study_screens(data, estimates, grader, chosen=chosen, design=design)
+    reason = reason.removeprefix("report: ")
+    if not screens:
+        raise StudyError(f"report: {reason} {needs_in_words()}")
+    reading = findings(None, problems=estimates.frames.get("problems"))
+    sentences = pd.concat([*(s.findings for s in screens), reading], ignore_index=True)
+    unnamed = data.verdicts["condition"].eq("unnamed condition").all()
+    why = "no conditions are compared." if unnamed else reason
+    sentences = with_sentence(sentences, "limits", f"Whether a skill helps: {why}")
+    return Answer(sentences, estimates.frames, {}, grader, data.sizes(), screens)
+
+
 def _add_decided(
-    into: _Estimates,
+    into: StudyEstimates,
     /,
     *,
     mine: pd.DataFrame,
@@ -352,35 +378,8 @@ def _add_decided(
         into.missing["corrections"] = reason
 
 
-def _labellers(gold: pd.DataFrame, verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Count the gold labels by kind and family of labeller; say who else is of the family."""
-    keys = ["labeller_kind", "labeller_family"]
-    labels = gold[gold["passed"].notna()]
-    counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
-    for column, families in (
-        ("answered", attempts["agent_family"]),
-        ("graded", verdicts["grader_family"]),
-    ):
-        counts[column] = counts["labeller_family"].isin(families.dropna().unique())
-    return counts
-
-
-def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
-    """Open the study at a path; return a store or frames unchanged."""
-    if isinstance(study, RunStore | Frames):
-        return study
-    folder = as_path(study, "report: study", StudyError)
-    if not (folder / "manifest.json").is_file():
-        hint = " For a table of your own: sc.report.build(sc.from_frame(table, ...), out)."
-        raise StudyError(
-            f"report: {folder} is not a recorded study: it has no manifest.json."
-            + (hint if folder.is_file() else "")
-        )
-    return RunStore(folder)
-
-
 def _add_structure(
-    estimates: _Estimates,
+    estimates: StudyEstimates,
     study: RunStore,
     outcomes: pd.DataFrame,
     attempts: pd.DataFrame,
@@ -408,7 +407,7 @@ def _with_conditions_named(asked: pd.DataFrame | None, attempts: pd.DataFrame) -
 
 
 def _add_triggers(
-    into: _Estimates, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
+    into: StudyEstimates, invocations: pd.DataFrame, verdicts: pd.DataFrame, cases: pd.DataFrame
 ) -> None:
     agents = ["agent"] if invocations["agent"].nunique(dropna=False) > 1 else []
     recorded = not invocations.empty
@@ -418,7 +417,7 @@ def _add_triggers(
 
 
 def _add_graders(
-    into: _Estimates,
+    into: StudyEstimates,
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     chosen: str,
@@ -426,9 +425,6 @@ def _add_graders(
     agents: list[str],
     **how: Any,
 ) -> None:
-    unusable = _unusable_verdicts(verdicts)
-    if len(unusable):
-        into.frames["unusable"] = unusable
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
     against: dict[str, Any] = {"reference_grader": chosen, "cases": how["cases"]}
@@ -440,33 +436,8 @@ def _add_graders(
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
 
-def _of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.DataFrame:
-    """Return the verdicts of a round; all of them if there is one round and `whole` is true."""
-    rounds = every["round"].fillna(1)
-    if whole and rounds.nunique() == 1:
-        return every
-    return every[rounds.eq(round)].reset_index(drop=True)
-
-
-def _add_rounds(
-    into: _Estimates,
-    every: pd.DataFrame,
-    attempts: pd.DataFrame,
-    cases: pd.DataFrame,
-    round: int,
-) -> None:
-    """Add how often the rounds of a grader disagree, and how many answers address the grader."""
-    if len(flips := round_flips(every, cases=cases)):
-        into.frames["rounds"] = flips.assign(round=round)
-    answers = attempts[attempts["answer"].notna()]
-    addresses = answers["answer"].map(addresses_grader).notna()
-    counts = addresses.groupby(answers["condition"], sort=False).agg(n="sum", of_n="size")
-    if addresses.any():
-        into.frames["addressing"] = counts[counts["n"].gt(0)].reset_index()
-
-
 def _add_skills(
-    into: _Estimates,
+    into: StudyEstimates,
     mine: pd.DataFrame,
     attempts: pd.DataFrame,
     reference: str,
@@ -490,7 +461,7 @@ def _add_skills(
 
 
 def _add_cases_needed(
-    into: _Estimates,
+    into: StudyEstimates,
     mine: pd.DataFrame,
     by: list[str],
     conditions: list[str],
@@ -523,41 +494,10 @@ def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataF
     return counts.assign(of_n=counts["condition"].map(of_n))
 
 
-def _unusable_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Count the unusable verdicts of each grader by reason."""
-    of_n = verdicts.groupby("grader", sort=False).size()
-    lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
-    reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
-    counts = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
-    return counts.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))
-
-
 def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:
     """Give an agent without a name one, so that it is not dropped where rows are grouped."""
     several = outcomes["agent"].nunique(dropna=False) > 1
     return outcomes.fillna({"agent": "unnamed agent"}) if several else outcomes
-
-
-def _grader_to_report(graders: list[str], wish: str | None, agreement: pd.DataFrame | None) -> str:
-    """Return the grader to report; raise StudyError if there is no grader `wish`.
-
-    If `wish` is None, this is the grader that agrees best with gold. Without gold, it is the first
-    grader by name.
-    """
-    if wish is not None:
-        return grader_named(wish, graders)
-    return best_grader(agreement, graders)
-
-
-def _draw_of(
-    saved: Mapping[str, Any], gold_drawn: Drawn | None, drawn_by: str | None, graders: list[str]
-) -> dict[str, Any]:
-    """Return how gold was drawn, by default as the frames state it."""
-    if gold_drawn is None and drawn_by is None:
-        gold_drawn, drawn_by = saved.get("gold_drawn"), saved.get("drawn_by")
-    name = None if drawn_by is None else grader_named(drawn_by, graders)
-    check_draw(gold_drawn or "random", name, pd.Series(graders), "report")
-    return {"gold_drawn": gold_drawn or "random", "drawn_by": name}
 
 
 def _skills_in_order(decided: pd.DataFrame, order: str) -> pd.DataFrame:

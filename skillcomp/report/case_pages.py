@@ -24,7 +24,7 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
-from skillcomp.report.answer import opened
+from skillcomp.report.study_data import opened
 from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader, default_reference, grader_versions
 from skillcomp.report.escaped_text import Piece, absent, render, visible

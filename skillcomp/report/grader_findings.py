@@ -11,7 +11,7 @@ from skillcomp.report.phrases import Row, Sentence, Sentences
 from skillcomp.style import called
 
 _COEFFICIENTS = {"cohen_kappa": "kappa", "gwet_ac1": "AC1"}
-_ESTIMATORS = {
+ESTIMATORS = {
     "naive": "uncorrected",
     "gold_only": "gold alone",
     "ppi": "prediction-powered inference",
@@ -167,7 +167,7 @@ def correction_sentences(corrected: pd.DataFrame) -> Sentences:
             continue
         raw, best = row["naive"], chosen.iloc[0]
         by_condition.setdefault((treatment, agent), []).append(float(best["estimate"]))
-        estimator = _ESTIMATORS.get(best["estimator"], best["estimator"])
+        estimator = ESTIMATORS.get(best["estimator"], best["estimator"])
         text = f"By {name}{agent} {treatment} changes the share of checks passed by "
         text += f"{say.change(raw)}; corrected for its errors by {estimator}, "
         yield Sentence(f"{text}by {say.change(best)}.", name)

@@ -33,7 +33,7 @@ from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
 from skillcomp.report import phrases as say
-from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, opened
+from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.case_pages import write_case_pages
 from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
 from skillcomp.report.findings import is_unconfirmed, main_rows
@@ -42,6 +42,8 @@ from skillcomp.report.grader_findings import grader_sentences
 from skillcomp.report.notebooks import NotebookError, find_notebooks
 from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
+from skillcomp.report.study_data import opened
+from skillcomp.report.study_kinds import SKILL_QUESTION, STUDY_KINDS
 from skillcomp.stats.bounded import IntervalRule
 
 ARCHIVE = "figures.zip"
@@ -145,6 +147,9 @@ def build(
     how |= {"margin": _margin_of(values["MARGIN"])}
     how |= {"round": _round_of(values["ROUND"], study)}
     result, problem = _answer_or_reason(study, grader, how)
+    if result and result.screens and "decided" not in result.frames and notebooks is None:
+        used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
+        defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
     if result and values["GRADER"] is None:
         values["GRADER"] = _recorded_name(result, study)
     pages_of_cases = _pages_of_cases(study, out, result, reference, how["round"], checks)
@@ -358,6 +363,13 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
         paths = style.save(fig, out / stem, data=data, caption=lead, fingerprint=fingerprint)
         plt.close(fig)
         figures.append(figure_of(paths[1].read_bytes(), stem, out))
+    for screen in () if skills else result.screens:
+        if len(screen.drawn):
+            data, fig = {screen.stem[10:]: screen.drawn}, screen.draw()
+            how = {"data": data, "caption": screen.caption, "fingerprint": fingerprint}
+            paths = style.save(fig, out / screen.stem, **how)
+            plt.close(fig)
+            figures.append(figure_of(paths[1].read_bytes(), screen.stem, out))
     return figures
 
 
@@ -465,6 +477,13 @@ def _is_doubtful(row: pd.Series) -> bool:
     return unconfirmed or row["verdict"] in ("helps", "hurts") or pd.isna(row["estimate"])
 
 
+def _question_of(result: Answer | None) -> str:
+    """Return the question of the page: that of the skills, or of the first screen without any."""
+    if result is None or "decided" in result.frames or not result.screens:
+        return SKILL_QUESTION
+    return next(kind.question for kind in STUDY_KINDS if kind.name in result.kinds)
+
+
 def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[str, Any]:
     """Return the variables of the template of the first page."""
     rows: list[Any] = [] if result is None else result.findings.to_dict("records")
@@ -478,7 +497,8 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         marked = row | {"mark": mark, "sentence": sentence, "why": why}
         topics.setdefault(row["topic"], []).append(marked)
     notes = notes_of(estimates)
-    graders, grid, skills = grader_cells(estimates), {}, []
+    graders = grader_cells(estimates) if "decided" in estimates else []
+    grid, skills = {}, []
     texts = {name: list(part["text"]) for name, part in notes.groupby("topic", sort=False)}
     if graders:  # the table has the numbers of these sentences
         in_table = {sentence.text for sentence in grader_sentences(estimates["agreement"])}
@@ -507,6 +527,9 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
         "graders": graders,
         "grid": grid,
         "answered": result,
+        "question": _question_of(result),
+        "questions": {kind.name: kind.question for kind in STUDY_KINDS},
+        "screens": () if result is None else result.screens,
         "problem": problem,
         "first": ON_FIRST_PAGE,
         "intervals": _assumption_of_intervals(result),

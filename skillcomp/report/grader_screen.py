@@ -1,0 +1,319 @@
+"""The first screen of a grader study: trust, bias, drift, correction and missing gold labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from skillcomp import bias, correction, plots, reliability
+from skillcomp.frames.estimates import ordered
+from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
+from skillcomp.report import phrases as say
+from skillcomp.report.about_graders import about_graders
+from skillcomp.report.default_grader import first_grader
+from skillcomp.report.first_screen import change_text, rate_text
+from skillcomp.report.grader_findings import (
+    ESTIMATORS,
+    addressing_sentences,
+    drift_sentences,
+    labeller_sentences,
+    round_sentences,
+    unusable_sentences,
+)
+from skillcomp.report.phrases import Row
+from skillcomp.report.study_data import StudyData, StudyEstimates
+from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.stats.results import Interval, units_needed
+from skillcomp.style import called
+from skillcomp.table import Table
+
+_MOST = 12  # graders in the figure
+_ERRORS = {"specificity": "false passes", "sensitivity": "false fails"}
+_GOLD = "the labels of gold"  # gold as a grader, with which the others are compared
+_UNNAMED = "unnamed condition"  # of a table without conditions
+_HALF_WIDTHS = {"raw_agreement": 0.05, "cohen_kappa": 0.1, "specificity": 0.05, "sensitivity": 0.05}
+_NAMES = {"raw_agreement": "agreement", "cohen_kappa": "kappa", **_ERRORS}
+_LABELS = {"specificity": "gold fails", "sensitivity": "gold passes"}
+
+
+def can_judge_graders(data: StudyData) -> bool:
+    """Return whether verdicts can be compared with gold, or with other verdicts on the same."""
+    usable = data.verdicts[data.verdicts["passed"].notna()]
+    if usable.empty or data.is_of_pairs:
+        return False
+    rounds = data.every["round"].fillna(1).nunique()
+    return len(data.gold) > 0 or usable["grader"].nunique() > 1 or rounds > 1
+
+
+def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) -> str:
+    """Return one sentence on the agreement of a grader, the best of several, with gold."""
+    rows = say.by_measure(agreement[agreement["grader"].eq(grader)])
+    raw = rows.get("raw_agreement")
+    if not say.has_estimate(raw):
+        reason = "it has no gold labels" if raw is None else say.reason(raw)
+        return f"How often {grader} agrees with gold is not known: {reason}."
+    start, link = f"{grader} agrees with gold on", " and"
+    if n_graders > 1:
+        start, link = f"Of {n_graders} graders, {grader} agrees with gold most often: on", "; it"
+    passes = _error_text(rows, "specificity") or "an unknown share"
+    items = f"{raw['n']:,.0f} item{say.plural(raw['n'])}"
+    return f"{start} {rate_text(raw)} of {items}{link} passes {passes} of what gold fails."
+
+
+def grader_screen(
+    data: StudyData, results: StudyEstimates, grader: str, *, design: Any, chosen: bool = False
+) -> StudyScreen:
+    """Estimate what gold and other graders show about the graders of a study.
+
+    `results` has ``agreement`` if there is gold; further estimates are added to it. `grader` is
+    that of the headline, `chosen` whether somebody asked for it, `design` how gold was drawn.
+    """
+    add_comparisons(data, results, grader)
+    _add_errors(data, results, design)
+    agreement, n = results.frames.get("agreement"), len(data.graders)
+    if agreement is None:
+        headline = results.missing.get("agreement", "there are no gold labels")
+        headline = f"How often the graders err is not known: {headline}."
+    else:
+        headline = grader_headline(agreement, grader, 1 if chosen else n)
+    makers = {
+        "trust": _trust_sentences(results.frames),
+        "bias": _bias_sentences(results.frames),
+        "drift": drift_sentences_of(data, results.frames),
+        "differences": difference_sentences(results.frames),
+        "correction": _correction_sentences(results.frames),
+        "gold": gold_sentences(data, agreement, grader),
+        "limits": _limit_sentences(data, results),
+    }
+    sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
+    rows = _rows_of_figure(agreement)
+    caption = "Agreement of each grader with gold and both kinds of its errors, on items with gold."
+    table = _table_of_graders(data, agreement)
+    return StudyScreen("grader study", headline, table, sentences, rows, caption, _draw_graders)
+
+
+def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
+    """Add the changes between the versions of a grader, and between the graders."""
+    labels = None if data.gold.empty else data.gold
+    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
+    versions = data.versions
+    for name, part in versions.items():
+        first = first_grader(part)
+        compared = (reliability.drift, part, labels)
+        results.add(f"drift of {name}", True, *compared, reference_grader=first, **how)
+    several = len(data.graders) > 1 and set(data.base_names.values()) != set(versions)
+    compared = (reliability.drift, data.verdicts, labels)
+    results.add("drift", several, *compared, reference_grader=grader, **how)
+
+
+def _add_errors(data: StudyData, results: StudyEstimates, design: Mapping[str, Any]) -> None:
+    """Add biases, leniency against gold and corrected rates."""
+    verdicts, gold, by = data.verdicts, data.gold, ["grader", *data.agents]
+    first = ordered(verdicts["condition"])[0]
+    how: dict[str, Any] = {"by": by, "cases": data.cases}
+    audited = (bias.audit, verdicts, data.attempts, gold)
+    results.add("biases", len(gold), *audited, reference=first, **how)
+    random = len(gold) and design["gold_drawn"] == "random"
+    results.add("leniency", random, _changes_against_gold, data)
+    results.add("rates", len(gold), correction.rate, verdicts, gold, **how, **design)
+
+
+def _changes_against_gold(data: StudyData) -> pd.DataFrame:
+    """Estimate how much more often each grader passes the same items than gold."""
+    items = data.verdicts.drop_duplicates(ITEM)
+    labels = join_gold(items, reference_labels(data.gold, "report"))
+    labels = labels[labels["gold"].notna()]
+    passed = labels["gold"].astype("boolean")
+    labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
+    every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
+    how: dict[str, Any] = {"average": data.agents, "cases": data.cases}
+    rows = reliability.drift(every, reference_grader=_GOLD, **how)
+    return rows[rows["measure"].eq("pass_rate_change")]
+
+
+def _error_text(rows: Mapping[Any, Row], measure: str) -> str:
+    row = rows.get(measure)
+    return rate_text(say.complement_of(1, row)) if say.has_estimate(row) else ""
+
+
+def _table_of_graders(data: StudyData, agreement: pd.DataFrame | None) -> Table:
+    """Return one row per grader with its agreement, its errors and its verdicts."""
+    cells = []
+    by_grader = {} if agreement is None else dict(iter(agreement.groupby("grader", sort=False)))
+    for grader in sorted(data.graders, key=lambda name: -_agreement_of(by_grader.get(name))):
+        own = data.verdicts[data.verdicts["grader"].eq(grader)]
+        row = {"Grader": called(grader)}
+        if agreement is not None:
+            rows = say.by_measure(by_grader[grader]) if grader in by_grader else {}
+            row["Agrees with gold"] = rate_text(rows.get("raw_agreement")) or "not known"
+            row["Kappa"] = coefficient_text(rows.get("cohen_kappa"))
+            row |= {text.capitalize(): _error_text(rows, m) for m, text in _ERRORS.items()}
+            row["Items"] = f"{rows['raw_agreement']['n']:,.0f}" if rows else "0"
+        else:
+            row["Items"] = f"{own['passed'].notna().sum():,}"
+        if data.verdicts["passed"].isna().any():
+            row["No verdict"] = f"{own['passed'].isna().sum():,}"
+        cells.append(row)
+    return cell_table(cells)
+
+
+def _agreement_of(rows: pd.DataFrame | None) -> float:
+    raw = None if rows is None else say.by_measure(rows).get("raw_agreement")
+    return float(raw["estimate"]) if say.has_estimate(raw) else -1.0
+
+
+def coefficient_text(row: Row | None) -> str:
+    """Format a coefficient with its interval, such as "0.62 [0.52, 0.72]"; empty if unknown."""
+    if not say.has_estimate(row):
+        return ""
+    value, *ends = (f"{row[name]:.2f}" for name in ("estimate", "ci_low", "ci_high"))
+    return value if pd.isna(row["ci_low"]) else f"{value} [{', '.join(ends)}]"
+
+
+def _rows_of_figure(agreement: pd.DataFrame | None) -> pd.DataFrame:
+    """Return agreement, false passes and false fails of the graders that agree most."""
+    if agreement is None:
+        return pd.DataFrame()
+    raw = agreement[agreement["measure"].eq("raw_agreement")]
+    order = raw.sort_values("estimate", ascending=False, kind="stable")["grader"].head(_MOST)
+    rows = agreement[agreement["measure"].isin(["raw_agreement", *_ERRORS])]
+    rows = rows[rows["grader"].isin(order)]
+    errors = rows["measure"].isin(list(_ERRORS))
+    low, high = 1 - rows["ci_high"], 1 - rows["ci_low"]
+    rows = rows.assign(
+        measure=rows["measure"].map(_NAMES),
+        estimate=rows["estimate"].mask(errors, 1 - rows["estimate"]),
+        ci_low=rows["ci_low"].mask(errors, low),
+        ci_high=rows["ci_high"].mask(errors, high),
+    )
+    place = {name: at for at, name in enumerate(order)}
+    return rows.sort_values("grader", key=lambda names: names.map(place), kind="stable")
+
+
+def _draw_graders(rows: pd.DataFrame) -> Any:
+    return plots.estimates(rows, y="grader", hue="measure", label="Share of the items (95 % CI)")
+
+
+def _trust_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Name the labellers, the draw of gold, verdicts that are missing and labellers' agreement."""
+    agreement = estimates.get("agreement")
+    if "labellers" in estimates:
+        yield from (sentence.text for sentence in labeller_sentences(estimates["labellers"]))
+    if agreement is not None:
+        if agreement["grader"].nunique() > 1:
+            yield from about_graders(chance=agreement)
+        yield f"The gold labels are {agreement['gold_drawn'].iloc[0].removeprefix('were ')}."
+    for name, sentences in (("unusable", unusable_sentences), ("addressing", addressing_sentences)):
+        if name in estimates:
+            yield from (sentence.text for sentence in sentences(estimates[name]))
+
+
+def _bias_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Describe leniency against gold and the biases that the data identify."""
+    for _, row in estimates.get("leniency", pd.DataFrame()).iterrows():
+        if not say.has_estimate(row):
+            continue
+        rates = f"it passes {say.rate(row['rate'])} of {row['n']:,.0f} items and gold "
+        rates += f"{say.rate(row['reference_rate'])}, {change_text(row, ' points')}"
+        word = "is not shown to be lenient or strict"
+        if row["ci_low"] > 0 or row["ci_high"] < 0:
+            word = "is lenient" if row["ci_low"] > 0 else "is strict"
+        yield f"{row['grader']} {word}: {rates}."
+    audit = estimates.get("biases")
+    if audit is not None and _is_identified(audit).any():
+        yield from about_graders(biases=audit[_is_identified(audit)])
+
+
+def _is_identified(audit: pd.DataFrame) -> pd.Series:
+    return audit["estimate"].notna()
+
+
+def drift_sentences_of(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Describe the changes between the versions and between the rounds of a grader."""
+    for name in data.versions:
+        if f"drift of {name}" in estimates:
+            yield from _change_sentences(estimates[f"drift of {name}"])
+    if "rounds" in estimates:
+        yield from (sentence.text for sentence in round_sentences(estimates["rounds"]))
+
+
+def difference_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Compare the other graders with that of the headline."""
+    if "drift" in estimates:
+        yield from _change_sentences(estimates["drift"])
+
+
+def _change_sentences(drift: pd.DataFrame) -> Iterator[str]:
+    yield from (sentence.text for sentence in drift_sentences(drift))
+    yield from about_graders(errors=drift)
+
+
+def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Describe the rate of passes before and after the correction, by grader and condition."""
+    rates = estimates.get("rates", pd.DataFrame())
+    by = [name for name in ("grader", "agent", "condition") if name in rates]
+    for key, part in rates.groupby(by, sort=False) if by else []:
+        who, *rest = [name for name in key if name != _UNNAMED]
+        raw = part[part["estimator"].eq("naive")].iloc[0]
+        best = part[part["recommended"].fillna(False).astype(bool)]
+        text = f"{', '.join(map(called, rest))}: by {who}" if rest else f"By {who}"
+        if best.empty or not say.has_estimate(best.iloc[0]):
+            yield f"{text}, no correction is recommended ({say.reason(part.iloc[0], 'reason')})."
+            continue
+        row = best.iloc[0]
+        name = ESTIMATORS.get(row["estimator"], row["estimator"])
+        yield (
+            f"{text} {rate_text(raw)} of the items pass; corrected by {name}, {rate_text(row)}."
+        )
+
+
+def gold_sentences(
+    data: StudyData, agreement: pd.DataFrame | None, grader: str, per_item: int = 1
+) -> Iterator[str]:
+    """Count items without gold, and the labels that would narrow the intervals of a grader."""
+    own = data.verdicts[data.verdicts["grader"].eq(grader)]
+    labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
+    n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
+    if agreement is None or lacking:
+        yield f"{lacking:,} of the {n:,} items of {grader} have no gold label."
+    else:
+        yield f"All {n:,} items of {grader} have a gold label."
+    rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
+    texts = []
+    for measure, half in _HALF_WIDTHS.items():
+        if say.has_estimate(row := rows.get(measure)):
+            needed = units_needed(interval_of(row), half) / per_item
+            width = f"{half:g}" if measure == "cohen_kappa" else f"{100 * half:.0f} points"
+            what = f"{_NAMES[measure]} within {width}"
+            labels_word = _LABELS.get(measure, "labels")
+            texts.append(f"{what}: {needed:,.0f} {labels_word} ({row['n'] / per_item:,.0f} now)")
+    if texts:
+        yield f"Labels that {grader} needs to know {'; '.join(texts)}."
+
+
+def interval_of(row: Row) -> Interval:
+    """Return the estimate of a row with its limits and n."""
+    ends = (row["estimate"], row["ci_low"], row["ci_high"])
+    return Interval(*map(float, ends), ci_level=row["ci_level"], n=float(row["n"]))
+
+
+def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
+    """Name the biases, changes and reasons that the data cannot show."""
+    audit = results.frames.get("biases", pd.DataFrame())
+    if len(audit):
+        unknown = audit[~_is_identified(audit) & audit["measure"].eq("effect_points")]
+        bare = unknown["note"].str.contains("not recorded")
+        names = list(dict.fromkeys(unknown.loc[bare, "bias"].str.partition(":")[0]))
+        if names:
+            yield f"The effects of {say.listing(names)}: the study does not record what they need."
+        yield from about_graders(biases=unknown[~bare])[1:]
+    if len(data.gold):
+        if data.gold["labeller"].nunique() < 2:
+            yield "How far labellers agree with each other: there is one labeller."
+        yield "Errors that the labellers share with a grader: agreement is with these labels."
+    if not data.versions and "rounds" not in results.frames:
+        yield "Whether a grader drifts: each has one version and one round."
+    for name, reason in results.missing.items():
+        yield f"{name.capitalize()}: {reason}"

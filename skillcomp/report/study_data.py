@@ -1,0 +1,195 @@
+"""The frames of a study as its report reads them, and the estimates that the report collects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import pandas as pd
+
+from skillcomp import frames
+from skillcomp.errors import SkillcompError, StudyError
+from skillcomp.frames import Frames
+from skillcomp.frames.reference_labels import Drawn, check_draw
+from skillcomp.frames.save_frames import saved_facts
+from skillcomp.grading_rules import addresses_grader
+from skillcomp.io.files import as_path
+from skillcomp.io.store import RunStore
+from skillcomp.reliability.consistency import round_flips
+from skillcomp.report.default_grader import best_grader, grader_named, grader_versions
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """The frames of a study, with one name for each version of a grader.
+
+    Attributes
+    ----------
+    cases, attempts, gold, pairwise, passages : pandas.DataFrame
+        The frames of the study.
+    verdicts, every : pandas.DataFrame
+        The verdicts of the round that is reported, and those of all rounds.
+    skills : mapping
+        The skills of a store, or the sources of passages, by name.
+    facts : mapping
+        What is recorded of how gold was drawn and how a table was read.
+    base_names : mapping of str to str
+        The name of each grader without its version.
+    """
+
+    cases: pd.DataFrame
+    attempts: pd.DataFrame
+    gold: pd.DataFrame
+    pairwise: pd.DataFrame
+    passages: pd.DataFrame
+    verdicts: pd.DataFrame
+    every: pd.DataFrame
+    skills: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    base_names: Mapping[str, str]
+
+    @property
+    def graders(self) -> list[str]:
+        """The names of the graders, in the order of their verdicts."""
+        return list(dict.fromkeys(self.verdicts["grader"]))
+
+    @property
+    def agents(self) -> list[str]:
+        """``["agent"]`` if several agents answered."""
+        return ["agent"] if self.verdicts["agent"].nunique() > 1 else []
+
+    @property
+    def is_of_pairs(self) -> bool:
+        """Whether the verdicts are those of comparisons, from :func:`skillcomp.from_pairs`."""
+        checks = self.verdicts["check_id"]
+        return len(self.pairwise) > 0 and bool(checks.str.startswith("better than ").all())
+
+    @property
+    def versions(self) -> dict[str, pd.DataFrame]:
+        """The verdicts of each grader that has several versions, by its name."""
+        names = self.verdicts["grader"].map(self.base_names)
+        parts = dict(iter(self.verdicts.groupby(names, sort=False)))
+        return {name: part for name, part in parts.items() if part["grader"].nunique() > 1}
+
+    def sizes(self) -> dict[str, int]:
+        """Return the numbers of cases, graders, verdicts, labels, comparisons and passages."""
+        verdicts = self.verdicts.iloc[:0] if self.is_of_pairs else self.verdicts
+        gold = self.gold.iloc[:0] if self.is_of_pairs else self.gold
+        items = len(verdicts[["attempt_id", "check_id"]].drop_duplicates())
+        sizes = {"cases": len(self.cases), "items": items, "graders": len(self.graders)}
+        sizes |= {"verdicts": len(verdicts), "gold labels": len(gold)}
+        sizes |= {"comparisons": len(self.pairwise), "passages": len(self.passages)}
+        return {name: n for name, n in sizes.items() if n}
+
+    def grader_to_report(self, wish: str | None, agreement: pd.DataFrame | None) -> str:
+        """Return `wish`, or the grader that agrees best with gold, or the first by name."""
+        if wish is not None:
+            return grader_named(wish, self.graders)
+        return best_grader(agreement, self.graders) if self.graders else ""
+
+    def gold_design(self, gold_drawn: Drawn | None, drawn_by: str | None) -> dict[str, Any]:
+        """Return how gold was drawn, by default as the frames state it."""
+        if gold_drawn is None and drawn_by is None:
+            gold_drawn, drawn_by = self.facts.get("gold_drawn"), self.facts.get("drawn_by")
+        name = None if drawn_by is None else grader_named(drawn_by, self.graders)
+        check_draw(gold_drawn or "random", name, pd.Series(self.graders), "report")
+        return {"gold_drawn": gold_drawn or "random", "drawn_by": name}
+
+
+@dataclass
+class StudyEstimates:
+    """Estimates by name, and for each missing estimate the reason."""
+
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self, name: str, needed: object, run: Callable[..., pd.DataFrame], *args: Any, **how: Any
+    ) -> None:
+        """Run an analysis if `needed` is true; store its frame or, on failure, its message."""
+        if not needed:
+            return
+        try:
+            self.frames[name] = run(*args, **how)
+        except SkillcompError as error:
+            self.missing[name] = str(error)
+
+
+def opened(study: RunStore | str | PathLike[str] | Frames) -> RunStore | Frames:
+    """Open the study at a path; return a store or frames unchanged."""
+    if isinstance(study, RunStore | Frames):
+        return study
+    folder = as_path(study, "report: study", StudyError)
+    if not (folder / "manifest.json").is_file():
+        hint = " For a table of your own: sc.report.build(sc.from_frame(table, ...), out)."
+        raise StudyError(
+            f"report: {folder} is not a recorded study: it has no manifest.json."
+            + (hint if folder.is_file() else "")
+        )
+    return RunStore(folder)
+
+
+def study_data(study: RunStore | Frames, round: int) -> StudyData:
+    """Read the frames of a study with the verdicts of a round."""
+    whole = isinstance(study, Frames)
+    if isinstance(study, Frames):
+        names = ("cases", "attempts", "gold", "pairwise", "passages")
+        read = {name: getattr(study, name) for name in names}
+        own, facts, skills = study.verdicts, vars(study), getattr(study, "skills", {})
+    else:
+        readers = (frames.cases, frames.attempts, frames.gold, frames.pairwise, frames.passages)
+        read = {reader.__name__: reader(study) for reader in readers}
+        own, facts = frames.verdicts(study, round="all"), saved_facts(study)
+        skills = study.skills
+    every = grader_versions(own)
+    base_names = dict(zip(every["grader"], own["grader"], strict=True))
+    verdicts = _verdicts_of_round(every, round, whole=whole)
+    about = {"skills": skills, "facts": facts, "base_names": base_names}
+    return StudyData(**read, verdicts=verdicts, every=every, **about)
+
+
+def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.DataFrame:
+    """Return the verdicts of a round; all of them if there is one round and `whole` is true."""
+    rounds = every["round"].fillna(1)
+    if whole and rounds.nunique() == 1:
+        return every
+    return every[rounds.eq(round)].reset_index(drop=True)
+
+
+def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> None:
+    """Add labellers, verdicts that are missing, differences of rounds, and answers to graders."""
+    for name, rows in (("labellers", _labellers(data)), ("unusable", _unusable_verdicts(data))):
+        if len(rows):
+            into.frames[name] = rows
+    if len(flips := round_flips(data.every, cases=data.cases)):
+        into.frames["rounds"] = flips.assign(round=round)
+    answers = data.attempts[data.attempts["answer"].notna()]
+    addresses = answers["answer"].map(addresses_grader).notna()
+    counts = addresses.groupby(answers["condition"], sort=False).agg(n="sum", of_n="size")
+    if addresses.any():
+        into.frames["addressing"] = counts[counts["n"].gt(0)].reset_index()
+
+
+def _labellers(data: StudyData) -> pd.DataFrame:
+    """Count the gold labels by kind and family of labeller; say who else is of the family."""
+    keys = ["labeller_kind", "labeller_family"]
+    labels = data.gold[data.gold["passed"].notna()]
+    counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()
+    for column, families in (
+        ("answered", data.attempts["agent_family"]),
+        ("graded", data.verdicts["grader_family"]),
+    ):
+        counts[column] = counts["labeller_family"].isin(families.dropna().unique())
+    return counts
+
+
+def _unusable_verdicts(data: StudyData) -> pd.DataFrame:
+    """Count the unusable verdicts of each grader by reason."""
+    verdicts = data.verdicts
+    of_n = verdicts.groupby("grader", sort=False).size()
+    lacking = verdicts[verdicts["passed"].isna() | verdicts["status"].fillna("ok").ne("ok")]
+    reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
+    counts = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
+    return counts.rename("n").reset_index().assign(of_n=lambda rows: rows["grader"].map(of_n))

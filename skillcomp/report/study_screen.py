@@ -1,0 +1,119 @@
+"""The first screen of a study without a skill: a headline, a table, a figure and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from skillcomp import style
+from skillcomp.table import Table
+
+# title of the sentences on each topic, in the order of the screen
+TITLES = {
+    "trust": "Can it be trusted?",
+    "bias": "Is it biased?",
+    "drift": "Has it drifted?",
+    "differences": "How do the graders differ?",
+    "correction": "What does the correction change?",
+    "gold": "How many gold labels are missing?",
+    "choice": "What is chosen?",
+    "copies": "Which texts are flagged?",
+    "limits": "What this study cannot say",
+}
+
+
+@dataclass(frozen=True)
+class StudyScreen:
+    """What the first screen shows about one kind of study.
+
+    Attributes
+    ----------
+    kind : str
+        Such as ``"grader study"``.
+    headline : str
+        One sentence with the main numbers.
+    table : skillcomp.table.Table
+        The same numbers for every grader, or for every kind of text.
+    sentences : list of tuple of str
+        Topic, one of ``TITLES``, and sentence.
+    drawn : pandas.DataFrame
+        The rows of the figure.
+    caption : str
+        What the figure shows.
+    """
+
+    kind: str
+    headline: str
+    table: Table
+    sentences: Sequence[tuple[str, str]]
+    drawn: pd.DataFrame
+    caption: str
+    draw_rows: Callable[[pd.DataFrame], Any]
+
+    @property
+    def stem(self) -> str:
+        """The stem of the files of the figure."""
+        return f"00-answer-{self.kind.partition(' ')[0]}"
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """The sentences, in the columns of :func:`skillcomp.report.findings`."""
+        order = list(TITLES)
+        parts = sorted(self.sentences, key=lambda part: order.index(part[0]))
+        rows = [("summary", self.headline), *dict.fromkeys(parts)]
+        columns = {"about": None, "verdict": None, "why": None}
+        frame = pd.DataFrame(rows, columns=["topic", "sentence"]).assign(**columns)
+        return frame[["topic", "about", "verdict", "sentence", "why"]].astype("str")
+
+    @property
+    def boxes(self) -> list[tuple[str, list[str]]]:
+        """The title and the sentences of each topic but the limits."""
+        frame = self.findings
+        frame = frame[~frame["topic"].isin(["summary", "limits"])]
+        topics = frame.groupby("topic", sort=False)["sentence"]
+        return [(TITLES[topic], list(part)) for topic, part in topics]
+
+    def draw(self) -> Any:
+        """Draw the figure of the screen."""
+        with style.use():
+            return self.draw_rows(self.drawn).figure
+
+    def lines(self) -> list[str]:
+        """Return the screen as lines of text."""
+        lines = [self.headline, "", *self.table.cells.to_string(index=False).split("\n")]
+        for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
+            lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
+        return lines
+
+    @property
+    def limits(self) -> list[str]:
+        """The sentences on what the study cannot say."""
+        return [text for topic, text in self.sentences if topic == "limits"]
+
+    def html(self) -> str:
+        """Return the screen as escaped HTML, without its figure."""
+        parts = [Markup("<p><b>{}</b></p>").format(self.headline), Markup(self.table.html())]
+        for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
+            items = Markup("").join(Markup("<li>{}</li>").format(text) for text in sentences)
+            parts.append(Markup("<p>{}</p><ul>{}</ul>").format(title, items))
+        return str(Markup("").join(parts))
+
+
+def cell_table(rows: Sequence[dict[str, str]], about: str = "") -> Table:
+    """Return a table of texts; all columns but the first have numbers."""
+    cells = pd.DataFrame(rows, dtype="str")
+    numeric = (False, *[True] * (len(cells.columns) - 1))
+    return Table(cells, about=about, notes=(), numeric=numeric, frame=cells)
+
+
+def with_sentence(findings: pd.DataFrame, topic: str, sentence: str) -> pd.DataFrame:
+    """Add a sentence after the last one on its topic, or at the end."""
+    row = pd.DataFrame([{"topic": topic, "sentence": sentence}]).reindex(columns=findings.columns)
+    own = findings.index[findings["topic"].eq(topic)]
+    at = own[-1] + 1 if len(own) else len(findings)
+    parts = [findings.iloc[:at], row.astype("str"), findings.iloc[at:]]
+    return pd.concat(parts, ignore_index=True)
