@@ -21,11 +21,11 @@ from skillcomp.frames.estimates import ordered
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
-from skillcomp.report.study_data import opened
 from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader
 from skillcomp.report.notebooks import NOT_SHOWN
 from skillcomp.report.page import build
+from skillcomp.report.study_data import opened
 from skillcomp.table import table
 
 with extra_imports("lab", "an explorer"):

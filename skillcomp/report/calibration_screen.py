@@ -1,20 +1,117 @@
-"""The first screen of a calibration study: which texts copy, and from which length on."""
+"""The first screen of a calibration study: which texts count as copies, and how surely."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
+
+from skillcomp import overlap, plots
+from skillcomp.report import phrases as say
+from skillcomp.report.first_screen import rate_text
 from skillcomp.report.study_data import StudyData, StudyEstimates
-from skillcomp.report.study_screen import StudyScreen
+from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.style import called
+
+_COPIES = ("verbatim", "near_copy", "copied")
 
 
 def can_calibrate(data: StudyData) -> bool:
-    """Return whether there are labelled passages and the texts that they may copy."""
-    return False
+    """Return whether there are passages by copying and without, and the texts of their sources."""
+    texts = data.passages[data.passages["text"].notna() & data.passages["skill"].isin(data.skills)]
+    levels = set(texts["level"])
+    return "fresh" in levels and bool(levels & set(_COPIES))
 
 
 def calibration_screen(
     data: StudyData, results: StudyEstimates, grader: str = "", **how: Any
 ) -> StudyScreen:
-    """Calibrate the length of shared n-grams on labelled passages."""
-    raise NotImplementedError
+    """Calibrate the length of shared n-grams on labelled passages; add it as ``calibration``."""
+    # the page of a skill study calibrates on answers in its chapter
+    alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
+    about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 1}
+    results.add("calibration", True, _calibration, data, with_answers=alone, **about)
+    cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure"]))
+    chosen = _chosen_row(cut)
+    rows = cut.iloc[:0]
+    if chosen is not None:
+        rows = cut[cut["rule"].eq(chosen["rule"]) & cut["n"].eq(chosen["n"])]
+        rows = rows.dropna(subset=["estimate"]).assign(name=_names_of(rows))
+        rows = rows.dropna(subset=["name"]).assign(n=rows["n_texts"])
+    headline = _headline(cut, chosen, rows, results)
+    sentences = [("limits", text) for text in _limit_sentences(data, cut, chosen, results)]
+    table = cell_table([_cells(row) for _, row in rows.iterrows()])
+    caption = "Copies found and texts flagged falsely, by length of the n-gram."
+    return StudyScreen(
+        "calibration study", headline, table, sentences, cut, caption, plots.threshold
+    )
+
+
+def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.DataFrame:
+    """Calibrate on the passages and, if asked for, on the answers."""
+    if not with_answers:
+        return overlap.calibrate(**about)
+    shared = overlap.score(data.attempts, skills=data.skills, cases=data.cases, ngram=range(3, 13))
+    return overlap.calibrate(shared, data.attempts, **about)
+
+
+def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
+    """Return the row of the chosen length; otherwise that which the estimates would choose."""
+    for measure in ("chosen_n", "estimated_n"):
+        rows = cut[cut["measure"].eq(measure)]
+        if len(rows) and pd.notna(rows["n"].iloc[0]):
+            return rows.iloc[0]
+    return None
+
+
+def _names_of(rows: pd.DataFrame) -> pd.Series:
+    """Name the texts of each row; NaN for rows that are no share of texts."""
+    name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
+    name = name.mask(rows["measure"].eq("sensitivity"), "copies")
+    return name.mask(rows["measure"].str.endswith("_at_answer_length"))
+
+
+def _headline(
+    cut: pd.DataFrame, chosen: say.Row | None, rows: pd.DataFrame, results: StudyEstimates
+) -> str:
+    """Return one sentence on the rule, the copies that it finds, and its false flags."""
+    if chosen is None:
+        why = results.missing.get("calibration") or say.reason(cut[cut["chosen"]].iloc[0])
+        return f"No length of shared n-grams can be chosen: {why}"
+    n, unit = int(chosen["n"]), "content tokens in a row with its source"
+    rule = f"shares {n} {unit}"
+    if chosen["rule"] == "share":
+        rule = f"has {say.rate(chosen['cut'])} of its runs of {n} content tokens in its source"
+    of = say.by_measure(rows)
+    parts = []
+    if say.has_estimate(found := of.get("sensitivity")):
+        parts.append(f"this finds {say.share(found, 'copies')}")
+    nulls = rows[rows["measure"].str.startswith("false_flags_")]
+    flags = [say.share(row, f"{called(row['name'])} texts") for _, row in nulls.iterrows()]
+    parts += [f"flags {say.listing(flags)}"] if flags else []
+    sure = chosen["measure"] == "chosen_n"
+    text = f"A text counts as a copy if it {rule}: {' and '.join(parts)}."
+    return text if sure else text.replace("A text counts", "By the estimates alone, a text counts")
+
+
+def _cells(row: say.Row) -> dict[str, str]:
+    flagged = rate_text(row)
+    cells = {"Texts": called(row["name"]), "Flagged": flagged, "Number": f"{row['n']:,.0f}"}
+    cells["Documents"] = f"{row['n_clusters']:,.0f}"
+    limit = "" if pd.isna(row["limit"]) else f"at most {say.rate(row['limit'])}"
+    return cells | {"Limit": f"{limit}, kept" if row["keeps_limit"] is True else limit}
+
+
+def _limit_sentences(
+    data: StudyData, cut: pd.DataFrame, chosen: say.Row | None, results: StudyEstimates
+) -> Iterator[str]:
+    """Name what limits the calibration, and what shared n-grams cannot show."""
+    rows = cut[cut["measure"].eq("chosen_n")]
+    if len(rows) and pd.isna(rows["n"].iloc[0]) and chosen is not None:
+        yield f"Whether the limit of false flags is kept: {say.reason(rows.iloc[0])}."
+    if data.attempts.empty:
+        yield "How often answers copy: there are no answers, only passages with known origin."
+    yield "Copies of ideas, rephrased copies and translations, which share no n-gram."
+    for name, reason in results.missing.items():
+        yield f"{name.capitalize()}: {reason}"

@@ -24,12 +24,12 @@ from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
-from skillcomp.report.study_data import opened
 from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader, default_reference, grader_versions
 from skillcomp.report.escaped_text import Piece, absent, render, visible
 from skillcomp.report.findings import main_rows
 from skillcomp.report.phrases import bare, listing, signed
+from skillcomp.report.study_data import opened
 
 _PAGE_SIZE = 800_000  # characters of the cases of one file, unless it has a single case
 _ROW_SIZE = 700  # characters of a row of the list of cases, about

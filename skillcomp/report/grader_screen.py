@@ -13,7 +13,7 @@ from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.report import phrases as say
 from skillcomp.report.about_graders import about_graders
 from skillcomp.report.default_grader import first_grader
-from skillcomp.report.first_screen import change_text, rate_text
+from skillcomp.report.first_screen import rate_text
 from skillcomp.report.grader_findings import (
     ESTIMATORS,
     addressing_sentences,
@@ -82,7 +82,7 @@ def grader_screen(
         "trust": _trust_sentences(results.frames),
         "bias": _bias_sentences(results.frames),
         "drift": drift_sentences_of(data, results.frames),
-        "differences": difference_sentences(results.frames),
+        "differences": change_sentences(results.frames.get("drift")),
         "correction": _correction_sentences(results.frames),
         "gold": gold_sentences(data, agreement, grader),
         "limits": _limit_sentences(data, results),
@@ -165,10 +165,10 @@ def _agreement_of(rows: pd.DataFrame | None) -> float:
 
 
 def coefficient_text(row: Row | None) -> str:
-    """Format a coefficient with its interval, such as "0.62 [0.52, 0.72]"; empty if unknown."""
+    """Format a coefficient with its interval, such as ".62 [.52, .72]"; empty if unknown."""
     if not say.has_estimate(row):
         return ""
-    value, *ends = (f"{row[name]:.2f}" for name in ("estimate", "ci_low", "ci_high"))
+    value, *ends = (say.coefficient(row[name]) for name in ("estimate", "ci_low", "ci_high"))
     return value if pd.isna(row["ci_low"]) else f"{value} [{', '.join(ends)}]"
 
 
@@ -216,7 +216,7 @@ def _bias_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
         if not say.has_estimate(row):
             continue
         rates = f"it passes {say.rate(row['rate'])} of {row['n']:,.0f} items and gold "
-        rates += f"{say.rate(row['reference_rate'])}, {change_text(row, ' points')}"
+        rates += f"{say.rate(row['reference_rate'])}, {say.change(row)}"
         word = "is not shown to be lenient or strict"
         if row["ci_low"] > 0 or row["ci_high"] < 0:
             word = "is lenient" if row["ci_low"] > 0 else "is strict"
@@ -234,20 +234,28 @@ def drift_sentences_of(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -
     """Describe the changes between the versions and between the rounds of a grader."""
     for name in data.versions:
         if f"drift of {name}" in estimates:
-            yield from _change_sentences(estimates[f"drift of {name}"])
+            yield from change_sentences(estimates[f"drift of {name}"], pairs=data.is_of_pairs)
     if "rounds" in estimates:
         yield from (sentence.text for sentence in round_sentences(estimates["rounds"]))
 
 
-def difference_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Compare the other graders with that of the headline."""
-    if "drift" in estimates:
-        yield from _change_sentences(estimates["drift"])
-
-
-def _change_sentences(drift: pd.DataFrame) -> Iterator[str]:
-    yield from (sentence.text for sentence in drift_sentences(drift))
-    yield from about_graders(errors=drift)
+def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iterator[str]:
+    """Describe the changes in agreement and, unless answers were compared in pairs, in errors."""
+    if drift is None:
+        return
+    rows = drift[drift["measure"].eq("agreement_change")].dropna(subset=["estimate", "ci_low"])
+    for _, row in rows.iterrows():
+        who, other = row["grader"], row["reference"]
+        if row["ci_low"] <= 0 <= row["ci_high"]:
+            text = f"{who} and {other} are not shown to differ in agreement with gold"
+        else:
+            word = "more" if row["estimate"] > 0 else "less"
+            text = f"{who} agrees with gold {word} often than {other}"
+        n, unit = (row["n"] / 2, "comparisons") if pairs else (row["n"], "items")
+        yield f"{text}: {say.change(row)} on {n:,.0f} {unit}."
+    if not pairs:
+        yield from (sentence.text for sentence in drift_sentences(drift))
+        yield from about_graders(errors=drift)
 
 
 def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -264,9 +272,7 @@ def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str
             continue
         row = best.iloc[0]
         name = ESTIMATORS.get(row["estimator"], row["estimator"])
-        yield (
-            f"{text} {rate_text(raw)} of the items pass; corrected by {name}, {rate_text(row)}."
-        )
+        yield (f"{text} {rate_text(raw)} of the items pass; corrected by {name}, {rate_text(row)}.")
 
 
 def gold_sentences(
@@ -277,12 +283,15 @@ def gold_sentences(
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
     if agreement is None or lacking:
-        yield f"{lacking:,} of the {n:,} items of {grader} have no gold label."
+        count = f"{lacking:,} of the" if lacking < n else "All"
+        yield f"{count} {n:,} items of {grader} have no gold label."
     else:
         yield f"All {n:,} items of {grader} have a gold label."
     rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
     texts = []
     for measure, half in _HALF_WIDTHS.items():
+        if per_item > 1 and measure in _ERRORS:  # both are the same for pairs
+            continue
         if say.has_estimate(row := rows.get(measure)):
             needed = units_needed(interval_of(row), half) / per_item
             width = f"{half:g}" if measure == "cohen_kappa" else f"{100 * half:.0f} points"
@@ -295,8 +304,8 @@ def gold_sentences(
 
 def interval_of(row: Row) -> Interval:
     """Return the estimate of a row with its limits and n."""
-    ends = (row["estimate"], row["ci_low"], row["ci_high"])
-    return Interval(*map(float, ends), ci_level=row["ci_level"], n=float(row["n"]))
+    estimate, low, high, n = (float(row[name]) for name in ("estimate", "ci_low", "ci_high", "n"))
+    return Interval(estimate, low, high, ci_level=float(row["ci_level"]), n=n)
 
 
 def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:

@@ -366,8 +366,8 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     for screen in () if skills else result.screens:
         if len(screen.drawn):
             data, fig = {screen.stem[10:]: screen.drawn}, screen.draw()
-            how = {"data": data, "caption": screen.caption, "fingerprint": fingerprint}
-            paths = style.save(fig, out / screen.stem, **how)
+            about = {"caption": screen.caption, "fingerprint": fingerprint}
+            paths = style.save(fig, out / screen.stem, data=data, **about)
             plt.close(fig)
             figures.append(figure_of(paths[1].read_bytes(), screen.stem, out))
     return figures

@@ -1,28 +1,134 @@
-"""The first screen of a pairwise study: position bias, agreement with gold, and ties."""
+"""The first screen of a pairwise study: choices by place, agreement with gold, and ties."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from skillcomp import bias
-from skillcomp.report.study_data import StudyData, StudyEstimates
-from skillcomp.report.study_screen import StudyScreen
+import pandas as pd
 
-_SHARES = {"position_consistency": "same choice", "position_reversals": "other choice",
-           "position_tie_differences": "a tie in one order"}  # fmt: skip
+from skillcomp import bias, plots
+from skillcomp.report import phrases as say
+from skillcomp.report.about_graders import about_graders
+from skillcomp.report.first_screen import rate_text
+from skillcomp.report.grader_screen import (
+    add_comparisons,
+    change_sentences,
+    coefficient_text,
+    drift_sentences_of,
+    gold_sentences,
+)
+from skillcomp.report.study_data import StudyData, StudyEstimates
+from skillcomp.report.study_screen import StudyScreen, cell_table
+from skillcomp.style import called
+
+_SHARES = {
+    "position_consistency": "the same choice",
+    "position_reversals": "the other choice",
+    "position_tie_differences": "a tie in one order",
+}
+_SIDES = 2  # items of a comparison: whether one answer is the better one, and whether the other is
 
 
 def can_judge_pairs(data: StudyData) -> bool:
     """Return whether there are preferences between answers."""
-    winners = [name for name in ("winner", "winner_position") if name in data.pairwise]
-    return False
+    columns = [name for name in ("winner", "winner_position") if name in data.pairwise]
+    return bool(data.pairwise[columns].notna().any(axis=None))
 
 
 def pairwise_screen(
     data: StudyData, results: StudyEstimates, grader: str, **how: Any
 ) -> StudyScreen:
-    """Estimate position bias and, if the verdicts are those of pairs, agreement with gold."""
-    results.add(
-        "position", True, bias.position, data.pairwise, by=["grader"], cases=data.cases
+    """Estimate position bias and, for verdicts of pairs, agreement with gold.
+
+    `results` has ``agreement`` if the pairs have gold; further estimates are added to it.
+    """
+    graders = dict.fromkeys(data.pairwise["grader"].dropna())
+    judge = grader if grader in graders else next(iter(graders), "")
+    by_grader = {"by": ["grader"], "cases": data.cases}
+    results.add("position", True, bias.position, data.pairwise, **by_grader)
+    position = results.frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
+    agreement = results.frames.get("agreement") if data.is_of_pairs else None
+    makers: dict[str, Any] = {"bias": about_graders(position=position)}
+    if data.is_of_pairs:
+        add_comparisons(data, results, judge)
+        makers["drift"] = drift_sentences_of(data, results.frames)
+        drift = results.frames.get("drift")
+        makers["differences"] = change_sentences(drift, pairs=True)
+        makers["gold"] = gold_sentences(data, agreement, judge, per_item=_SIDES)
+    makers["limits"] = _limit_sentences(data, results)
+    sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
+    rows = position[position["measure"].isin(list(_SHARES))]
+    rows = rows.assign(measure=rows["measure"].map(_SHARES))
+    caption = "What happens to the choice between two answers when their order is swapped."
+    return StudyScreen(
+        "pairwise study",
+        _headline(position, agreement, judge),
+        _table(data, position, agreement),
+        sentences,
+        rows,
+        caption,
+        _draw_pairs,
     )
-    raise NotImplementedError
+
+
+def _headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
+    """Return one sentence on consistency, place and gold."""
+    rows = say.by_measure(position[position["grader"].eq(judge)])
+    same, points = rows.get("position_consistency"), rows.get("position_points")
+    if not say.has_estimate(same):
+        why = say.reason(same) if same is not None else "no pair was judged in both orders"
+        text = f"Whether {judge} prefers a place is not known: {why}"
+    else:
+        text = f"{judge} makes the same choice in both orders in {say.share(same, 'pairs')}"
+        if say.has_estimate(points):
+            text += f"; being shown first is worth {say.change(_as_rate(points))}"
+    if agreement is not None:
+        rows = say.by_measure(agreement[agreement["grader"].eq(judge)])
+        if say.has_estimate(raw := rows.get("raw_agreement")):
+            text += f"; it agrees with gold in {rate_text(raw)} of {raw['n'] / _SIDES:,.0f} "
+            text += "comparisons"
+    return f"{text}."
+
+
+def _as_rate(points: say.Row) -> say.Row:
+    return pd.Series({end: points[end] / 100 for end in ("estimate", "ci_low", "ci_high")})
+
+
+def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | None) -> Any:
+    """Return one row per grader with its agreement, consistency, place and ties."""
+    cells = []
+    for grader, part in position.groupby("grader", sort=False):
+        rows, row = say.by_measure(part), {"Grader": called(grader)}
+        if agreement is not None:
+            gold = say.by_measure(agreement[agreement["grader"].eq(grader)])
+            row["Agrees with gold"] = rate_text(gold.get("raw_agreement"))
+            row["Kappa"] = coefficient_text(gold.get("cohen_kappa"))
+        same, points = rows["position_consistency"], rows["position_points"]
+        row["Same choice"] = rate_text(same) or "not known"
+        known = say.has_estimate(points)
+        row["Shown first, points"] = say.change(_as_rate(points), unit=False) if known else ""
+        own = data.pairwise[data.pairwise["grader"].eq(grader)]["winner"]
+        row["Ties"] = say.rate(own.eq("tie").sum() / max(own.notna().sum(), 1))
+        row["Pairs"] = f"{same['n']:,.0f}"
+        cells.append(row)
+    return cell_table(cells)
+
+
+def _draw_pairs(rows: pd.DataFrame) -> Any:
+    return plots.estimates(rows, y="grader", hue="measure", label="Share of the pairs (95 % CI)")
+
+
+def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
+    """Name what the comparisons cannot show."""
+    pairs = data.pairwise
+    lacking = int(pairs["winner"].isna().sum()) if "winner" in pairs else 0
+    if lacking:
+        yield f"{lacking:,} of {len(pairs):,} comparisons have no verdict and are left out."
+    orders = pairs["order"].dropna().nunique() if "order" in pairs else 0
+    if orders < 2:
+        yield "Whether a choice holds in the other order: each pair was shown in one order."
+    if data.gold.empty and data.is_of_pairs:
+        yield "Which choices are right: there is no gold. A judge can be consistent and wrong."
+    for name, reason in results.missing.items():
+        yield f"{name.capitalize()}: {reason}"

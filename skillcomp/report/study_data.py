@@ -146,7 +146,7 @@ def study_data(study: RunStore | Frames, round: int) -> StudyData:
     every = grader_versions(own)
     base_names = dict(zip(every["grader"], own["grader"], strict=True))
     verdicts = _verdicts_of_round(every, round, whole=whole)
-    about = {"skills": skills, "facts": facts, "base_names": base_names}
+    about: dict[str, Any] = {"skills": skills, "facts": facts, "base_names": base_names}
     return StudyData(**read, verdicts=verdicts, every=every, **about)
 
 

@@ -74,8 +74,8 @@ class StudyScreen:
         """The title and the sentences of each topic but the limits."""
         frame = self.findings
         frame = frame[~frame["topic"].isin(["summary", "limits"])]
-        topics = frame.groupby("topic", sort=False)["sentence"]
-        return [(TITLES[topic], list(part)) for topic, part in topics]
+        topics = dict.fromkeys(frame["topic"])
+        return [(TITLES[t], list(frame.loc[frame["topic"].eq(t), "sentence"])) for t in topics]
 
     def draw(self) -> Any:
         """Draw the figure of the screen."""
@@ -86,6 +86,8 @@ class StudyScreen:
         """Return the screen as lines of text."""
         lines = [self.headline, "", *self.table.cells.to_string(index=False).split("\n")]
         for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
+            if not sentences:
+                continue
             lines += ["", title, *(f"- {sentence}" for sentence in sentences)]
         return lines
 
