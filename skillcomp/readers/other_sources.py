@@ -8,20 +8,24 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames import from_store
 from skillcomp.frames.from_frame import Frames, FrameWarning, from_frame
+from skillcomp.frames.from_pairs import from_pairs
+from skillcomp.frames.from_passages import from_passages
 from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.store import RunStore
-from skillcomp.readers.reader import MAX_BYTES
+from skillcomp.readers.reader import MAX_BYTES, read_json
 from skillcomp.readers.result_table import ROLES
 
 # columns of the frames, as arguments of from_frame
+_OF_PASSAGES = {"text", "source", "label"}
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
@@ -70,8 +74,40 @@ def table_at(path: Path) -> pd.DataFrame | None:
     return pd.read_csv(StringIO(text), sep=separator)
 
 
+def json_table_at(path: Path) -> pd.DataFrame | None:
+    """Return the table in a file of JSON objects, one per line or in a list; None without one."""
+    if not path.is_file() or path.suffix not in (".json", ".jsonl"):
+        return None
+    try:
+        if path.suffix == ".json":
+            rows = read_json(path)
+        else:
+            what: dict[str, Any] = {"max_bytes": MAX_BYTES, "what": "table", "error": FrameError}
+            lines = read_bytes(path, root=path.parent, **what).splitlines()
+            rows = [orjson.loads(line) for line in lines if line.strip()]
+    except (FrameError, orjson.JSONDecodeError):
+        return None
+    flat = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+    table = pd.DataFrame(rows) if flat and rows else pd.DataFrame()
+    names = set(map(str, table.columns))
+    has_case = names & {"case", "case_id", "question_id", "id"}
+    has_verdict = names & {"winner", "passed", "score"}
+    return table if names >= _OF_PASSAGES or (has_case and has_verdict) else None
+
+
 def frames_of_table(table: pd.DataFrame, values: Mapping[str, str | None], **how: Any) -> Frames:
-    """Convert a table whose columns have the names of from_frame's arguments."""
+    """Convert a table whose columns have the names of from_frame's arguments, or usual ones.
+
+    A table of texts with sources and labels is read by from_passages, and one of winners by
+    from_pairs.
+    """
+    present = set(map(str, table.columns))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FrameWarning)  # the caller reports the problems
+        if present >= _OF_PASSAGES and "condition" not in present:
+            return from_passages(table, name=how.get("name"))
+        if "winner" in present and not present & {"passed", "score"}:
+            return from_pairs(table)
     names = {c: _ARGUMENTS.get(str(c), c) for c in table.columns}
     names = {c: role for c, role in names.items() if role == c or role not in table.columns}
     table = table.rename(columns=names)
@@ -80,6 +116,8 @@ def frames_of_table(table: pd.DataFrame, values: Mapping[str, str | None], **how
             table = table.assign(**{role: table[value] if value in table.columns else value})
     columns: dict[str, Any] = {role: role for role in ROLES if role in table.columns}
     columns.setdefault("skill", None)
+    if "gold" in columns:
+        columns.setdefault("condition", None)
     if "score" in columns:
         columns.setdefault("passed", None)
     with warnings.catch_warnings():

@@ -25,6 +25,7 @@ from skillcomp.readers.inspect_log import InspectReader
 from skillcomp.readers.other_sources import (
     frames_of_store,
     frames_of_table,
+    json_table_at,
     refuse_arguments,
     table_at,
 )
@@ -91,8 +92,9 @@ def read_results(
 ) -> Frames:
     """Read the results of another tool as checked frames.
 
-    The format is recognised by its content. A csv or parquet file whose columns are called as the
-    arguments of :func:`skillcomp.from_frame`, and a store of skillcomp, are read too.
+    The format is recognised by its content. A store of skillcomp is read too, and a table (csv,
+    parquet, or JSON objects) whose columns are called as the arguments of
+    :func:`skillcomp.from_frame`, of :func:`skillcomp.from_passages`, or as usual for pairs.
 
     Parameters
     ----------
@@ -174,9 +176,10 @@ def read_results(
             named = {**facts, "conditions": conditions, "case": case, "format": format}
             refuse_arguments(named, place)
             return _reported(frames_of_store(paths[None]), problems, place, strict)
-        if None in paths and format is None and (table := table_at(paths[None])) is not None:
+        own = _table_of_file(paths[None]) if None in paths and format is None else None
+        if own is not None:
             how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
-            made = frames_of_table(table, {**facts, "case": case}, name=shown(paths[None]), **how)
+            made = frames_of_table(own, {**facts, "case": case}, name=shown(paths[None]), **how)
             return _reported(made, problems, place, strict)
         tables, pairs = [], []
         for condition, file in paths.items():
@@ -230,6 +233,14 @@ def _readers() -> list[Reader]:
                 f"{type(cause).__name__}: {cause}"
             ) from cause
     return readers
+
+
+def _table_of_file(path: Path) -> pd.DataFrame | None:
+    """Return the table in a file; in a JSON file only if no reader recognises it."""
+    table = table_at(path)
+    if table is None and not any(reader.recognises(path) for reader in _readers()):
+        return json_table_at(path)
+    return table
 
 
 def _reader_and_file(path: Path, format: str | None) -> tuple[Reader, Path]:

@@ -292,7 +292,8 @@ def answer(
     facts = {"skills": mine["skill"].nunique(), "cases": len(cases)}
     facts |= {"answers": len(data.attempts), "graders": len(data.graders)}
     facts |= {"verdicts": len(verdicts), "gold labels": len(gold)}
-    screens = study_screens(data, estimates, chosen, skip="grader study", design=draw)
+    further = StudyEstimates({**estimates.frames})
+    screens = study_screens(data, further, chosen, skip="grader study", design=draw)
     if groups is None:
         groups = _groups_of_skills(study.path) if isinstance(study, RunStore) else {}
 
@@ -313,9 +314,8 @@ def answer(
         sentences = findings(missing=results.missing, **results.frames)
         sentences = pd.concat([sentences, *(s.findings for s in screens)], ignore_index=True)
         named = dict(groups or {})
-        return Answer(
-            sentences, results.frames, named, chosen, facts, screens, by_case, with_margin
-        )
+        every = {**further.frames, **results.frames}
+        return Answer(sentences, every, named, chosen, facts, screens, by_case, with_margin)
 
     answers[margin] = finished(estimates)
     return answers[margin]

@@ -366,8 +366,13 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     for screen in () if skills else result.screens:
         if len(screen.drawn):
             data, fig = {screen.stem[10:]: screen.drawn}, screen.draw()
-            about = {"caption": screen.caption, "fingerprint": fingerprint}
-            paths = style.save(fig, out / screen.stem, data=data, **about)
+            paths = style.save(
+                fig,
+                out / screen.stem,
+                data=data,
+                caption=screen.caption,
+                fingerprint=fingerprint,
+            )
             plt.close(fig)
             figures.append(figure_of(paths[1].read_bytes(), screen.stem, out))
     return figures
