@@ -30,12 +30,17 @@ from skillcomp.style import called
 from skillcomp.table import Table
 
 _MOST = 12  # graders in the figure
-_ERRORS = {"specificity": "false passes", "sensitivity": "false fails"}
+_ERRORS = {"false_passes": "false passes", "false_fails": "false fails"}
 _GOLD = "the labels of gold"  # gold as a grader, with which the others are compared
 _UNNAMED = "unnamed condition"  # of a table without conditions
-_HALF_WIDTHS = {"raw_agreement": 0.05, "cohen_kappa": 0.1, "specificity": 0.05, "sensitivity": 0.05}
+_HALF_WIDTHS = {
+    "raw_agreement": 0.05,
+    "cohen_kappa": 0.1,
+    "false_passes": 0.05,
+    "false_fails": 0.05,
+}
 _NAMES = {"raw_agreement": "agreement", "cohen_kappa": "kappa", **_ERRORS}
-_LABELS = {"specificity": "gold fails", "sensitivity": "gold passes"}
+_LABELS = {"false_passes": "gold fails", "false_fails": "gold passes"}
 
 
 def can_judge_graders(data: StudyData) -> bool:
@@ -57,7 +62,7 @@ def grader_headline(agreement: pd.DataFrame, grader: str, n_graders: int = 1) ->
     start, link = f"{grader} agrees with gold on", " and"
     if n_graders > 1:
         start, link = f"Of {n_graders} graders, {grader} agrees with gold most often: on", "; it"
-    passes = _error_text(rows, "specificity") or "an unknown share"
+    passes = rate_text(rows.get("false_passes")) or "an unknown share"
     items = f"{raw['n']:,.0f} item{say.plural(raw['n'])}"
     return f"{start} {rate_text(raw)} of {items}{link} passes {passes} of what gold fails."
 
@@ -82,7 +87,7 @@ def grader_screen(
         "trust": _trust_sentences(results.frames),
         "bias": _bias_sentences(results.frames),
         "drift": drift_sentences_of(data, results.frames),
-        "differences": change_sentences(results.frames.get("drift")),
+        "differences": difference_sentences(data, results.frames, grader),
         "correction": _correction_sentences(results.frames),
         "gold": gold_sentences(data, agreement, grader),
         "limits": _limit_sentences(data, results),
@@ -90,7 +95,7 @@ def grader_screen(
     sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
     rows = _rows_of_figure(agreement)
     caption = "Agreement of each grader with gold and both kinds of its errors, on items with gold."
-    table = _table_of_graders(data, agreement)
+    table = _table_of_graders(data, results.frames)
     return StudyScreen("grader study", headline, table, sentences, rows, caption, _draw_graders)
 
 
@@ -103,9 +108,14 @@ def add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> No
         first = first_grader(part)
         compared = (reliability.drift, part, labels)
         results.add(f"drift of {name}", True, *compared, reference_grader=first, **how)
-    several = len(data.graders) > 1 and set(data.base_names.values()) != set(versions)
+    several = len(data.graders) > 1
+    apart = several and labels is None and set(data.base_names.values()) != set(versions)
     compared = (reliability.drift, data.verdicts, labels)
-    results.add("drift", several, *compared, reference_grader=grader, **how)
+    results.add("drift", apart, *compared, reference_grader=grader, **how)
+    graded = data.verdicts.assign(grader_version="")  # each version has a name of its own
+    results.add(
+        "ranks", several and labels is not None, reliability.contrast, graded, labels, **how
+    )
 
 
 def _add_errors(data: StudyData, results: StudyEstimates, design: Mapping[str, Any]) -> None:
@@ -133,14 +143,10 @@ def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     return rows[rows["measure"].eq("pass_rate_change")]
 
 
-def _error_text(rows: Mapping[Any, Row], measure: str) -> str:
-    row = rows.get(measure)
-    return rate_text(say.complement_of(1, row)) if say.has_estimate(row) else ""
-
-
-def _table_of_graders(data: StudyData, agreement: pd.DataFrame | None) -> Table:
-    """Return one row per grader with its agreement, its errors and its verdicts."""
-    cells = []
+def _table_of_graders(data: StudyData, estimates: Mapping[str, pd.DataFrame]) -> Table:
+    """Return one row per grader with its agreement, its errors and its rank."""
+    cells, agreement = [], estimates.get("agreement")
+    ranks = ranks_in_words(estimates)
     by_grader = {} if agreement is None else dict(iter(agreement.groupby("grader", sort=False)))
     for grader in sorted(data.graders, key=lambda name: -_agreement_of(by_grader.get(name))):
         own = data.verdicts[data.verdicts["grader"].eq(grader)]
@@ -149,10 +155,12 @@ def _table_of_graders(data: StudyData, agreement: pd.DataFrame | None) -> Table:
             rows = say.by_measure(by_grader[grader]) if grader in by_grader else {}
             row["Agrees with gold"] = rate_text(rows.get("raw_agreement")) or "not known"
             row["Kappa"] = coefficient_text(rows.get("cohen_kappa"))
-            row |= {text.capitalize(): _error_text(rows, m) for m, text in _ERRORS.items()}
+            row |= {text.capitalize(): rate_text(rows.get(m)) for m, text in _ERRORS.items()}
             row["Items"] = f"{rows['raw_agreement']['n']:,.0f}" if rows else "0"
         else:
             row["Items"] = f"{own['passed'].notna().sum():,}"
+        if ranks:
+            row["Rank"] = ranks.get(grader, "")
         if data.verdicts["passed"].isna().any():
             row["No verdict"] = f"{own['passed'].isna().sum():,}"
         cells.append(row)
@@ -162,6 +170,16 @@ def _table_of_graders(data: StudyData, agreement: pd.DataFrame | None) -> Table:
 def _agreement_of(rows: pd.DataFrame | None) -> float:
     raw = None if rows is None else say.by_measure(rows).get("raw_agreement")
     return float(raw["estimate"]) if say.has_estimate(raw) else -1.0
+
+
+def ranks_in_words(estimates: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Return the rank of each grader by agreement, with the ranks that the data allow."""
+    rows = estimates.get("ranks", pd.DataFrame({"measure": []}))
+    rows = rows[rows["measure"].eq("agreement_rank")]
+    return {
+        row["grader"]: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
+        for _, row in rows.dropna(subset=["estimate", "ci_low"]).iterrows()
+    }
 
 
 def coefficient_text(row: Row | None) -> str:
@@ -180,14 +198,7 @@ def _rows_of_figure(agreement: pd.DataFrame | None) -> pd.DataFrame:
     order = raw.sort_values("estimate", ascending=False, kind="stable")["grader"].head(_MOST)
     rows = agreement[agreement["measure"].isin(["raw_agreement", *_ERRORS])]
     rows = rows[rows["grader"].isin(order)]
-    errors = rows["measure"].isin(list(_ERRORS))
-    low, high = 1 - rows["ci_high"], 1 - rows["ci_low"]
-    rows = rows.assign(
-        measure=rows["measure"].map(_NAMES),
-        estimate=rows["estimate"].mask(errors, 1 - rows["estimate"]),
-        ci_low=rows["ci_low"].mask(errors, low),
-        ci_high=rows["ci_high"].mask(errors, high),
-    )
+    rows = rows.assign(measure=rows["measure"].map(_NAMES))
     place = {name: at for at, name in enumerate(order)}
     return rows.sort_values("grader", key=lambda names: names.map(place), kind="stable")
 
@@ -256,6 +267,36 @@ def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iter
     if not pairs:
         yield from (sentence.text for sentence in drift_sentences(drift))
         yield from about_graders(errors=drift)
+
+
+def difference_sentences(
+    data: StudyData, estimates: Mapping[str, pd.DataFrame], grader: str
+) -> Iterator[str]:
+    """Name the graders that a grader is shown to agree with gold more, or less, often than."""
+    if len(set(data.base_names.values())) < 2:
+        return
+    if "ranks" not in estimates:
+        yield from change_sentences(estimates.get("drift"))
+        return
+    rows = estimates["ranks"]
+    rows = rows[rows["measure"].eq("agreement_difference")]
+    n = len(rows)
+    own = rows[rows["grader"].eq(grader) | rows["reference"].eq(grader)]
+    parts: dict[str, list[str]] = {"more": [], "less": [], "open": []}
+    for _, row in own.dropna(subset=["estimate"]).iterrows():
+        is_first = row["grader"] == grader
+        change = row if is_first else say.complement_of(0, row)
+        word = "more" if change["estimate"] > 0 else "less"
+        shown = row["p_adjusted"] < 1 - row["ci_level"]
+        other = row["reference"] if is_first else row["grader"]
+        parts[word if shown else "open"].append(f"{other} ({say.change(change)})")
+    for word in ("more", "less"):
+        if parts[word]:
+            yield f"{grader} agrees with gold {word} often than {say.listing(parts[word])}."
+    if parts["open"]:
+        yield f"Not shown to differ from {grader}: {say.listing(parts['open'])}."
+    if n > 1:
+        yield f"These p-values are adjusted for all {n} pairs; so are the limits of the ranks."
 
 
 def _correction_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:

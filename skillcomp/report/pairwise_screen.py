@@ -13,8 +13,8 @@ from skillcomp.report.about_graders import about_graders
 from skillcomp.report.first_screen import rate_text
 from skillcomp.report.grader_screen import (
     add_comparisons,
-    change_sentences,
     coefficient_text,
+    difference_sentences,
     drift_sentences_of,
     gold_sentences,
 )
@@ -53,8 +53,8 @@ def pairwise_screen(
     if data.is_of_pairs:
         add_comparisons(data, results, judge)
         makers["drift"] = drift_sentences_of(data, results.frames)
-        drift = results.frames.get("drift")
-        makers["differences"] = change_sentences(drift, pairs=True)
+        if agreement is not None:
+            makers["differences"] = difference_sentences(data, results.frames, judge)
         makers["gold"] = gold_sentences(data, agreement, judge, per_item=_SIDES)
     makers["limits"] = _limit_sentences(data, results)
     sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
