@@ -174,8 +174,9 @@ def _agreement_of(rows: pd.DataFrame | None) -> float:
 
 def ranks_in_words(estimates: Mapping[str, pd.DataFrame]) -> dict[str, str]:
     """Return the rank of each grader by agreement, with the ranks that the data allow."""
-    rows = estimates.get("ranks", pd.DataFrame({"measure": []}))
-    rows = rows[rows["measure"].eq("agreement_rank")]
+    if "ranks" not in estimates:
+        return {}
+    rows = estimates["ranks"][estimates["ranks"]["measure"].eq("agreement_rank")]
     return {
         row["grader"]: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]"
         for _, row in rows.dropna(subset=["estimate", "ci_low"]).iterrows()
