@@ -144,7 +144,7 @@ JUDGES = ("contains", "pytest", "llm-rubric")
 
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
-PromptKind = Literal["explicit", "implicit", "negative"]
+PromptKind = Literal["explicit", "implicit", "negative", "control"]
 SuiteKind = Literal["comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"]
 LabellerKind = Literal["person", "model", "program"]
 AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
@@ -277,8 +277,9 @@ class Case(Record):
     ``case_id`` is ``suite/id``. Fields with a vocabulary accept any string, because public files
     use words that the comprehension report does not list; ``Suite.problems`` lists such words.
     ``should_trigger`` is whether the skill should be invoked for the prompt. ``prompt_kind`` states
-    whether the prompt names the skill (explicit), needs the skill without naming it (implicit), or
-    does not need the skill (negative). Both are None outside trigger suites. ``right_skills`` lists
+    whether the prompt names the skill (explicit), needs the skill without naming it (implicit),
+    does not need the skill (negative), or tests the instrument (control); a control has no checks.
+    Both are None outside trigger suites. ``right_skills`` lists
     all skills on offer that should be invoked, if they are known.
     """
 

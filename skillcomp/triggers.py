@@ -36,13 +36,15 @@ from skillcomp.frames.outcomes import outcomes
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_means
 from skillcomp.stats.results import Interval, join_notes
 
-__all__ = ["compare", "confusion", "detection", "goals"]
+__all__ = ["compare", "confusion", "controls", "detection", "goals"]
 
 GOALS = ("outcome", "process", "style", "efficiency")
 OTHER = "other"  # kind of a prompt that belongs to the suite of another skill
 NOTHING = "none"  # the word for no skill in a table
+CONTROL = "control"  # kind of a prompt that tests the instrument, as in every run of `trigger run`
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
-_MADE = ("kind", "expected", "fired", "should", "did", "size", "reference")
+_MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead")
+_DEAD = "the instrument is dead for {}: an explicit call did not fire it"
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
 FLOOR = "none right: a floor, which shows no more than the upper limit"
 
@@ -123,6 +125,10 @@ def detection(
     raise specificity, so read it by kind. A prompt does not count for a skill if it is unknown
     whether the skill should fire, as for prompts of other suites without ``right_skills``.
 
+    Prompts of the kind ``control`` test the instrument and count for no measure. If the explicit
+    call of a skill did not fire it, the instrument is dead for this skill: all its invocations
+    count as unknown, and ``note`` says so. See :func:`controls`.
+
     Examples
     --------
     >>> import pandas as pd
@@ -143,18 +149,68 @@ def detection(
     check_settings("triggers.detection", ci_level)
     checked = _checked_invocations(invocations, cases, names, "triggers.detection")
     sums: list[_Sample] = []
+    dead: list[str] = []  # a note for each sample
     exact = _exact_cases(checked, names)
     prompts = _prompts_by_skill(checked, names)
     for values, group in groups(prompts.assign(right=_share_right(prompts)), names):
         sums += _detection_samples(group, values)
         if "offered" not in names:
             sums.append(_exact_sample(rows_of_group(exact, values), values))
+        dead += [_dead_note(group)] * (len(sums) - len(dead))
     intervals = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
     rows = [
-        row(measure, _with_edge_note(interval, nothing), **about)
-        for (measure, about, nothing, _), interval in zip(sums, intervals, strict=True)
+        row(measure, _with_edge_note(interval, "" if note else nothing, note), **about)
+        for (measure, about, nothing, _), interval, note in zip(sums, intervals, dead, strict=True)
     ]
     return estimates(rows, by=[*names, "kind"], extra=["n_right", "n_asked", "n_missing"])
+
+
+def controls(
+    invocations: pd.DataFrame, cases: pd.DataFrame | None = None, *, by: By = ()
+) -> pd.DataFrame:
+    """Report for each skill whether the controls of the instrument worked.
+
+    Parameters
+    ----------
+    invocations, cases : pandas.DataFrame
+        As in :func:`detection`. Prompts with the prompt_kind ``control`` are the controls: an
+        explicit call of a skill, and a prompt that no skill should answer.
+    by : str or sequence of str
+        Columns that group the rows, in addition to ``condition`` and ``offered``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, condition and skill on offer with a control: ``n_calls`` and
+        ``n_called`` (explicit calls with a known invocation, and those that fired the skill),
+        ``n_others`` and ``n_false_alarms`` (other controls, and those that fired it), ``dead``
+        (whether no explicit call fired the skill; NA if no invocation is known) and ``note``.
+        Without controls the frame is empty.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract or several agents or altered copies would be pooled.
+    """
+    names = [*(n for n in _grouping_columns(by) if n != "offered"), "offered"]
+    checked = _checked_invocations(
+        invocations, cases, names, "triggers.controls", needs_truth=False, with_controls=True
+    )
+    rows = []
+    for values, group in groups(checked[checked["prompt_kind"].eq(CONTROL)], names):
+        calls, others = (group.loc[group["should"].eq(ought), "did"] for ought in (1.0, 0.0))
+        counts = {"n_calls": calls.count(), "n_called": int(calls.sum())}
+        counts |= {"n_others": others.count(), "n_false_alarms": int(others.sum())}
+        is_dead = bool(calls.sum() == 0) if calls.count() else pd.NA
+        notes = [
+            _DEAD.format(values["offered"]) if calls.count() and not calls.sum() else "",
+            "it is not known whether an explicit call fired it" if not calls.count() else "",
+            "fired at a prompt that no skill should answer" if others.sum() else "",
+        ]
+        rows.append(values | counts | {"dead": is_dead, "note": join_notes(*notes)})
+    numbers = ["n_calls", "n_called", "n_others", "n_false_alarms"]
+    table = pd.DataFrame(rows, columns=[*names, *numbers, "dead", "note"])
+    return table.astype({**dict.fromkeys(numbers, "int64"), "dead": "boolean", "note": "str"})
 
 
 def confusion(
@@ -202,8 +258,10 @@ def confusion(
         raise FrameError("triggers.confusion: by= names 'offered', which is what is confused.")
     check_settings(what, ci_level)
     checked = _checked_invocations(invocations, cases, names, what, needs_truth=False)
+    lost = checked.loc[checked["dead"] & checked["should"].eq(1.0), "attempt_id"]
+    checked = checked[checked["invoked"].notna() & ~checked["attempt_id"].isin(lost)]
     rows, samples = [], []
-    for values, group in groups(checked[checked["invoked"].notna()], names):
+    for values, group in groups(checked, names):
         attempts = _expected_skills(group)
         words = sorted(attempts["expected"].unique(), key=lambda word: (word == NOTHING, word))
         for expected in words:
@@ -365,8 +423,13 @@ def _checked_invocations(
     what: str,
     *,
     needs_truth: bool = True,
+    with_controls: bool = False,
 ) -> pd.DataFrame:
-    """Check invocations; add the columns kind, cluster, should and did (1, 0, NaN if unknown)."""
+    """Check invocations; add the columns kind, cluster, dead, should and did (NaN if unknown).
+
+    Controls are left out unless asked for. Of a skill whose explicit call did not fire it, nothing
+    is known.
+    """
     checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
         if name in _MADE:
@@ -385,17 +448,29 @@ def _checked_invocations(
             f"{what}: of no prompt is it known which skill should fire; give should_invoke, or "
             "cases with should_trigger."
         )
-    return checked.assign(
+    checked = checked.assign(
         should=should.fillna(from_case).astype("float64"),
         did=checked["invoked"].astype("Float64").astype("float64"),
         kind=checked["prompt_kind"].astype("object").where(own, OTHER),
         cluster=clusters_of(checked),
     )
+    is_control = checked["prompt_kind"].eq(CONTROL).fillna(False).astype(bool)
+    if with_controls:
+        return checked
+    instrument = [name for name in ("agent", "condition", "offered") if name in checked]
+    calls = checked[is_control & checked["should"].eq(1.0)]
+    best = calls.groupby(instrument, dropna=False)["did"].max()
+    dead = checked[instrument].merge(
+        best.eq(0.0).rename("dead").reset_index(), on=instrument, how="left"
+    )["dead"]
+    checked["dead"] = dead.eq(True).to_numpy(dtype=bool)
+    checked.loc[checked["dead"], ["did", "invoked"]] = [np.nan, pd.NA]
+    return checked[~is_control]
 
 
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Count, by ``by``, case and skill on offer, all attempts and those that fired the skill."""
-    keys = [*names, *CASE, "offered", "cluster", "should", "kind"]
+    keys = list(dict.fromkeys([*names, *CASE, "offered", "cluster", "should", "kind", "dead"]))
     return _counts_by(keys, invocations[invocations["should"].notna()], "did")
 
 
@@ -485,8 +560,15 @@ def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
     return "exact", about, nothing, (answered["share"], answered["cluster"], None)
 
 
-def _with_edge_note(interval: Interval, nothing: str) -> Interval:
+def _dead_note(group: pd.DataFrame) -> str:
+    skills = ", ".join(ordered(group.loc[group["dead"], "offered"]))
+    return _DEAD.format(skills) if skills else ""
+
+
+def _with_edge_note(interval: Interval, nothing: str, dead: str = "") -> Interval:
     if not interval.n:
-        return replace(interval, note=nothing)
+        return replace(interval, note=join_notes(dead, nothing))
     edge = CEILING if interval.estimate == 1 else FLOOR if interval.estimate == 0 else ""
-    return replace(interval, note=join_notes(interval.note, edge)) if edge else interval
+    return (
+        replace(interval, note=join_notes(dead, interval.note, edge)) if edge or dead else interval
+    )

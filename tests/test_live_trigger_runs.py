@@ -88,6 +88,9 @@ if "quota" in prompt:
     sys.exit(1)
 if "killed" in prompt:
     os.kill(os.getpid(), 9)
+if "7 times 8" in prompt:
+    result("56")
+    sys.exit()
 while pathlib.Path({hold!r}).exists() and "implicit" not in prompt and "mortgage" in prompt:
     time.sleep(0.02)
 if "mortgage" not in prompt:
@@ -138,7 +141,9 @@ def trigger(monkeypatch, capsys):
 
 def asked(repo):
     log = repo / "log"
-    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    controls = ("7 times 8", "In one sentence, what is it for?")  # two in every run
+    return [row for row in rows if not any(words in row["prompt"] for words in controls)]
 
 
 def load(path):
@@ -185,6 +190,7 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(r
     assert "usage limit" in rows["quota-1"]["notes"]
     assert "| tides | hang-1 | FAIL | exit_code |" in (run / "summary.md").read_text()
     assert len((run / "progress.jsonl").read_text().splitlines()) == 10
+    assert summary["dead"] == [] and all(row["works"] for row in summary["controls"])
     assert load(run / "current.json")["status"] == "completed"
     assert KEY.encode() not in b"".join(f.read_bytes() for f in run.rglob("*") if f.is_file())
 
@@ -224,6 +230,29 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(r
     assert (state["state"], state["at_work"]) == ("stopped", None)
 
 
+def test_a_broken_harness_is_reported_as_dead_and_no_recall_of_it(repo, trigger):
+    program = repo / "bin" / "claude"
+    program.write_text(program.read_text().replace('use("Skill", skill="tides")', "pass"))
+    args = ["run", "--suite", "explicit", "--run-id", "d", "--max-cases", "1", "--no-judge"]
+    code, out, err = trigger(*args)
+    line = "the instrument is dead for tides: an explicit call did not fire it"
+    assert code == 1 and out.startswith(line), out
+    assert "tides/explicit-1: FAIL; fired: none; " in err  # one line per case while it runs
+    assert "tides/control-call: control; fired: none; " in err
+    run = repo / "artifacts" / "skill-evals" / "d"
+    assert (run / "summary.md").read_text().splitlines()[2].startswith(f"**The{line[3:]}")
+    assert trigger("status", "--run-id", "d")[1].startswith(line)
+    store = RunStore(run / "store")
+    fired, cases = sc.frames.invocations(store), sc.frames.cases(store)
+    rates = sc.triggers.detection(fired, cases, by=["offered"]).set_index(["offered", "measure"])
+    assert rates["estimate"].loc["tides"].isna().all()
+    assert rates["note"].loc["tides"].str.startswith(line).all()
+    controls = sc.triggers.controls(fired, cases).set_index("offered")
+    assert controls.at["tides", "dead"] and controls.at["tides", "n_false_alarms"] == 0
+    assert sc.report.answer(store).findings["sentence"].iloc[0].startswith("The instrument is dead")
+    assert sc.frames.attempts(store)["exit_code"].eq(0).all()
+
+
 def test_a_killed_background_run_resumes_and_repeats_nothing(repo, trigger):
     (repo / "hold").touch()
     args = ["run", "--background", "--suite", "all", "--run-id", "b1", "--max-cases", "3"]
@@ -233,7 +262,7 @@ def test_a_killed_background_run_resumes_and_repeats_nothing(repo, trigger):
     pid = int((run / "runner.pid").read_text())
     assert os.getsid(pid) != os.getsid(0)  # it has no terminal to lose
     store = RunStore(run / "store")
-    until(lambda: len(asked(repo)) == 3 and store.table("attempts").num_rows == 2)
+    until(lambda: len(asked(repo)) == 3 and store.table("attempts").num_rows == 4)
     state = json.loads(trigger("status", "--run-id", "b1", "--json")[1])
     assert (state["state"], state["answered"], state["cases"]) == ("running", 2, 3)
     again = ["run", "--resume", "--background", "--run-id", "b1"]

@@ -166,6 +166,43 @@ def test_exact_sets_are_not_judged_by_the_wrong_ones_alone() -> None:
     assert pick(known, "exact")["estimate"] == pytest.approx(0.9)
 
 
+def test_controls_count_for_no_measure_and_a_dead_instrument_reports_none() -> None:
+    control = pd.DataFrame(
+        {
+            "skill": ["tea", "coffee", "tea"],
+            "case_id": ["control-tea/a", "control-coffee/a", "control-tea/b"],
+            "suite": "controls",
+            "should_trigger": [True, True, False],
+            "prompt_kind": "control",
+        }
+    )
+    cases = pd.concat([CASES, control], ignore_index=True)
+    calls = control.merge(pd.DataFrame({"offered": ["tea", "coffee"]}), how="cross")
+    own = calls["offered"].eq(calls["skill"]) & calls["should_trigger"]
+    calls = calls.assign(attempt_id=calls["case_id"], condition="skill", should_invoke=own)
+    calls["invoked"] = calls["offered"].eq("tea") & ~calls["should_trigger"]
+    calls.loc[own & calls["offered"].eq("coffee"), "invoked"] = True
+    kept = ["attempt_id", "skill", "case_id", "condition", "offered", "invoked", "should_invoke"]
+    rows = pd.concat([two_skills(), calls[kept]], ignore_index=True)
+    rows["should_invoke"] = rows["offered"].eq(rows["skill"]) & ~rows["case_id"].isin(
+        ["tea/3", "control-tea/b"]
+    )
+    controls = sc.triggers.controls(rows, cases).set_index("offered")
+    assert controls["dead"].to_dict() == {"tea": True, "coffee": False}
+    assert controls["n_false_alarms"].to_dict() == {"tea": 1, "coffee": 0}
+    found = sc.triggers.detection(rows, cases, by=["offered"])
+    tea, coffee = (found[found["offered"].eq(name)] for name in ("tea", "coffee"))
+    assert tea["estimate"].isna().all() and tea["note"].str.contains("dead for tea").all()
+    plain = sc.triggers.detection(two_skills().merge(rows), CASES, by=["offered"])
+    plain = plain[plain["offered"].eq("coffee")]
+    assert coffee["estimate"].tolist() == pytest.approx(plain["estimate"].tolist(), nan_ok=True)
+    # prompts that should fire tea are left out, since it is not known what fired
+    assert "tea" not in set(sc.triggers.confusion(rows, cases)["expected"])
+    unknown = rows.assign(invoked=rows["invoked"].mask(rows["case_id"].eq("control-tea/a")))
+    assert sc.triggers.controls(unknown, cases).set_index("offered")["dead"].isna()["tea"]
+    assert sc.triggers.controls(two_skills(), CASES).empty
+
+
 def test_confusion_says_which_other_skill_fired() -> None:
     rows = two_skills()
     rows["should_invoke"] = rows["offered"].eq(rows["skill"]) & rows["case_id"].ne("tea/3")

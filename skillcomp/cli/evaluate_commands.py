@@ -5,7 +5,8 @@ verdict pass, 1 for fail, 2 for error and 3 for skipped.
 
 ``trigger run`` asks a program the prompts of trigger suites, and ``trigger status`` shows the
 progress of such a run. The exit status of ``trigger run`` is 0 if every case passed, 1 if a case
-failed or is unknown, 2 if the input cannot be used, and 130 after Ctrl-C or SIGTERM.
+failed or is unknown or a skill cannot be called, 2 if the input cannot be used, and 130 after
+Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
@@ -253,11 +254,13 @@ def trigger_run(
         return
     with warnings_as_notes(RunStore(folder / "store"), f"--resume --run-id {run_id}"):
         summary = triggers.work_run(folder, progress=not quiet)
+    for line in triggers.control_lines(summary):
+        say(line)
     say(
         f"run {run_id}: {summary['pass_count']} passed, {summary['fail_count']} failed, "
         f"{summary['unknown_count']} unknown, of {summary['cases']} cases; {folder / 'summary.md'}"
     )
-    if summary["pass_count"] < summary["cases"]:
+    if summary["pass_count"] < summary["cases"] or summary["dead"]:
         raise typer.Exit(1)
 
 
@@ -273,5 +276,7 @@ def trigger_status(
     if as_json:
         say(json.dumps(state))
         return
+    for slug in state.pop("dead"):
+        say(triggers.dead_line(slug))
     for name, value in state.items():
         say(f"{name}: {'nobody' if value is None else value}")

@@ -131,7 +131,7 @@ CONTRACTS: Mapping[str, Contract] = {
     "attempts": _contract_of(
         "attempt_id skill case_id condition repeat sitting loaded_skill source_attempt_id"
         " perturbation agent agent_model agent_family status stop_reason answer n_words"
-        f" {_TOKENS} cost_usd seconds triggered n_commands started_at",
+        f" {_TOKENS} cost_usd seconds triggered n_commands exit_code started_at",
         required="attempt_id skill case_id condition",
         unique="attempt_id",
         status=get_args(AttemptStatus),

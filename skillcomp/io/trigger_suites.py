@@ -49,6 +49,7 @@ COLUMNS = (
     *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
 )
 KINDS: tuple[str, ...] = get_args(PromptKind)
+CONTROL = "control"  # kind of a prompt that tests the instrument, not the skill
 
 
 def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
@@ -143,13 +144,14 @@ class _Row:
             **self.fixture(),
         }
         extra = {name: value for name, value in extra.items() if value not in (None, [])}
+        kind = self.kind(trigger, prompt)
         return Case(
             case_id=f"{slug}/{ident}",
             prompt=prompt,
             should_trigger=trigger,
-            prompt_kind=self.kind(trigger, prompt),
+            prompt_kind=kind,
             right_skills=self.right_skills(trigger),
-            checks=checks_of(trigger, extra),
+            checks=() if kind == CONTROL else checks_of(trigger, extra),
             extra=extra,
         )
 
@@ -179,7 +181,7 @@ class _Row:
 
     def kind(self, trigger: bool | None, prompt: str) -> Any:
         kind = self.word("kind", KINDS)
-        if kind and trigger is not None and (kind == "negative") == trigger:
+        if kind not in (None, CONTROL) and trigger is not None and (kind == "negative") == trigger:
             self.note("kind", f"found '{kind}', but should_trigger is {str(trigger).lower()}.")
             kind = None
         return kind or kind_of_prompt(prompt, self.skill, trigger)

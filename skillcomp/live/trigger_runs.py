@@ -8,12 +8,13 @@ for each case, and ``summary.json`` and ``summary.md`` for the run.
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import os
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any, Literal, Unpack
 
 import orjson
+from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import checked_slug, json_or_none, write_json
@@ -30,7 +32,7 @@ from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.io.trigger_suites import FILE
+from skillcomp.io.trigger_suites import CONTROL, FILE
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
@@ -55,7 +57,12 @@ from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
+# Two prompts of each run test the instrument: one calls a skill by name, one needs no skill.
+CALL = "Use the skill ${} now. In one sentence, what is it for?"
+OTHER = "What is 7 times 8? Answer with the number only."
+CONTROLS = "control-"  # start of the slug of their suites
 SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in trigger-evals.md
+_WORDS = {True: "PASS", False: "FAIL", None: "unknown"}
 # fields of the reply that are copied to meta.json
 _FROM_REPLY = ("model", "status", "error", "offered", "invoked")
 
@@ -106,12 +113,15 @@ class TriggerPlan(TriggerSettings):
         The case_ids of the cases to judge by the rubric.
     neighbours : tuple of str
         Slugs of the skills that are installed together with the skill under test.
+    controls : dict of str to str
+        The prompts that test the instrument, in addition to the cases: slug by case_id.
     """
 
     run_id: str
     cases: dict[str, str]
     judged: tuple[str, ...]
     neighbours: tuple[str, ...]
+    controls: dict[str, str] = field(default_factory=dict)
 
 
 def chosen_cases(suite: Suite, which: Which, only: Sequence[str], most: int | None) -> list[Case]:
@@ -200,12 +210,15 @@ def prepare_run(
         what = f"trigger: {suite_files[slug]}: {skills} has no skill"
         require_known(what, slug, skill_files, StudyError, label="there")
     judged = [c for _, c in cases if judge or (judge is None and c.extra.get("judge", False))]
+    beside = tuple(skill_files if neighbours is None else neighbours)
+    controls = _write_controls(folder, tuple(dict.fromkeys(slug for slug, _ in cases)), beside)
     plan = TriggerPlan(
         **asdict(settings),
         run_id=folder.name,
         cases={case.case_id: slug for slug, case in cases},
         judged=tuple(case.case_id for case in judged),
-        neighbours=tuple(skill_files if neighbours is None else neighbours),
+        neighbours=beside,
+        controls=controls,
     )
     _make_store(folder / "store", plan, skill_files, suite_files)
     ignore = folder.parent / ".gitignore"
@@ -213,6 +226,24 @@ def prepare_run(
         ignore.write_text("*\n", encoding="utf-8")
     write_json(folder / "run.json", {**asdict(plan), "skillcomp": version("skillcomp")})
     return plan
+
+
+def _write_controls(
+    folder: Path, tested: Sequence[str], neighbours: Collection[str]
+) -> dict[str, str]:
+    """Write the prompts that test the instrument; return the slug of each by case_id."""
+    controls: dict[str, str] = {}
+    for slug in tested:
+        rows = [("control-call", "true", CALL.format(slug), "control", slug)]
+        if slug == tested[0] or slug not in neighbours:  # one serves all skills beside each other
+            rows.append(("control-other", "false", OTHER, "control", ""))
+        file = folder / "controls" / slug / FILE
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("w", encoding="utf-8", newline="") as stream:
+            head = ("id", "should_trigger", "prompt", "kind", "right_skills")
+            csv.writer(stream).writerows([head, *rows])
+        controls |= {f"{CONTROLS}{slug}/{row[0]}": slug for row in rows}
+    return controls
 
 
 def folder_of_prompts(root: Path, skills: Path) -> Path:
@@ -280,6 +311,9 @@ def _make_store(
                 store.add_skill(skill_files[slug])
             for slug in tested:
                 store.add_suite(suite_files[slug], skill=slug)
+            for slug in dict.fromkeys(plan.controls.values()):
+                file = path.parent / "controls" / slug / FILE
+                store.add_suite(file, slug=f"{CONTROLS}{slug}", skill=slug)
         except SkillcompError:
             shutil.rmtree(path)  # the run_id could otherwise not be used again
             raise
@@ -329,9 +363,10 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
         If another process is working on the run.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
-    agent = _CaseAgent(folder, plan, store)
+    agent = _CaseAgent(folder, plan, store, progress)
+    selected = plan.cases.keys() | plan.controls.keys()
     suites = [
-        suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in plan.cases)})
+        suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
     options = Options(plan.concurrency, None, progress)
@@ -373,8 +408,8 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
 class _CaseAgent:
     """An agent that runs a program within the limits of each case, and keeps its files."""
 
-    def __init__(self, run: Path, plan: TriggerPlan, store: RunStore) -> None:
-        self._run, self._plan = run, plan
+    def __init__(self, run: Path, plan: TriggerPlan, store: RunStore, progress: bool) -> None:
+        self._run, self._plan, self._progress = run, plan, progress
         self._agent = agent = _program_agent(plan.program, plan.model)
         self._cases = {c.case_id: c for suite in store.suites.values() for c in suite.cases}
         self.name, self.model, self.family = agent.name, agent.model, agent.family
@@ -405,10 +440,12 @@ class _CaseAgent:
         # in a thread: a slow pattern must not stop the other cases
         await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, "completed")
+        if self._progress:
+            tqdm.write(_case_line(folder, skill, case, reply), file=sys.stderr)
         return reply
 
     def _write_current(self, case: Case, skill: Skill, folder: Path, status: str) -> None:
-        if not self._plan.write_progress:
+        if not self._plan.write_progress or case.case_id in self._plan.controls:
             return
         row = {
             "ts": datetime.now(UTC).isoformat(),
@@ -427,6 +464,17 @@ class _CaseAgent:
 
     async def aclose(self) -> None:
         await self._agent.aclose()
+
+
+def _case_line(folder: Path, skill: Skill, case: Case, reply: Reply) -> str:
+    """Return one line on a case that is done: its result, the skills that fired and its time."""
+    passed = _read_object(folder / "grade.json")["deterministic"]["pass"]
+    result = "control" if case.prompt_kind == CONTROL else _WORDS[passed]
+    fired = "invocations unknown" if reply.invoked is None else ", ".join(reply.invoked) or "none"
+    parts = [result, f"fired: {fired}" if reply.invoked is not None else fired]
+    parts += [f"{reply.seconds:.0f} s"] if reply.seconds is not None else []
+    parts += [" ".join(reply.error.split())[:200]] if reply.error else []
+    return f"{skill.slug}/{case.case_id.partition('/')[2]}: {'; '.join(parts)}"
 
 
 def write_case(
@@ -502,6 +550,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
         }
         rows.append(row)
     passed = [row["pass"] for row in rows]
+    controls = [_control_row(folder, slug, case_id) for case_id, slug in plan.controls.items()]
     return {
         "run_id": plan.run_id,
         "suite": plan.suite,
@@ -511,15 +560,48 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
         "pass_count": passed.count(True),
         "fail_count": passed.count(False),
         "unknown_count": passed.count(None),
+        "controls": controls,
+        "dead": [row["skill"] for row in controls if row["works"] is False and row["called"]],
         "rows": rows,
     }
 
 
+def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
+    """Return what a control shows: whether the right skills fired, or None if it is unknown."""
+    meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
+    done, called = meta.get("run", {}), case_id.endswith("/control-call")
+    fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
+    works = None if fired is None else slug in fired if called else not fired
+    about = {"skill": slug, "called": called, "fired": fired, "works": works}
+    return about | {"notes": done.get("error") or ("" if meta else "not asked yet")}
+
+
+def dead_line(slug: str) -> str:
+    """Return the line on a skill that an explicit call did not fire."""
+    return (
+        f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases "
+        "say nothing of it"
+    )
+
+
+def control_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each control that did not work."""
+    lines = [dead_line(slug) for slug in summary["dead"]]
+    for row in summary["controls"]:
+        if row["works"] is False and not row["called"]:
+            fired = ", ".join(row["fired"])
+            lines.append(f"{fired} fired at a prompt that no skill should answer")
+        elif row["works"] is None and row["called"]:
+            reason = row["notes"] or "the program does not report it"
+            lines.append(f"it is not known whether {row['skill']} can be called: {reason}")
+    return lines
+
+
 def _summary_markdown(summary: Mapping[str, Any]) -> str:
-    words = {True: "PASS", False: "FAIL", None: "unknown"}
     lines = [
         f"# Trigger run {summary['run_id']} ({summary['suite']})",
         "",
+        *(f"**{_escaped(line[:1].upper() + line[1:])}.**\n" for line in control_lines(summary)),
         f"{summary['pass_count']} passed, {summary['fail_count']} failed, "
         f"{summary['unknown_count']} unknown, of {summary['cases']} cases.",
         "",
@@ -529,12 +611,13 @@ def _summary_markdown(summary: Mapping[str, Any]) -> str:
     for row in summary["rows"]:
         graded = _read_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
         failed = ", ".join(check["id"] for check in graded if check["pass"] is False)
-        cells = (row["skill_slug"], row["case_id"], words[row["pass"]], failed, row["notes"])
-        escaped = (
-            " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;") for text in cells
-        )
-        lines.append(f"| {' | '.join(escaped)} |")
+        cells = (row["skill_slug"], row["case_id"], _WORDS[row["pass"]], failed, row["notes"])
+        lines.append(f"| {' | '.join(map(_escaped, cells))} |")
     return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def run_state(folder: Path) -> dict[str, Any]:
@@ -543,18 +626,18 @@ def run_state(folder: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        run_id, suite, the numbers cases, answered, pass_count, fail_count and unknown_count, judged
-        (such as "2 of 3"), state (running, done or stopped), and at_work (the process that is
-        working on the run, or None).
+        run_id, suite, the numbers cases, answered, pass_count, fail_count and unknown_count, dead
+        (skills that an explicit call did not fire), judged (such as "2 of 3"), state (running, done
+        or stopped), and at_work (the process that is working on the run, or None).
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     rows = store.table("attempts").select(["case_id", "status"]).to_pylist()
-    answered = {row["case_id"] for row in rows if row["status"] in PAID}
+    answered = {r["case_id"] for r in rows if r["status"] in PAID and r["case_id"] in plan.cases}
     summary = summarise(folder, plan)
     judged = sum(row["judge"] is not None for row in summary["rows"])
     who = writer(store) or _background_process(folder)
     open_ = len(plan.cases) - len(answered) + len(plan.judged) - judged
-    names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count")
+    names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
     return {
         **{name: summary[name] for name in names},
         "answered": len(answered),

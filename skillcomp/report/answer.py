@@ -411,6 +411,9 @@ def _add_triggers(
 ) -> None:
     agents = ["agent"] if invocations["agent"].nunique(dropna=False) > 1 else []
     recorded = not invocations.empty
+    controls = triggers.controls(invocations, cases, by=agents) if recorded else None
+    if controls is not None and len(controls):
+        into.frames["controls"] = controls
     into.add("triggers", recorded, triggers.detection, invocations, cases, by=agents)
     with_goals = recorded and verdicts["goal"].notna().any()
     into.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])

@@ -82,6 +82,7 @@ def findings(
     needed: pd.DataFrame | None = None,
     effects: pd.DataFrame | None = None,
     explained: pd.DataFrame | None = None,
+    controls: pd.DataFrame | None = None,
     triggers: pd.DataFrame | None = None,
     goals: pd.DataFrame | None = None,
     unusable: pd.DataFrame | None = None,
@@ -124,6 +125,8 @@ def findings(
         Result of :func:`skillcomp.structure.factorial` over all skills.
     explained : pandas.DataFrame, optional
         Result of :func:`skillcomp.structure.score_association` over all skills.
+    controls : pandas.DataFrame, optional
+        Result of :func:`skillcomp.triggers.controls`.
     triggers : pandas.DataFrame, optional
         Result of :func:`skillcomp.triggers.detection` over all skills that the agent could invoke.
     goals : pandas.DataFrame, optional
@@ -195,6 +198,7 @@ def findings(
     topics: list[tuple[str, Iterable[Sentence]]] = [
         ("structure", _sentences_if_present(effects, _factor_sentences)),
         ("structure", _sentences_if_present(explained, _score_sentences)),
+        ("trigger", _sentences_if_present(controls, _control_sentences)),
         ("trigger", _sentences_if_present(triggers, _trigger_sentences)),
         ("trigger", _sentences_if_present(goals, _goal_sentences)),
     ]
@@ -670,6 +674,23 @@ def _score_sentences(explained: pd.DataFrame) -> Sentences:
         if pd.notna(least):
             text += f" {n_skills} show {say.rate(least)} or more, four times in five."
         yield Sentence(text, name)
+
+
+def _control_sentences(controls: pd.DataFrame) -> Sentences:
+    """Name the skills that an explicit call did not fire, and those that fired without need."""
+    for _, row in controls[controls["note"].ne("")].iterrows():
+        agent = f" ({called(row['agent'])})" if "agent" in row else ""
+        skill = f"{called(row['offered'])}{agent}"
+        if pd.notna(row["dead"]) and row["dead"]:
+            text = (
+                f"The instrument is dead for {skill}: an explicit call did not fire it, so nothing "
+                "is reported on when it fires."
+            )
+        elif row["n_false_alarms"]:
+            text = f"{skill} fired at a prompt that no skill should answer."
+        else:
+            text = f"It is not known whether an explicit call fires {skill}."
+        yield Sentence(text, row["offered"])
 
 
 def _trigger_sentences(detection: pd.DataFrame) -> Sentences:

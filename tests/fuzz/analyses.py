@@ -255,6 +255,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "triggers.detection": lambda f: sc.triggers.detection(
         f["invocations"], f["prompts"], by=["offered"]
     ),
+    "triggers.controls": lambda f: sc.triggers.controls(f["invocations"], f["prompts"]),
     "triggers.confusion": lambda f: sc.triggers.confusion(f["invocations"], f["prompts"]),
     "triggers.compare": lambda f: sc.triggers.compare(
         f["invocations"], f["prompts"], reference="baseline"
