@@ -464,7 +464,8 @@ def _checked_invocations(
         best.eq(0.0).rename("dead").reset_index(), on=instrument, how="left"
     )["dead"]
     checked["dead"] = dead.eq(True).to_numpy(dtype=bool)
-    checked.loc[checked["dead"], ["did", "invoked"]] = [np.nan, pd.NA]
+    for name in ("did", "invoked"):
+        checked[name] = checked[name].mask(checked["dead"])
     return checked[~is_control]
 
 
