@@ -85,6 +85,7 @@ DIFFERENCES = "RdBu"
 _MAX_DRAWS = 30
 # Names of values in tables, legends and texts. In all other names, underscores become blanks.
 _CALLED = {
+    "percentage points": "points",
     "gold_only": "gold only",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
     "rogan_gladen_by_arm": "Rogan-Gladen, by condition",
@@ -349,7 +350,8 @@ def plain(value: Any, *, width: int | None = None, ends: bool = False) -> str:
 def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digits: int = 1) -> str:
     """Format a number by its unit: 0.512 is 51.2 % as a rate and 51.2 in points; missing is n/a.
 
-    Rates and points are multiplied by 100 and get `digits` decimals. Counts are whole numbers.
+    Rates and points are multiplied by 100 and get `digits` decimals. Coefficients, such as kappa,
+    have two decimals and no 0 before the point. Counts are whole numbers.
     Other numbers have three significant digits, or none after the point from 1,000 on. The minus
     is typographic, and zero has no sign.
 
@@ -366,6 +368,8 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
         text = f"{100 * number:{sign}.{digits}f}"
     elif unit == "percentage points":
         text = f"{number:{sign}.{digits}f}"
+    elif unit == "coefficient":
+        text = re.sub(r"^([+-]?)0\.", r"\1.", f"{number:{sign}.2f}")
     elif unit in ("count", "tokens"):
         # a limit can be between two whole numbers
         half = abs(number) < 10 and number != round(number)

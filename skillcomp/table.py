@@ -30,7 +30,8 @@ _WIDE = 88  # characters; a table with longer rows takes the whole width of a pa
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
 # a text column may be narrowed to this many characters, because text wraps and numbers do not
 _TEXT = 28
-_NUMBER = r"n/a|[+−]?\d[\d,.]*( %)?( \[.*\])?"  # a formatted quantity, with or without its interval
+# a formatted quantity, with or without its interval
+_NUMBER = r"n/a|[+−<>]?[\d.][\d,.]*( %)?( \[.*\])?"
 # These columns move to the caption if all rows have the same value.
 _ABOUT = ("measure", "unit", "ci_level", "value", "effect", "cluster", "reference", "margin")
 _HEADS = {
@@ -236,8 +237,8 @@ def table(
     <BLANKLINE>
     | Skill | Estimate [interval] | n | p | Notes |
     | --- | ---: | ---: | ---: | --- |
-    | a | +50.0 [+30.0, +70.0] | 14 | < .001 |  |
-    | b | −7.1 [−35.0, +20.0] | 14 | .640 | a |
+    | a | +50.0 [30.0, 70.0] | 14 | < .001 |  |
+    | b | −7.1 [−35.0, 20.0] | 14 | .640 | a |
     <BLANKLINE>
     a: few cases
     <BLANKLINE>

@@ -24,12 +24,12 @@ CLAIMS = [
     "Of 6 skills 3 teach and 3 are undetermined.",
     "+52 points [38, 64] on 84 cases; corrected for the grader's errors, +52 points",
     "a shared run of 4 content tokens (rule 'any')",
-    "far minus near −6 [−39, 25]",
-    "g2 passes a share of checks that differs by −5.7 [−8.4, −2.5] points from that of g0",
+    "far minus near −6 points [−39, 25]",
+    "the share of checks passed by g2 differs by −6 points [−8, −3] from that by g0",
     "g0 (impression) makes more false passes than g2 (forced): +25 points [13, 35]",
     "Corrected, the 3 graders are 1 point apart.",
     "0 have an adjusted p-value below .05",
-    "its content by +53 [36, 66], its form by +6 [−1, 13]",
+    "its content by +53 points [36, 66], its form by +6 points [−1, 13]",
     "opaque against precise: the share of prompts",
 ]
 
@@ -50,7 +50,7 @@ def test_skills_on_invented_subjects_teach_and_the_others_are_undetermined() -> 
     ("stem", "claims"),
     [
         ("08", ["112 of 112 answers are recorded; the next call asks for none", "1 teaches and 1"]),
-        ("09", ["its content by +53 [36, 66]", "explains 1.2 % of the differences"]),
+        ("09", ["its content by +53 points [36, 66]", "explains 1 % of the differences"]),
         ("10", ["invoked at 89 % [81, 94]", "Repeats of one condition differ by up to 8"]),
     ],
 )

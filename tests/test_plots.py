@@ -98,7 +98,7 @@ def test_rows_stand_in_the_order_of_the_frame_and_not_of_the_values():
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
 
 
-POINTS = "Difference (percentage points)"
+POINTS = "Difference (points)"
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ POINTS = "Difference (percentage points)"
         ({"measure": "accuracy"}, {}, "Estimate", "0.4"),
         ({}, {"percent": True, "null": 0}, POINTS, "+40"),
         ({"measure": "delta_share_passed"}, {},
-         "Difference in checks passed (percentage points)", "+40"),
+         "Change in share of checks passed (points)", "+40"),
         ({"measure": ["delta_passed", "delta_share_passed"] * 2}, {}, POINTS, "+40"),
-        ({"ci_level": 0.9, "unit": "points"}, {}, f"{POINTS}, 90% CI", "\N{MINUS SIGN}20"),
+        ({"ci_level": 0.9, "unit": "points"}, {}, f"{POINTS}, 90 % CI", "\N{MINUS SIGN}20"),
         ({"unit": "points"}, {}, POINTS, "+40"),
         ({"unit": "logits"}, {}, "Difference (logits)", "+0.4"),
         ({"unit": "percentage points"}, {}, POINTS, "+0.4"),
@@ -607,7 +607,7 @@ def test_the_unit_says_what_a_heat_map_shows():
 
 @pytest.mark.parametrize(
     ("unit", "lines", "word"),
-    [("rate", [], "%"), ("coefficient", [], ""), ("points", [0.0], "percentage points"),
+    [("rate", [], "%"), ("coefficient", [], ""), ("points", [0.0], "points"),
      ("ratio", [1.0], "ratio")],
 )  # fmt: skip
 def test_only_differences_have_a_line_of_no_effect_on_their_own(unit, lines, word):
@@ -716,7 +716,7 @@ def test_scores_draw_every_document_with_its_interval():
     assert ax.get_ylabel() == "Pass rate (%)"
     assert len(segments(ax)) == 3
     plain = plots.scores(frame.assign(unit="points"), null=0)
-    assert plain.get_legend() is None and plain.get_ylabel() == "Difference (percentage points)"
+    assert plain.get_legend() is None and plain.get_ylabel() == POINTS
     assert len(gids(plain, "reference")) == 1
     with pytest.raises(FrameError, match="there is no column 'score'"):
         plots.scores(frame.drop(columns="score"))
@@ -752,8 +752,8 @@ def test_the_key_of_facets_is_as_wide_as_the_figure_and_a_level_stays_on_one_lin
     box = fig.legends[0].get_window_extent()
     assert box.x0 >= 0 and box.x1 <= fig.bbox.width
     for length in range(40, 70):
-        ax = plots.estimates(delta(), y="skill", hue="condition", label="a " * length + "95% CI")
-        assert ax.get_xlabel().endswith("95% CI") and "\n" in ax.get_xlabel()
+        ax = plots.estimates(delta(), y="skill", hue="condition", label="a " * length + "95 % CI")
+        assert ax.get_xlabel().endswith("95 % CI") and "\n" in ax.get_xlabel()
         plt.close()
 
 

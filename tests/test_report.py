@@ -1,5 +1,6 @@
 """The report: one page from executed notebooks, safe to open and legible at two widths."""
 
+import html
 import re
 import shutil
 import zipfile
@@ -271,7 +272,7 @@ def test_a_harmful_study_never_says_what_the_pilot_found(
     studies: dict[str, Path], browser: Browser
 ) -> None:
     text = seen(browser, studies["harms"])
-    assert "Both skills harm." in text and "points fewer" in text
+    assert "Both skills harm." in text and "−" in text
     assert "over placebo" in text and re.search(r"−\d+ \[−\d+, −\d+\]", text)
     whole = studies["harms"].read_text("utf-8")
     assert "worse than its placebo" in whole or "Against its placebo" in whole
@@ -290,11 +291,23 @@ def test_pages_of_other_shapes_say_what_was_found_and_what_is_lacking(
     assert "2 more skills" in open_ and len(re.findall(r"(?m)^skill-\d+ 8 cases$", open_)) == 12
 
 
+def test_the_page_has_one_form_of_numbers_and_one_name_of_each_quantity(page: Path) -> None:
+    text = html.unescape(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", page.read_text("utf-8")))
+    assert "+52 points [38, 64] on 84 cases" in text and "kappa .96" in text
+    for other in (
+        *(r"\d%", r"\[[^\[\]]*\d to [^\[\]]*\]", r"\[\+", r"\bp ?= ?0", r"\bp="),
+        *(r"(kappa|AC1|rho) [−-]?0\.", "percentage points", r"points? (more|fewer)\b"),
+        *("lets through", "checks met", "success rate", "share of answers that pass"),
+        "attempts passed",
+    ):
+        assert re.findall(rf".{{0,60}}{other}.{{0,20}}", text) == [], other
+
+
 def test_the_page_is_short_and_its_text_is_one_narrow_column(
     studies: dict[str, Path], page: Path, browser: Browser
 ) -> None:
     height = "document.documentElement.scrollHeight / 900"
-    for one, screens in ((page, 15), *((path, 8) for path in studies.values())):
+    for one, screens in ((page, 12), *((path, 8) for path in studies.values())):
         assert browser.page(one, width=1280).evaluate(height) <= screens
     opened = browser.page(page, width=1280)
     texts = "all('.chapter p, .chapter li').filter(e => e.offsetParent)"
@@ -321,7 +334,7 @@ def test_figures_and_marks_speak_to_readers_who_do_not_see_them(
 ) -> None:
     opened = browser.page(studies["harms"], width=1280)
     first = "document.querySelector('#answer .svg').ariaLabel"
-    words = r"Difference in attempts passed \(percentage points\).*skill-0\d, skill"
+    words = r"Change in pass rate \(points\).*skill-0\d, skill"
     assert re.search(words, opened.evaluate(first))
     for faults in (
         "all('img:not([aria-hidden])').filter(i => !i.alt)",

@@ -134,7 +134,7 @@ def test_leniency_is_given_for_both_gold_labels() -> None:
     about = {"bias": "condition leniency", "condition": "skill"}
     parts = [audit(stratum="gold pass", **about), audit(stratum="gold fail", ci_low=-9.0, **about)]
     assert about_graders(leniency=pd.concat(parts)) == [
-        "a, the skill against the reference: pass rate of checks that gold passes +4 points "
+        "a, the skill against the reference: share passed of checks that gold passes +4 points "
         "[1, 6] (more lenient), of checks that gold fails +4 points [−9, 6] (no difference is "
         "shown)."
     ]
@@ -164,8 +164,8 @@ def test_errors_that_differ_between_conditions_are_named() -> None:
         condition="skill",
     )
     assert about_graders(differences=frame) == [
-        "a, the skill against the reference: sensitivity 0 points [−10, 10] (no difference is "
-        "shown), specificity −30 points [−50, −10] (lower)."
+        "a, the skill against the reference: false fails 0 points [−10, 10] (no difference is "
+        "shown), false passes +30 points [10, 50] (more)."
     ]
     assert about_graders(differences=frame.head(0)) == [
         "Whether the errors of a grader differ between conditions is not known."

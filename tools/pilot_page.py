@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 import skillcomp as sc
+from skillcomp.report import phrases as say
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "pilot.md"
 HEAD = """\
@@ -23,6 +24,7 @@ graders), the experiment on content and form, and the study of triggers. The cha
 method, and run on any study. `python tools/pilot_page.py` writes this page; every number is \
 computed. Intervals have a level of 95 %.
 """
+ENDS = ["estimate", "ci_low", "ci_high"]
 OF_THRESHOLD = {
     "sensitivity": "Copied passages that it flags",
     "false_flags_baseline": "Answers without the skill that it flags",
@@ -76,7 +78,7 @@ def copying_sentences(pilot: sc.RunStore) -> Iterable[str]:
     )
     here = rows[rows["n"].eq(chosen["n"]) & rows["rule"].eq(chosen["rule"])].set_index("measure")
     for measure, text in OF_THRESHOLD.items():
-        yield f"{text}: {sc.style.interval(here.loc[measure])}."
+        yield f"{text}: {say.share(here.loc[measure])}."
 
 
 def answer_sections(pilot: sc.RunStore) -> dict[str, list[str]]:
@@ -105,8 +107,8 @@ def strictness_sentences(pilot: sc.RunStore) -> list[str]:
     drift = sc.reliability.drift(verdicts, gold, cases=cases, reference_grader="g0")
     rows = drift[drift["measure"].eq("pass_rate_change") & drift["grader"].notna()]
     return [
-        f"On the same answers {row['grader']} passes a share of checks that differs by "
-        f"{sc.style.interval(row)} points from that of {row['reference']}."
+        f"On the same answers the share of checks passed by {row['grader']} differs by "
+        f"{say.change(row)} from that by {row['reference']}."
         for _, row in rows.iterrows()
     ]
 
@@ -123,8 +125,8 @@ def bias_sentences(pilot: sc.RunStore) -> Iterable[str]:
     for _, row in rows[rows["ci_low"].gt(0) | rows["ci_high"].lt(0)].iterrows():
         yield (
             f"Taken alone, the interval of {row['bias']} for {row['grader']} ({row['stratum']}) "
-            f"excludes zero: {sc.style.interval(row)} {row['unit']}, adjusted p = "
-            f"{row['p_adjusted']:.2g}."
+            f"excludes zero: {say.change(row[ENDS] / 100)}, "
+            f"{say.p_value(row['p_adjusted'], 'adjusted p')}."
         )
 
 

@@ -206,10 +206,10 @@ def why_unknown(note: object) -> str:
 
 
 def level_text(frame: pd.DataFrame) -> str:
-    """Return text such as ", 95% CI"; empty unless all rows have the same confidence level."""
+    """Return text such as ", 95 % CI"; empty unless all rows have the same confidence level."""
     ci_level = numbers(frame, "ci_level", "ci_level")
     unique = np.unique(ci_level[np.isfinite(ci_level)])
-    return f", {100 * unique[0]:g}% CI" if len(unique) == 1 else ""
+    return f", {100 * unique[0]:g} % CI" if len(unique) == 1 else ""
 
 
 def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
@@ -219,21 +219,21 @@ def number_text(value: float, *, percent: bool, signed: bool = False, digits: in
     return ("0" if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
 
 
-_UNITS = {"points": "percentage points", "dollars": "US dollars"}
-_COMPARED = {"delta_passed": "attempts passed", "delta_share_passed": "checks passed"}
+_UNITS = {"percentage points": "points", "dollars": "US dollars"}
+_CHANGES = {"delta_passed": "pass rate", "delta_share_passed": "share of checks passed"}
 
 
 def difference_of(frame: pd.DataFrame) -> str:
-    """Return "Difference" and, if all rows have the same known measure, what is compared."""
+    """Return "Difference" or, if all rows have the same known measure, the name of the change."""
     measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
-    what = _COMPARED.get(measures[0]) if len(measures) == 1 else None
-    return f"Difference in {what}" if what else "Difference"
+    what = _CHANGES.get(measures[0]) if len(measures) == 1 else None
+    return f"Change in {what}" if what else "Difference"
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Return a name with its unit; in percent, a name with "Difference" gets percentage points."""
+    """Return a name with its unit; in percent, a difference or change is in points."""
     if percent:
-        unit = "points" if name.startswith("Difference") else "%"
+        unit = "points" if name.startswith(("Difference", "Change")) else "%"
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
 
 
@@ -267,10 +267,10 @@ def whole_steps(axis: Axis, at: Floats) -> None:
 def wrapped(text: str, inches: float) -> str:
     """Wrap a label so that its lines fit along an axis of the length `inches`.
 
-    "95% CI" stays on one line.
+    "95 % CI" stays on one line.
     """
     width = max(int(inches * 72 / (LABEL_SIZE * _CHARACTER)), 14)
-    lines = text.replace("% CI", "%\N{NO-BREAK SPACE}CI").split("\n")
+    lines = text.replace(" % CI", "\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}CI").split("\n")
     filled = [textwrap.fill(line, width, max_lines=3, placeholder="…") for line in lines]
     return "\n".join(filled).replace("\N{NO-BREAK SPACE}", " ")
 

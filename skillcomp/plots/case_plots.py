@@ -13,6 +13,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.transforms import blended_transform_factory
 
 from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
@@ -112,12 +113,15 @@ def cases(
 
 
 def _write_group_names(ax: Axes, groups: pd.Series, at: draw.Floats) -> None:
-    """Write the name of each group at the top of its first row."""
+    """Write the name of each group at the top of its first row, from the left edge of a figure."""
     names = draw.level_names(groups.unique(), width=60)
+    alone = ax.figure.axes == [ax]
+    left = blended_transform_factory(ax.figure.transSubfigure, ax.transData)
+    across = left if alone else ax.get_yaxis_transform()
     for group, rows in pd.Series(np.round(at), index=groups.index).groupby(groups, sort=False):
         top = rows.min() - 0.47
-        text = ax.text(0.005, top, names[group], transform=ax.get_yaxis_transform(), gid="group")
-        text.set(fontsize=TICK_SIZE, fontweight="bold", va="top")
+        text = ax.text(0.005, top, names[group], transform=across, gid="group")
+        text.set(fontsize=TICK_SIZE, fontweight="bold", va="top", in_layout=not alone)
         text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.0})
 
 
@@ -184,10 +188,10 @@ def case_map(
     draw.label_x(ax, "Cases, from the largest loss to the largest gain")
     ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(ScalarMappable(Normalize(0, 1), colors), ax=ax, pad=0.02, aspect=25)
-    bar.set_label(label or "Attempts passed (%)")
+    bar.set_label(label or "Pass rate (%)")
     bar.outline.set_linewidth(0.4)
     draw.scale(bar.ax.yaxis, percent=True)
-    draw.describe_axes(ax, f"Attempts passed of each case {draw.each(names, 'condition')}")
+    draw.describe_axes(ax, f"Pass rate of each case {draw.each(names, 'condition')}")
     return ax
 
 

@@ -201,7 +201,7 @@ def _no_effect(null: float | str | None, unit: str | None) -> float | None:
 
 def _without_level(text: str) -> str:
     """Remove the confidence level from an axis label, because the caption states it."""
-    return re.sub(r",? \d[\d.]*% CI", "", text).replace("\n", " ").strip()
+    return re.sub(r",? \d[\d.]* ?% CI", "", text).replace("\n", " ").strip()
 
 
 def severity(

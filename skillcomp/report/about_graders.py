@@ -279,7 +279,7 @@ def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
             word = _shown_word(row, "more lenient", "harder", "no difference is shown")
             parts.append(f"of checks that {gold} {_points(row)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
-        yield f"{start}: pass rate {', '.join(parts)}."
+        yield f"{start}: share passed {', '.join(parts)}."
 
 
 def _copy_sentences(copies: pd.DataFrame) -> Iterator[str]:
@@ -333,7 +333,7 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
 
 def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
     """Say whether the errors of each grader differ between conditions."""
-    measures = {"delta_sensitivity": "sensitivity", "delta_specificity": "specificity"}
+    measures = {"delta_sensitivity": "false fails", "delta_specificity": "false passes"}
     rows = errors[errors["measure"].isin(list(measures))].dropna(subset=["estimate", "ci_low"])
     if rows.empty:
         yield "Whether the errors of a grader differ between conditions is not known."
@@ -342,8 +342,9 @@ def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
         *who, condition = keys
         parts = []
         for _, row in part.iterrows():
-            word = _shown_word(row, "higher", "lower", "no difference is shown")
-            parts.append(f"{measures[row['measure']]} {say.change(row)} ({word})")
+            errors = say.complement_of(0, row)
+            word = _shown_word(errors, "more", "fewer", "no difference is shown")
+            parts.append(f"{measures[row['measure']]} {say.change(errors)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
         yield f"{start}: {', '.join(parts)}."
 
@@ -398,7 +399,7 @@ def _shown_word(row: Row, above: str, below: str, open_: str) -> str:
 
 
 def _points(row: Row) -> str:
-    """Format an estimate in percentage points, such as "+3 points [−2, +8]"."""
+    """Format an estimate of the unit percentage points, such as "+3 points [−2, 8]"."""
     ends = ("estimate", "ci_low", "ci_high")
     return say.change(pd.Series({end: row[end] / 100 for end in ends}))
 

@@ -139,22 +139,24 @@ class Answer:
         places = {name: place for place, name in enumerate(dict.fromkeys(rows["group"]))}
         return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
 
-    def draw(self, skills: list[str]) -> Any:
-        """Draw the headline figure for the given skills."""
+    def draw(self, skills: list[str], width: str = "text") -> Any:
+        """Draw the headline figure for the given skills, of a width of :func:`style.figure`."""
         rows = self.headline()
-        return draw_headline(rows[rows["skill"].isin(skills)], self.cases)
+        return draw_headline(rows[rows["skill"].isin(skills)], self.cases, width)
 
 
-def draw_headline(rows: pd.DataFrame, cases: pd.DataFrame | None = None) -> Any:
+def draw_headline(
+    rows: pd.DataFrame, cases: pd.DataFrame | None = None, width: str = "text"
+) -> Any:
     """Draw rows of :meth:`Answer.headline`, with their cases if given; return the figure."""
     rows = rows.assign(verdict=rows["verdict"].where(rows["condition"].ne("placebo")))
     group = "group" if rows["group"].ne("").any() else None
     with style.use():
         y = ["skill", "agent"] if "agent" in rows else ["skill"]
         if cases is None:
-            ax = plots.estimates(rows, y=y, group=group, null=0)
+            ax = plots.estimates(rows, y=y, group=group, null=0, width=width)
         else:
-            ax = plots.cases(cases, rows, y=y, group=group)
+            ax = plots.cases(cases, rows, y=y, group=group, width=width)
         for margin in rows["margin"].unique():
             for limit in (-margin, margin):  # a verdict compares the interval with these lines
                 ax.axvline(limit, color="#999999", linewidth=0.7, linestyle=(0, (3, 3)), zorder=0)

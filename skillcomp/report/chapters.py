@@ -48,7 +48,8 @@ class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
     ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
-    markup for the page, if its parts have titles, which a pointer on them shows.
+    markup for the page, if its parts have titles, which a pointer on them shows. ``narrow`` is the
+    same figure drawn for a phone.
     """
 
     stem: str
@@ -58,6 +59,7 @@ class Figure:
     files: tuple[tuple[str, str], ...]
     empty: bool = False
     svg: str = ""
+    narrow: Figure | None = None
 
 
 @dataclass

@@ -189,7 +189,7 @@ def findings(
     >>> rows = findings(decided)
     >>> print(rows.loc[rows["topic"].eq("skill"), "sentence"].item())
     tea harms by the grader alone: with the skill 20 % of the answers pass and without it 60 %,
-    40 points fewer [60 to 10 fewer] on 14 cases.
+    −40 points [−60, −10] on 14 cases.
     """
     for frame, names in zip((decided, placebo, gap, effects, explained), _COLUMNS, strict=True):
         if frame is not None:

@@ -9,12 +9,13 @@ import warnings
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from platform import python_version
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import matplotlib.pyplot as plt
@@ -359,23 +360,25 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = skills[start : start + ON_FIRST_PAGE]
         stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
-        data, fig = {"delta": rows[rows["skill"].isin(some)]}, result.draw(some)
-        paths = style.save(fig, out / stem, data=data, caption=lead, fingerprint=fingerprint)
-        plt.close(fig)
-        figures.append(figure_of(paths[1].read_bytes(), stem, out))
+        how = {"data": {"delta": rows[rows["skill"].isin(some)]}, "caption": lead}
+        how["fingerprint"] = fingerprint
+        figure = _saved_figure(result.draw(some), stem, out, how)
+        with TemporaryDirectory() as folder:  # the drawing for a phone is only on the page
+            phone = result.draw(some, "column")
+            narrow = _saved_figure(phone, f"{stem}-narrow", Path(folder), how)
+        figures.append(replace(figure, narrow=narrow))
     for screen in () if skills else result.screens:
         if len(screen.drawn):
-            data, fig = {screen.stem[10:]: screen.drawn}, screen.draw()
-            paths = style.save(
-                fig,
-                out / screen.stem,
-                data=data,
-                caption=screen.caption,
-                fingerprint=fingerprint,
-            )
-            plt.close(fig)
-            figures.append(figure_of(paths[1].read_bytes(), screen.stem, out))
+            how = {"data": {screen.stem[10:]: screen.drawn}, "caption": screen.caption}
+            how["fingerprint"] = fingerprint
+            figures.append(_saved_figure(screen.draw(), screen.stem, out, how))
     return figures
+
+
+def _saved_figure(fig: Any, stem: str, out: Path, how: Mapping[str, Any]) -> Figure:
+    paths = style.save(fig, out / stem, **how)
+    plt.close(fig)
+    return figure_of(paths[1].read_bytes(), stem, out)
 
 
 def _source_of_estimates(rows: pd.DataFrame) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
@@ -63,9 +63,11 @@ def without(reference: object, pronoun: str = " it") -> str:
 
 
 def rate(value: float) -> str:
-    """Format a rate, such as "79 %"; with decimals below 1 % and above 99 %."""
-    least = 0 if 0.01 <= abs(value) <= 0.99 or value in (0, 1) else 1
-    return quantity(value, "rate", digits=max(least, _decimals_of_rate(value)))
+    """Format a rate, such as "79 %", "0.4 %" or "<0.1 %"; 99.7 % does not become 100 %."""
+    inside = 0 < value < 0.01 or 0.99 < value < 1
+    if inside and not 0.0005 < value < 0.9995:
+        return "<0.1 %" if value < 0.5 else ">99.9 %"
+    return quantity(value, "rate", digits=int(inside))
 
 
 def size(value: float, digits: int = 0) -> str:
@@ -84,25 +86,20 @@ def bare(text: str) -> str:
     return text.partition(" ")[0]
 
 
-def limits(row: Row, unit: str = "points") -> str:
-    """Format the interval of a difference or of a rate, such as "[37, 64]"; empty if unknown."""
-    ends, decimals = (row["ci_low"], row["ci_high"]), _decimals_of_point
-    if pd.isna(ends[0]) or pd.isna(ends[1]):
-        return ""
-    decimals = _decimals_of_rate if unit == "rate" else decimals
-    texts = [quantity(end, unit, digits=decimals(end)).removesuffix(" %") for end in ends]
-    return f"[{', '.join(texts)}]"
+def limits(row: Row) -> str:
+    """Format the interval of a difference, such as "[37, 64]"; empty if it is unknown."""
+    return _in_brackets(row, lambda end: quantity(end, "points", digits=_decimals(end)))
 
 
-def _decimals_of_point(value: float) -> int:
+def _in_brackets(row: Row, form: Callable[[float], str]) -> str:
+    ends = row["ci_low"], row["ci_high"]
+    return "" if any(map(pd.isna, ends)) else f"[{', '.join(map(form, ends))}]".replace(" %", "")
+
+
+def _decimals(value: float) -> int:
     """Return the decimals of a difference: none, unless one other than 0 would then be 0."""
     points = 0.0 if pd.isna(value) else abs(100 * value)
     return 0 if points < 1e-6 or float(f"{points:.0f}") else -math.floor(math.log10(points)) or 1
-
-
-def _decimals_of_rate(value: float) -> int:
-    """Return the decimals of a rate: none, unless one other than 0 or 1 would be 0 or 100 %."""
-    return max(map(_decimals_of_point, (value, 1 - value)))
 
 
 def change(row: Row, unit: bool = True) -> str:
@@ -118,14 +115,13 @@ def share(row: Row, of: str = "") -> str:
     >>> share(row, "items"), share(row)
     ('16 % [11, 22] of 419 items', '16 % [11, 22]')
     """
-    text = f"{rate(row['estimate'])} {limits(row, 'rate')}".rstrip()
+    text = f"{rate(row['estimate'])} {_in_brackets(row, rate)}".rstrip()
     return f"{text} of {row['n']:,.0f} {of}" if of else text
 
 
-def coefficient(value: float, digits: int = 2) -> str:
+def coefficient(value: float) -> str:
     """Format kappa, AC1 or a correlation, such as ".79"."""
-    text = f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
-    return text.replace("0.", ".", 1) if abs(value) < 1 and "1." not in text else text
+    return quantity(value, "coefficient")
 
 
 def on_cases(row: Row) -> str:
