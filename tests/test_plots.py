@@ -122,7 +122,7 @@ def test_unit_and_measure_decide_label_and_ticks_of_the_axis(columns, options, l
     draw(ax)
     assert ax.get_xlabel() == label
     assert tick in ticks(ax.xaxis) and {"0", "0.0"} & set(ticks(ax.xaxis))
-    assert bool(gids(ax, "reference")) == label.startswith("Difference")
+    assert bool(gids(ax, "reference")) == label.startswith(("Difference", "Change"))
 
 
 def test_an_unknown_row_is_named_with_its_note_and_not_dropped():
