@@ -25,7 +25,7 @@ CLAIMS = [
     "+52 points [38, 64] on 84 cases; corrected for the grader's errors, +52 points",
     "a shared run of 4 content tokens (rule 'any')",
     "far minus near −6 points [−39, 25]",
-    "the share of checks passed by g2 differs by −6 points [−8, −3] from that by g0",
+    "the share of checks passed by g2 differs by −6 points [−8, −2] from that by g0",
     "g0 (impression) makes more false passes than g2 (forced): +25 points [13, 35]",
     "Corrected, the 3 graders are 1 point apart.",
     "0 have an adjusted p-value below .05",
