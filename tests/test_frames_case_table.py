@@ -125,7 +125,7 @@ def test_clusters_of_a_column_merge_with_twins_and_a_missing_value_is_its_own() 
     row = sc.deltas.paired(frame, cluster="video").iloc[0]
     expected = cr2_mean([1, 0, 1, 1, 0, 1, 0, 1], labels)
     assert (row["se"], row["df"]) == pytest.approx((expected.se, expected.df))
-    assert row["n_clusters"] == 4 and "one cluster has 38% of the weight" in row["note"]
+    assert row["n_clusters"] == 4 and "one cluster has 38 % of the weight" in row["note"]
     rates = sc.deltas.rates(frame, cluster="video").set_index("condition")
     assert rates.loc["skill", "n_clusters"] == 4
     assert sc.skillverdicts.decide(frame, cluster="video")["n_clusters"].tolist() == [4]
@@ -200,7 +200,7 @@ def test_a_column_that_cannot_be_averaged_is_refused(average: list[str]) -> None
 def test_a_case_that_holds_more_than_a_fifth_of_the_weight_is_noted() -> None:
     frame = study([0] * 12, [1] * 6 + [0] * 6)
     frame["heavy"] = np.where(frame["case_id"].eq("0"), 5.0, 1.0)
-    assert "one case has 31% of the weight" in sc.deltas.paired(frame, weight="heavy")["note"][0]
+    assert "one case has 31 % of the weight" in sc.deltas.paired(frame, weight="heavy")["note"][0]
     assert sc.deltas.paired(frame)["note"][0] == ""
 
 

@@ -600,7 +600,7 @@ def test_the_unit_says_what_a_heat_map_shows():
     assert (mesh.norm.vmin, mesh.norm.vcenter, mesh.norm.vmax) == (-0.5, 0, 0.5)
     texts = {text.get_text() for text in gids(ax, "value")}
     assert texts == {"+50", "\N{MINUS SIGN}10", "+20", "0"}
-    assert mesh.colorbar.ax.get_ylabel().split() == ["Difference", "(percentage", "points)"]
+    assert mesh.colorbar.ax.get_ylabel().split() == ["Difference", "(points)"]
     scores = plots.dimensions(rated().assign(estimate=[4.5, 2.0, 1.0, 3.0], unit="score"))
     assert {text.get_text() for text in gids(scores, "value")} == {"4.5", "2", "1", "3"}
 

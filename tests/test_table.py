@@ -68,7 +68,7 @@ def test_a_unit_that_was_left_out_is_that_of_the_measure() -> None:
     mixed = sc.table(delta(measure=["cohen_kappa", "delta_passed"])[shown])
     assert mixed.cells["Measure"].tolist() == ["Cohen's kappa", "delta passed"]
     assert mixed.cells["Unit"].tolist() == ["coefficient", "points"]
-    assert mixed.cells["Estimate [interval]"].tolist()[0] == "0.5 [0.3, 0.7]"
+    assert mixed.cells["Estimate [interval]"].tolist()[0] == ".50 [.30, .70]"
 
 
 def test_rates_spread_over_a_table_stay_percentages() -> None:
