@@ -64,8 +64,8 @@ def heavy_note(weights: Floats, unit: str) -> str:
     if share <= _HEAVY or float(np.ptp(weights)) <= 1e-9 * float(weights.max()):
         return ""
     return (
-        f"one {unit} has {100 * share:.0f} % of the weight: coverage is 84 to 91 % if only the heavy "
-        "ones change"
+        f"one {unit} has {100 * share:.0f} % of the weight: coverage is 84 to 91 % if only the "
+        "heavy ones change"
     )
 
 
