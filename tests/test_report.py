@@ -296,7 +296,7 @@ def test_the_page_has_one_form_of_numbers_and_one_name_of_each_quantity(page: Pa
     text = html.unescape(re.sub(hidden, " ", page.read_text("utf-8")))
     assert "+52 points [38, 64] on 84 cases" in text and "kappa .96" in text
     for other in (
-        *(r"\d%", r"\[[^\[\]]*\d to [^\[\]]*\]", r"\[\+", r"\bp ?= ?0", r"\bp="),
+        *(r"\d% \[", r"\[[^\[\]]*\d to [^\[\]]*\]", r"\[\+", r"\bp ?= ?0", r"\bp="),
         *(r"(kappa|AC1|rho) [−-]?0\.", "percentage points", r"points? (more|fewer)\b"),
         *("lets through", "checks met", "success rate", "attempts passed"),
     ):

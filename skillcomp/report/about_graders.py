@@ -342,9 +342,9 @@ def _difference_sentences(errors: pd.DataFrame) -> Iterator[str]:
         *who, condition = keys
         parts = []
         for _, row in part.iterrows():
-            errors = say.complement_of(0, row)
-            word = _shown_word(errors, "more", "fewer", "no difference is shown")
-            parts.append(f"{measures[row['measure']]} {say.change(errors)} ({word})")
+            reverse = say.complement_of(0, row)
+            word = _shown_word(reverse, "more", "fewer", "no difference is shown")
+            parts.append(f"{measures[row['measure']]} {say.change(reverse)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
         yield f"{start}: {', '.join(parts)}."
 
