@@ -105,6 +105,9 @@ def test_the_three_policies_combine_dimensions_as_the_source_says() -> None:
     assert named.loc["skill", "excepted"] == "C9"
     weighted = sc.skillverdicts.aggregate(judged, policy="weighted").set_index("condition")
     assert weighted.loc["skill", "score"] == pytest.approx(1)  # C9 carries no weight
+    rubric = sc.skillverdicts.aggregate(judged, policy="weighted", weights="rubric")
+    rubric = rubric.set_index("condition")
+    assert rubric.loc["skill", "score"] == pytest.approx(8.5 / 9.5)  # C7 to C9 weigh 1.0 each
     count = sc.skillverdicts.aggregate(judged, policy="pass_count").set_index("condition")
     assert count.loc["skill", "score"] == 8
     assert not count.loc["baseline", "passed"]
@@ -126,6 +129,7 @@ def test_missing_dimensions_leave_the_policy_open_only_where_they_could_decide()
         ({"policy": "stict"}, r"policy: found 'stict'.*Did you mean 'strict'"),
         ({"exceptions": ["C10"]}, "exceptions: found 'C10'"),
         ({"policy": "weighted", "weights": {"c1": 1.0}}, "weights: found 'c1'; allowed: C1 to C9"),
+        ({"policy": "weighted", "weights": "shema"}, r"found 'shema'.*Did you mean 'schema'"),
         ({"policy": "weighted", "weights": {}}, "add up to nothing"),
     ],
 )

@@ -153,7 +153,7 @@ def aggregate(
     by: By = ("skill",),
     policy: Policy = "strict",
     exceptions: Sequence[str] = (),
-    weights: Mapping[str, float] | None = None,
+    weights: Mapping[str, float] | Literal["schema", "rubric"] = "schema",
     threshold: float | None = None,
 ) -> pd.DataFrame:
     """Combine the verdicts on dimensions into one verdict on the skill, by one of three policies.
@@ -171,9 +171,11 @@ def aggregate(
         thirds of all, so 6 of 9).
     exceptions : sequence of str
         Dimensions with documented deficiencies; only for ``strict``.
-    weights : mapping of str to float, optional
-        Weight of each dimension. By default C1 to C6 have the weights of the source schema and C7
-        to C9 have weight 0; a study's own dimensions have equal weights.
+    weights : {"schema", "rubric"} or mapping of str to float, default "schema"
+        Weight of each dimension. ``schema``: C1 to C6 have the weights of the source schema, which
+        gives none to C7 to C9, so that these count 0. ``rubric``: C7, C8 and C9 weigh 1.0 each, C7
+        as the report recommends (9.2), C8 and C9 like it. Both give a study's own dimensions equal
+        weights.
     threshold : float, optional
         The least share or number of passed dimensions; see ``policy``.
 
@@ -198,8 +200,12 @@ def aggregate(
     keys = [*(name for name in listed(by) if name != "condition"), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
     family = dimension_family(judged["comprehension_dimension"])
-    default = SCHEMA_WEIGHTS if "C1" in family else dict.fromkeys(family, 1.0)
-    weigh = dict(default if weights is None else weights)
+    if isinstance(weights, str):
+        require_known("weights: found", weights, ["schema", "rubric"])
+        schema = SCHEMA_WEIGHTS if "C1" in family else {}
+        lacking = 0.0 if schema and weights == "schema" else 1.0
+        weights = dict.fromkeys(family, lacking) | schema
+    weigh = dict(weights)
     _require_dimensions(family, exceptions=exceptions, weights=weigh)
     if policy == "weighted" and not sum(weigh.values()) > 0:
         raise FrameError("weights: they add up to nothing; give at least one above 0.")
