@@ -180,8 +180,18 @@ def check(
     form: Annotated[
         str, Option("--format", help="text, sarif (for code scanning) or github (annotations).")
     ] = "text",
+    judges: Annotated[
+        bool,
+        Option("--judges", help="Test the checks of a study.yaml with answers of known worth."),
+    ] = False,
+    ask: Annotated[
+        bool, Option("--ask", help="With --judges: ask the study's graders too; prints the cost.")
+    ] = False,
 ) -> None:
     """Check a skill, a suite or a whole study; print each fault with its place and reason."""
+    if judges or ask:
+        studies.check_judges(path, ask=ask)
+        return
     import pandas as pd
 
     from skillcomp.lint.lint_path import is_study_file, lint_places

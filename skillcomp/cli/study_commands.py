@@ -183,6 +183,27 @@ def status(
     say(f"at work: {writer(study) or 'nobody'}")
 
 
+def check_judges(study: Path, *, ask: bool) -> None:
+    """Print the checks that a probe of a study finds at fault; exit with 1 if there are any."""
+    from skillcomp.live.probe import probe
+    from skillcomp.live.study_file import read_study
+
+    file = read_study(study)
+    store = file.open_store()
+    file.open_suites(store)
+    with warnings_as_notes(store):
+        probed = probe(store, graders=file.build_graders() if ask else ())
+    at_fault = probed[probed["finding"].ne("")]
+    for row in at_fault.to_dict("records"):
+        by = "" if row["grader"] == row["check_id"] else f" ({row['grader']})"
+        say(f"{row['case_id']}: {row['check_id']}{by}: {row['finding']}: {row['note']}")
+    open_checks = probed["grader"].isna().sum()
+    untested = f", {open_checks} not tested (--ask asks the graders)" if open_checks else ""
+    say(f"probe: {len(at_fault)} of {plural(len(probed), 'check')} at fault{untested}")
+    if len(at_fault):
+        raise typer.Exit(1)
+
+
 def _display_name(stage: str, name: str, number: Any) -> str:
     return f"{name}, round {number}" if stage == "grade" else name
 

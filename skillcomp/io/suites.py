@@ -88,7 +88,8 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # keys that skillcomp adds to the format; they are kept in ``extra`` without a note in ``problems``
 _OURS = ("perturbation",)
-_CASE_OURS = ("gold_answers", "files")  # read by live.graders.gold_answers and `suite_files`
+# read by live.graders.gold_answers, `suite_files` and live.probe
+_CASE_OURS = ("gold_answers", "files", "refusal")
 _ROUTING = "routing_cases"
 _OF_THE_FILE = {"path", "sha256", "problems"}  # fields that describe the file, not the suite
 # the files of a suite in its folder, in the order in which they are looked for

@@ -20,6 +20,7 @@ VERSION = "1.0"
 FIXTURES, REFERENCES = "fixtures", "reference"  # these folders are next to the file of the suite
 THRESHOLD = 0.7  # default of pass_threshold, the lowest score (from 0 to 1) that passes
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
+_TASK_OURS = ("refusal",)  # kept in `extra`; read by live.probe
 _JUDGE_KEYS: Mapping[str, tuple[str, ...]] = {
     "contains": ("type", "expected"),
     "pytest": ("type", "test_file"),
@@ -80,7 +81,7 @@ class _Reader:
     ) -> dict[str, Any]:
         """Return the entries with unknown keys, and record each of these keys as a problem."""
         others = {str(key): value for key, value in row.items() if key not in known_keys}
-        for key in others:
+        for key in (key for key in others if key not in _TASK_OURS):
             sentence = f"not a known key.{suggest(key, known_keys)}"
             self.notes.append(self._placed_sentence([*place, key], sentence))
         return others

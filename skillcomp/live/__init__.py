@@ -13,6 +13,10 @@ grade: verdicts
 compare: comparisons
     ``compare``: have a grader compare answers in pairs, each pair in both orders.
 
+probe: a test of the checks before a study
+    ``probe``: put answers of known worth through every check.
+    ``probe_rates``: the share of checks that each answer passes, for a figure.
+
 status: how far a study is
     ``status``: one row per agent or grader and condition, with counts and costs.
 

@@ -1,0 +1,320 @@
+"""Test the checks of a study before use: put answers of known worth through every check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from skillcomp.errors import GraderError, SkillcompError, StudyError, plural
+from skillcomp.grading_rules import forbids_copying, shared_with_skill
+from skillcomp.io.store import RunStore, as_store
+from skillcomp.io.task_suites import reference_of
+from skillcomp.live.concurrency import Stop, fan_out, run_sync
+from skillcomp.live.graders.gold_answers import gold_answers
+from skillcomp.live.graders.grader import LiveGrader, agent_of
+from skillcomp.live.graders.rule_checks import RuleChecker
+from skillcomp.live.graders.task_graders import Contains, Pytest
+from skillcomp.planning.cost import cost_estimate, cost_total
+from skillcomp.records import Attempt, Case, Check, Skill, Suite
+
+TABLE = "probe"  # table of the store with the results
+ANSWERS = {
+    "empty": "the empty answer",
+    "skill_text": "the skill's text",
+    "other_reference": "a reference answer about another skill",
+    "reference": "the reference answer",
+    "refusal": "a refusal",
+}
+REFUSAL = (
+    "This cannot be done as asked: what the task needs does not exist, so any result would be "
+    "invented. I stop here and have changed nothing."
+)
+REFUSING = "refusal"  # key of a case: the text of a justified refusal, or true for REFUSAL
+NGRAM = 6  # as in ComprehensionGrader
+_COLUMNS = ["skill", "case_id", "check_id", "grader", *ANSWERS, "finding", "note"]
+
+
+@dataclass
+class _Probed:
+    """A case with its five answers, of which some may be unknown, and the results so far."""
+
+    case: Case
+    skill: Skill
+    answers: Mapping[str, str | None]
+    refuses: bool  # whether a refusal is the right answer
+    # by check_id, grader and answer
+    results: dict[tuple[str, str], dict[str, tuple[bool | None, str]]]
+
+    def attempt(self, name: str, answer: str) -> Attempt:
+        return Attempt(
+            attempt_id=f"{TABLE}/{self.case.case_id}/{name}",
+            skill=self.skill.slug,
+            case_id=self.case.case_id,
+            condition=TABLE,
+            answer=answer,
+        )
+
+
+def probe(
+    store: RunStore,
+    *,
+    graders: Sequence[LiveGrader] = (),
+    concurrency: int = 4,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Put five answers of known worth through every check, to find checks that measure nothing.
+
+    The answers are the empty one, the skill's own text, a reference answer about another skill, the
+    reference answer of the case, and a refusal. Checks that a program decides are always tested:
+    rules, contained words, tests in the sandbox and the search for copied text.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study. The result is also added to its table ``probe``, which the page of a report
+        shows.
+    graders : sequence of LiveGrader
+        Graders that ask a model, to test all other checks as well. This costs up to five gradings
+        per case and grader.
+    concurrency : int, default 4
+        Maximum number of tests and gradings that are under way at the same time.
+    progress : bool, default True
+        Whether to announce the cost of the graders and to show a progress bar.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check and grader: skill, case_id, check_id and ``grader`` (``rule``,
+        ``contains``, ``pytest``, ``overlap`` or the name of a grader; missing if nothing decided
+        the check). ``empty``, ``skill_text``, ``other_reference``, ``reference`` and ``refusal``
+        are whether the answer passes; missing if there is no such answer or no verdict.
+        ``finding`` is empty or names faults: ``vacuous``, ``impossible``, ``punishes refusal``.
+        ``note`` names the answers that show them, and why verdicts are missing.
+
+    Raises
+    ------
+    StudyError
+        If the store has no checks.
+
+    Notes
+    -----
+    A positive check is vacuous if one of the first three answers passes it; a check against copying
+    is vacuous if the skill's text passes it. Other negative checks are not, since an answer without
+    content does nothing wrong. A check is impossible if the reference answer fails it. The
+    reference of a task is ``reference/<id>.*``; that of another case is its first gold answer on
+    which all labels are passes. The reference about another skill is one of the same study.
+
+    A refusal is right for a case with the key ``refusal`` (its text, or true for a text of this
+    library), and for negative checks of dimension C9. There, a check that it fails punishes a
+    justified refusal. The files and the trace of these answers are unknown, so rules about them are
+    decided for the empty answer alone, which leaves no files.
+
+    Examples
+    --------
+    A heat map of the share of checks that each answer passes:
+
+    >>> probed = probe(store)  # doctest: +SKIP
+    >>> rates = probe_rates(probed)  # doctest: +SKIP
+    >>> sc.plots.dimensions(rates, x="answer", y="skill")  # doctest: +SKIP
+    """
+    cases = _probed_cases(as_store(store))
+    if not any(probed.case.checks for probed in cases):
+        raise StudyError("probe: the suites of the study have no checks; add suites to the store.")
+    if progress and graders:
+        tqdm.write(f"probe: {_cost_sentence(store, graders)}")
+    work = [(probed, name) for probed in cases for name in ANSWERS]
+    judges, problem = _judges(store, cases)
+
+    async def main(stop: Stop) -> None:
+        with tqdm(total=len(work), desc=TABLE, disable=not progress) as bar:
+
+            async def put(item: tuple[_Probed, str]) -> None:
+                await _decide_by_program(*item, judges, problem)
+                for grader in graders:
+                    await _decide_by_grader(*item, grader)
+                bar.update()
+
+            await fan_out(work, put, width=concurrency, stop=stop)
+        for grader in graders:
+            await grader.aclose()
+
+    run_sync(main)
+    rows = [row for probed in cases for row in _rows_of(probed)]
+    now = datetime.now(UTC).isoformat()
+    store.append(TABLE, [{**row, "probed_at": now} for row in rows])
+    types = dict.fromkeys(_COLUMNS, "str") | dict.fromkeys(ANSWERS, "boolean")
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
+
+
+def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of checks that each answer of a probe passes, for `plots.dimensions`.
+
+    Parameters
+    ----------
+    probed : pandas.DataFrame
+        The result of :func:`probe`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per skill and ``answer``: ``estimate`` (the share), ``n`` (the number of checks with
+        a verdict) and ``unit`` (``rate``). NaN without a verdict.
+    """
+    long = probed.melt(["skill", "check_id"], list(ANSWERS), "answer", "passed")
+    passed = long["passed"].astype("float64").groupby([long["skill"], long["answer"]], sort=False)
+    return passed.agg(estimate="mean", n="count").reset_index().assign(unit="rate")
+
+
+def _probed_cases(store: RunStore) -> list[_Probed]:
+    suites = store.suites.values()
+    references = {c.case_id: _reference(store, suite, c) for suite in suites for c in suite.cases}
+    others = [(s.skill, references[c.case_id]) for s in suites for c in s.cases]
+    about_others: list[str | None]
+    cases = []
+    for suite in suites:
+        skill = store.skills.get(suite.skill) or Skill(slug=suite.skill)
+        about_others = [text for slug, text in others if slug != suite.skill and text] or [None]
+        for position, case in enumerate(suite.cases):
+            own = case.extra.get(REFUSING)
+            answers = {
+                "empty": "",
+                "skill_text": skill.text or skill.body or None,
+                "other_reference": about_others[position % len(about_others)],
+                "reference": references[case.case_id],
+                "refusal": own if isinstance(own, str) else REFUSAL,
+            }
+            cases.append(_Probed(case, skill, answers, bool(own), {}))
+    return cases
+
+
+def _reference(store: RunStore, suite: Suite, case: Case) -> str | None:
+    if suite.kind == "tasks":
+        return reference_of((store.path / suite.path).parent, case)
+    alone = suite.model_copy(update={"cases": (case,)})
+    answers = (gold.answer for gold in gold_answers([alone], None) if all(gold.labels.values()))
+    return next(answers, None)
+
+
+def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], str]:
+    """Return the judges of tasks that ask no model, and why there is none for tests."""
+    judges: dict[str, Any] = {"contains": Contains()}
+    checks = (check for probed in cases for check in probed.case.checks)
+    if any(check.judge and check.judge.type == "pytest" for check in checks):
+        try:
+            judges["pytest"] = Pytest(store)
+        except GraderError as error:
+            return judges, str(error)
+    return judges, ""
+
+
+def _program_for(check: Check) -> str | None:
+    """Return what decides a check without a model; None if nothing does."""
+    if check.rule is not None:
+        return "rule"
+    if check.judge is not None:
+        return check.judge.type if check.judge.type != "llm-rubric" else None
+    return "overlap" if forbids_copying(check) else None
+
+
+async def _decide_by_program(
+    probed: _Probed, name: str, judges: Mapping[str, Any], problem: str
+) -> None:
+    answer = probed.answers[name]
+    for check in probed.case.checks:
+        program = _program_for(check)
+        if program is None:
+            continue
+        result: tuple[bool | None, str] = (None, "")
+        if answer is None:
+            pass
+        elif program == "rule" and check.rule is not None:
+            files = () if name == "empty" else None
+            result = RuleChecker(probed.attempt(name, answer), files).result_of(check.rule)
+        elif program == "overlap":
+            shared = shared_with_skill(answer, probed.skill, probed.case, n=NGRAM)
+            result = (None if shared is None else not shared, "")
+        elif program in judges:
+            judgement = await judges[program].judge(probed.case, check, answer)
+            result = (judgement.passed, judgement.reason)
+            if judgement.passed is None and name == "reference":
+                result = (False, judgement.reason)  # a test that cannot judge it passes no answer
+        else:
+            result = (None, problem)
+        probed.results.setdefault((check.check_id, program), {})[name] = result
+
+
+async def _decide_by_grader(probed: _Probed, name: str, grader: LiveGrader) -> None:
+    answer = probed.answers[name]
+    results: dict[str, tuple[bool | None, str]]
+    checks = [c for c in probed.case.checks if _program_for(c) in (None, "overlap")]
+    if answer is None or not checks:
+        return
+    case = probed.case.model_copy(update={"checks": tuple(checks)})
+    try:
+        grading = await grader.grade(probed.attempt(name, answer), case, probed.skill)
+    except SkillcompError as error:
+        results = {check.check_id: (None, str(error)) for check in checks}
+    else:
+        results = {v.check_id: (v.passed, v.rationale or "") for v in grading.verdicts}
+    for check_id, result in results.items():
+        probed.results.setdefault((check_id, grader.name), {})[name] = result
+
+
+def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
+    rows = []
+    for check in probed.case.checks:
+        own = {g: r for (check_id, g), r in probed.results.items() if check_id == check.check_id}
+        for grader, results in own.items() or [(None, {})]:
+            passed = {name: results.get(name, (None, ""))[0] for name in ANSWERS}
+            faults = _faults(check, passed, probed)
+            vacuous = [ANSWERS[name] for name in faults.get("vacuous", [])]
+            notes = [f"passes on {', '.join(vacuous)}"] if vacuous else []
+            for fault in ("impossible", "punishes refusal"):
+                for name in faults.get(fault, []):
+                    why = results[name][1]
+                    notes.append(f"fails {ANSWERS[name]}" + f" ({why[:200]})" * bool(why))
+            missing = {results[name][1] for name in results if passed[name] is None} - {""}
+            notes += [f"no verdict: {why[:200]}" for why in sorted(missing)]
+            if grader is None:
+                notes.append("no program decides this check; ask a grader")
+            place = [probed.skill.slug, probed.case.case_id, check.check_id, grader]
+            values = [*place, *passed.values(), ", ".join(faults), "; ".join(notes)]
+            rows.append(dict(zip(_COLUMNS, values, strict=True)))
+    return rows
+
+
+def _faults(
+    check: Check, passed: Mapping[str, bool | None], probed: _Probed
+) -> dict[str, list[str]]:
+    """Return the answers that show each fault of a check."""
+    is_positive = check.check_kind == "positive"
+    empty = ["empty", "skill_text", "other_reference"] if is_positive else []
+    if forbids_copying(check):
+        empty = ["skill_text"]
+    is_c9 = probed.case.comprehension_dimension == "C9" and not is_positive
+    faults = {
+        "vacuous": [name for name in empty if passed[name]],
+        "impossible": ["reference"] if passed["reference"] is False else [],
+        "punishes refusal": (
+            ["refusal"] if (probed.refuses or is_c9) and passed["refusal"] is False else []
+        ),
+    }
+    return {fault: names for fault, names in faults.items() if names}
+
+
+def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
+    """Return what the graders may be asked and what it may cost."""
+    asked = [grader for grader in graders if agent_of(grader) is not None]
+    if not asked:
+        return "the graders ask no model, so they cost nothing."
+    how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
+    costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
+    total = cost_total(costs[costs["role"].eq("grader")])
+    row = total[total["planned"]].iloc[0]
+    dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
+    return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

@@ -1,0 +1,117 @@
+"""Answers of known worth expose checks that measure nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+from live_study import call
+
+import skillcomp as sc
+from skillcomp.errors import StudyError
+from skillcomp.live import BaseGrader, Grading, on_check, probe, probe_rates
+
+SLUGS = ("type-safety", "idempotent-retries")
+EMPTY_TEST = "def test_it():\n    assert True\n"
+
+
+def planted(id, judge, **more):
+    return {"id": id, "prompt": "Do it.", "judge": judge, **more}
+
+
+@pytest.fixture
+def study(tmp_path) -> Path:
+    """Two recorded suites without their tests, which take long, and three planted faults."""
+    recorded = sc.datasets.path("execution")
+    for slug in SLUGS:
+        shutil.copytree(recorded / "skills" / slug, tmp_path / "skills" / slug)
+        suite = tmp_path / "suites" / slug
+        shutil.copytree(recorded / "suites" / slug, suite)
+        content = yaml.safe_load((suite / "task_suite.yaml").read_text())
+        content["tasks"] = [t for t in content["tasks"] if t["judge"]["type"] != "pytest"]
+        if slug == SLUGS[0]:
+            (suite / "fixtures" / "test_empty.py").write_text(EMPTY_TEST)
+            (suite / "reference" / "never.md").write_text("The narrowing happens at the boundary.")
+            never = {"type": "contains", "expected": ["a word that no answer has"]}
+            done = {"type": "contains", "expected": ["I have changed the file"]}
+            content["tasks"] += [
+                planted("hollow", {"type": "pytest", "test_file": "fixtures/test_empty.py"}),
+                planted("never", never),
+                planted("no-file", done, refusal="There is no such file, so I changed nothing."),
+            ]
+        (suite / "task_suite.yaml").write_text(yaml.safe_dump(content))
+    listed = {kind: [f"{kind}/{slug}" for slug in SLUGS] for kind in ("skills", "suites")}
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"store": "study", **listed}))
+    return tmp_path / "study.yaml"
+
+
+def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, capsys):
+    status, out, _ = call(monkeypatch, capsys, "check", "--judges", study)
+    assert status == 1
+    for line in (
+        "type-safety/hollow: pytest: vacuous: passes on the empty answer, the skill's text, a re",
+        "type-safety/never: contains: impossible: fails the reference answer (missing: 'a word",
+        "type-safety/no-file: contains: punishes refusal: fails a refusal (missing: 'I have",
+    ):
+        assert line in out
+    rows = pd.DataFrame(sc.RunStore(study.parent / "study").table("probe").to_pylist())
+    of_plants = rows[rows["case_id"].str.contains("hollow|never|no-file")]
+    assert of_plants["finding"].tolist() == ["vacuous", "impossible", "punishes refusal"]
+    others = rows.drop(of_plants.index).dropna(subset="grader")  # a rubric asks a model
+    assert others["reference"].eq(True).all()  # recorded tasks pass their references
+    assert not others["finding"].str.contains("impossible|punishes").any()
+
+
+class Lenient(BaseGrader):
+    """A grader that passes every answer and forgets one check."""
+
+    name = "lenient"
+
+    async def grade(self, attempt, case, skill, **place):
+        about = self.about(attempt, place)
+        checks = [c for c in case.checks if c.check_id != "forgotten"]
+        return Grading(tuple(on_check(c, i, about, passed=True) for i, c in enumerate(checks)))
+
+
+def test_graders_decide_what_no_program_does_and_copying_is_searched_for(tmp_path):
+    store = sc.RunStore(tmp_path / "study")
+    skill = tmp_path / "tea" / "SKILL.md"
+    skill.parent.mkdir()
+    skill.write_text(
+        "---\nname: tea\ndescription: Tea.\n---\nPour boiling water on the leaves now."
+    )
+    behaviours = [
+        {"id": "names_heat", "kind": "positive", "description": "Names the heat."},
+        {"id": "forgotten", "kind": "positive", "description": "Names the time."},
+        {"id": "no_verbatim_span", "kind": "negative", "description": "Copies nothing."},
+    ]
+    case = {"id": 1, "prompt": "How?", "expected_behaviors": behaviours}
+    labels = {"names_heat": True}
+    answer = "Heat fresh water well, let leaves steep four minutes, add lemon."
+    case["gold_answers"] = [{"answer": answer, "labels": labels}]
+    (tmp_path / "tea.json").write_text(json.dumps({"skill_name": "tea", "evals": [case]}))
+    store.add_skill(skill)
+    store.add_suite(tmp_path / "tea.json")
+    rows = probe(store, progress=False).set_index(["check_id", "grader"])
+    assert rows["finding"].tolist() == ["", "", ""]
+    assert "ask a grader" in rows.loc["names_heat", "note"].iloc[0]
+    copied = rows.loc["no_verbatim_span", "overlap"]
+    assert not copied["skill_text"]
+    assert copied["reference"] and pd.isna(copied["empty"])  # too short to copy
+    rows = probe(store, graders=[Lenient()], progress=False).set_index(["check_id", "grader"])
+    assert rows.loc["names_heat", "lenient"]["finding"] == "vacuous"
+    assert rows.loc["no_verbatim_span", "lenient"]["finding"] == "vacuous"
+    assert rows.loc["no_verbatim_span", "overlap"]["finding"] == ""
+    rates = probe_rates(rows.reset_index()).set_index("answer")
+    assert rates.loc["empty", "estimate"] == 1 and rates.loc["empty", "n"] == 2
+    ax = sc.plots.dimensions(rates.reset_index(), x="answer", y="skill")
+    assert len(ax.texts)
+    with pytest.raises(StudyError, match="have no checks"):
+        probe(sc.RunStore(tmp_path / "other"))
