@@ -30,6 +30,9 @@ sc.plots.corrected(rows, y=["grader", "condition"])
 drift = sc.reliability.drift(verdicts, gold, reference_grader="g0", cases=cases, n_resamples=199)
 sc.plots.severity(drift[drift["measure"].eq("severity_shift")], y="grader")
 
+# %% skillcomp.plots.ranks
+sc.plots.ranks(sc.reliability.contrast(verdicts, gold, cases=cases))
+
 # %% skillcomp.plots.transfer
 sc.plots.transfer(sc.transfer.rates(outcomes))
 

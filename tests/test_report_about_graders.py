@@ -274,8 +274,17 @@ def test_graders_are_compared_with_passing_everything_and_the_order_by_kappa() -
 
 
 def test_pairs_of_graders_that_cannot_be_distinguished_are_listed() -> None:
+    counts = pd.DataFrame({"grader": ["a", "b", "c"], "agreed": [90, 86, 60], "n": 100})
+    pairs = sc.reliability.contrast_counts(counts)
+    assert about_graders(unpaired=pairs) == [
+        "2 of 3 pairs of graders differ in agreement, compared as unpaired and adjusted for the "
+        "number of pairs. Not shown to differ: b and a; their intervals allow differences of up "
+        "to 13 points.",
+        "Ranks that these pairs allow (95 % certain for all together): a 1 to 2, b 1 to 2 and c 3.",
+    ]
     pairs = rows(("x", 0.1, 0.05, 0.2), ("x", 0.01, -0.05, 0.07), ("x", NAN, NAN, NAN))
     pairs = pairs.assign(grader=["a", "a", "b"], reference=["b", "c", "c"])
+    pairs = pairs.assign(measure="agreement_difference", p_adjusted=[0.01, 0.8, NAN])
     assert about_graders(unpaired=pairs) == [
         "1 of 3 pairs of graders differs in agreement, compared as unpaired and adjusted for the "
         "number of pairs. Not shown to differ: a and c; their intervals allow differences of up "

@@ -242,6 +242,64 @@ def severity(
     return ax
 
 
+def ranks(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "grader",
+    group: str | None = None,
+    label: str | None = None,
+    width: str = "text",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the rank of each grader with its confidence set, and its agreement as a number.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Result of :func:`skillcomp.reliability.contrast` or
+        :func:`skillcomp.reliability.contrast_counts`, whose rows on ranks are drawn in their order.
+    y : str or sequence of str, default "grader"
+        Column or columns that identify a row.
+    group, width, ax
+        As for `estimates`.
+    label : str, optional
+        Label of the axis of ranks.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    FrameError
+        As in `estimates`, or if the frame has no ranks.
+
+    See Also
+    --------
+    skillcomp.reliability.contrast
+    """
+    names = [y] if isinstance(y, str) else list(y)
+    draw.require(frame, [*names, group, "measure", "rate"], "plots.ranks")
+    rows = frame[frame["measure"].eq("agreement_rank")]
+    if rows.empty:
+        raise FrameError(
+            "plots.ranks: the frame has no rows with the measure 'agreement_rank'; draw the result "
+            "of sc.reliability.contrast or contrast_counts."
+        )
+    shares = ["n/a" if pd.isna(rate) else f"{100 * rate:.0f} %" for rate in rows["rate"]]
+    texts = [f"{name}: {share}" for name, share in zip(rows[names[-1]], shares, strict=True)]
+    named = rows.assign(**{names[-1]: texts}).drop(columns=["n", "n_clusters"], errors="ignore")
+    level = draw.level_text(rows).replace(" CI", " sets, all graders together")
+    text = label if label is not None else f"Rank by agreement with gold{level}"
+    how: dict[str, Any] = {"null": None, "percent": False, "label": text, "width": width}
+    drawn = draw_estimates(named, names, None, group=group, ax=ax, **how)
+    last = rows["ci_high"].max()
+    drawn.ax.set_xlim(0.5, (1.0 if pd.isna(last) else last) + 0.5)
+    draw.whole_steps(drawn.ax.xaxis, np.arange(1.0, (1.0 if pd.isna(last) else last) + 1.0))
+    draw.describe_axes(drawn.ax, "Rank of each grader by agreement with gold, and its set")
+    return drawn.ax
+
+
 def corrected(
     frame: pd.DataFrame,
     *,

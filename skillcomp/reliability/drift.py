@@ -297,9 +297,11 @@ def sample_of_checks(items: pd.DataFrame) -> Sample:
     that copies of an agent do not narrow the interval.
     """
     keys = [*CASE, "check_id"]
-    check, first = group_codes(items, keys)
-    sources = [name for name in ("agent", "run") if name in items.columns]
-    source, first_of_source = group_codes(items, [*keys, *sources])
+    check = first = source = first_of_source = np.arange(len(items))
+    if items.duplicated(keys).any():
+        check, first = group_codes(items, keys)
+        sources = [name for name in ("agent", "run") if name in items.columns]
+        source, first_of_source = group_codes(items, [*keys, *sources])
     n, n_of_source = np.bincount(check), np.bincount(source)
     check_of_source = check[first_of_source]
     attempts = np.full(len(n), np.inf)

@@ -84,9 +84,10 @@ def contrast(
         - ``agreement_difference``: agreement of the grader with gold minus that of the reference;
         - ``sensitivity_difference`` and ``specificity_difference``: the same among gold passes and
           among gold fails;
-        - ``agreement_rank``: one row per grader, with ``reference`` NA. ``estimate`` is 1 plus the
-          number of graders with a higher agreement on the items shared with it. ``ci_low`` and
-          ``ci_high`` are the ends of the confidence set of the rank, simultaneous over all graders.
+        - ``agreement_rank``: one row per grader, in the order of the ranks, with ``reference``
+          NA. ``estimate`` is 1 plus the number of graders with a higher agreement on the items
+          shared with it. ``ci_low`` and ``ci_high`` are the ends of the confidence set of the rank,
+          simultaneous over all graders.
 
         ``p_value`` is McNemar's mid-p, with all differences of a case exchanged together;
         ``p_adjusted`` is by Holm over all pairs of the measure. ``rate`` and ``reference_rate`` are
@@ -108,8 +109,9 @@ def contrast(
 
     Notes
     -----
-    Limits are those of each pair alone, by :func:`skillcomp.stats.bounded.bounded_mean`. The sets
-    of ranks follow from the adjusted p-values of agreement: see
+    Limits are those of each pair alone, by :func:`skillcomp.stats.bounded.bounded_mean`. They allow
+    for cases unlike those observed and the test does not, so a row may have a small p-value and an
+    interval that includes 0. The sets of ranks follow from the adjusted p-values of agreement: see
     :func:`skillcomp.stats.rank_sets`. If graders are equal, their sets hold all ranks between them,
     so a wide set is what few items allow.
 
@@ -266,12 +268,14 @@ def _family_rows(
     low, high = rank_sets(differences, p_values, ci_level=ci_level)
     unknown = np.isnan(differences).sum(axis=1) - 1
     method = f"ranks from {plural(len(pairs), 'pair')}, Holm; {compared.method}"
-    for k, own in enumerate(compared.agreement):
+    places = np.where(unknown < n - 1, 1.0 + (differences < 0).sum(axis=1), NAN)
+    for k in np.argsort(places, kind="stable"):
+        own = compared.agreement[k]
         note = f"not compared with {plural(int(unknown[k]), 'grader')}" if unknown[k] else ""
         rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
-        if unknown[k] < n - 1:
-            estimate = 1.0 + float((differences[k] < 0).sum())
-            rank = replace(rank, estimate=estimate, low=float(low[k]), high=float(high[k]))
+        if np.isfinite(places[k]):
+            ends = {"low": float(low[k]), "high": float(high[k])}
+            rank = replace(rank, estimate=float(places[k]), **ends)
         rank = replace(rank, n_clusters=own.n_clusters)
         yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
 
@@ -284,6 +288,9 @@ def _compared_graders(
     wide = part.pivot(index=ITEM, columns=between, values="verdict").reindex(columns=levels)
     facts = part[[*(n for n in _READ if n in part.columns), "gold"]].drop_duplicates(ITEM)
     facts = facts.set_index(ITEM, drop=False).loc[wide.index].reset_index(drop=True)
+    # numbers, because every pair groups them again
+    names = facts.columns.intersection(["case_id", "check_id", "agent", "run"])
+    facts = facts.assign(**{name: pd.factorize(facts[name])[0] for name in names})
     label = facts["gold"].to_numpy(dtype=float)
     right = (label == wide.to_numpy(dtype=float).T).astype(float)
     right[wide.isna().to_numpy().T] = NAN

@@ -28,8 +28,8 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
         ``ceiling``, the same on all labels and, with the column ``labeller``, on those of each
         labeller alone; ``errors``, the changes of
         :func:`skillcomp.reliability.drift`; ``chance`` of :func:`skillcomp.reliability.agreement`
-        by grader, compared with a grader that passes everything; ``unpaired``, differences of
-        agreement between ``grader`` and ``reference``, at a level for all pairs; ``flips`` of
+        by grader, compared with a grader that passes everything; ``unpaired`` of
+        :func:`skillcomp.reliability.contrast_counts`; ``flips`` of
         :func:`skillcomp.reliability.flip_counts`;
         ``rules`` of :func:`skillcomp.reliability.integrity_rates`; ``modes`` of
         :func:`skillcomp.reliability.failure_mode_rates` by condition; ``biases`` of
@@ -107,8 +107,10 @@ def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
     """Count the pairs of graders that differ in agreement, and list those that may not."""
     if pairs.empty:
         return
-    rows = pairs.dropna(subset=["estimate", "ci_low"])
-    alike = rows[rows["ci_low"].le(0) & rows["ci_high"].ge(0)]
+    ranks = pairs[pairs["measure"].eq("agreement_rank")].dropna(subset=["estimate"])
+    pairs = pairs[pairs["measure"].eq("agreement_difference")]
+    rows = pairs.dropna(subset=["estimate", "p_adjusted"])
+    alike = rows[rows["p_adjusted"] > 1 - rows["ci_level"]]
     n, differ = len(pairs), len(rows) - len(alike)
     text = f"{differ} of {n} pair{say.plural(n)} of graders "
     text += f"{'differs' if differ == 1 else 'differ'} in agreement, compared as unpaired"
@@ -119,6 +121,11 @@ def _unpaired_sentences(pairs: pd.DataFrame) -> Iterator[str]:
         text += f"differences of up to {say.size(widest)}."
     unknown = pairs[~pairs.index.isin(rows.index)]
     yield text + (f" Not known: {_pairs_in_words(unknown)}." if len(unknown) else "")
+    ends = zip(ranks["grader"], ranks["ci_low"], ranks["ci_high"], strict=True)
+    places = [f"{g} {a:.0f}" + (f" to {b:.0f}" if b > a else "") for g, a, b in ends]
+    if places:
+        level = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
+        yield f"Ranks that these pairs allow ({level}): {say.listing(places)}."
 
 
 def _pairs_in_words(pairs: pd.DataFrame) -> str:

@@ -257,11 +257,11 @@ def clustered_midp(gained: ArrayLike, lost: ArrayLike, clusters: ArrayLike) -> H
     label = f"mid-p McNemar, flips of a case exchanged together ({count} cases)"
     if not np.any(step):
         return HypothesisTest(0.0, 1.0, label, "no verdict flipped: p = 1")
-    reach = int(sums.sum())
-    chance = np.zeros(2 * reach + 1)
-    chance[reach] = 1.0
-    for size in sums[sums > 0]:
-        chance = 0.5 * (np.roll(chance, size) + np.roll(chance, -size))
+    reach, chance = int(sums.sum()), np.ones(1)
+    for size, n in zip(*np.unique(sums[sums > 0], return_counts=True), strict=True):
+        steps = np.zeros(2 * size * n + 1)
+        steps[:: 2 * size] = binom.pmf(np.arange(n + 1), n, 0.5)
+        chance = np.convolve(chance, steps)
     observed = int(abs(np.rint(step.sum())))
     away = np.abs(np.arange(-reach, reach + 1))
     p_value = float(chance[away > observed].sum() + 0.5 * chance[away == observed].sum())
