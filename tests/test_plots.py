@@ -10,6 +10,7 @@ from test_style import luminance
 
 from skillcomp import plots, style
 from skillcomp.errors import FrameError
+from skillcomp.reliability import contrast_counts
 
 mpl.use("agg")
 NAN = float("nan")
@@ -849,3 +850,18 @@ def test_a_whole_calibration_is_drawn_as_it_comes():
     assert shown[:3] == ["sensitivity", "false flags (baseline)", "false flags (fresh)"]
     assert not [text for text in shown if "AUC" in text or "flagged" in text]
     assert "chosen (n = 4)" in shown
+
+
+def test_ranks_are_drawn_in_their_order_with_the_agreement_as_a_number():
+    counts = pd.DataFrame({"grader": ["a", "b", "c"], "agreed": [60, 90, 86], "n": 100})
+    frame = contrast_counts(counts)
+    ax = plots.ranks(frame)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["b: 90 %", "c: 86 %", "a: 60 %"]
+    assert ax.get_xticks().tolist() == [1, 2, 3] and ax.get_xlim() == (0.5, 3.5)
+    assert ax.get_xlabel() == "Rank by agreement with gold, 95% sets, all graders together"
+    (lines,) = (drawn for drawn in ax.collections if drawn.get_gid() == "interval")
+    assert [line[:, 0].tolist() for line in lines.get_segments()] == [[1, 2], [1, 2], [3, 3]]
+    by = contrast_counts(pd.concat([counts.assign(version=v) for v in "xy"]), by=["version"])
+    assert "x" in [text.get_text() for text in plots.ranks(by, group="version").texts]
+    with pytest.raises(FrameError, match="no rows with the measure 'agreement_rank'"):
+        plots.ranks(frame[frame["measure"].ne("agreement_rank")])

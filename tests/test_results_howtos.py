@@ -213,3 +213,58 @@ def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(
         exec(compile(cell, chapter.name, "exec"), where)
     cut = where["results"]["written copies"]
     assert cut.query("chosen")["n"].tolist() == [12]
+
+
+def judged(folder: Path) -> None:
+    """Four judges on 40 answers: three err on different answers, the last passes everything."""
+    human = [at % 4 > 0 for at in range(40)]
+    wrong = {"a": range(0, 6), "b": range(6, 12), "c": range(12, 16)}
+    rows = [
+        {"item": at, "judge": judge, "human": int(label)}
+        | {"passed": int(judge == "d" or label != (at in wrong[judge]))}
+        for judge in "abcd"
+        for at, label in enumerate(human)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "verdicts.csv", index=False)
+
+
+def test_a_judge_that_passes_everything_is_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(tmp_path)
+    names = executed("trusted-grader", tmp_path, monkeypatch)
+    estimate = names["agreement"].set_index(["grader", "measure"])["estimate"]
+    assert estimate["d", "raw_agreement"] == pytest.approx(0.75)
+    assert estimate["d", "false_passes"] == 1 and estimate["d", "cohen_kappa"] == 0
+    assert estimate["c", "raw_agreement"] == pytest.approx(0.9)
+    ranks = names["differences"].query("measure == 'agreement_rank'").set_index("grader")
+    assert ranks["estimate"].to_dict() == {"c": 1, "a": 2, "b": 2, "d": 4}
+
+
+def test_a_majority_looks_better_if_its_ties_are_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(tmp_path)
+    rows = executed("majority-of-judges", tmp_path, monkeypatch)["rows"]
+    rows = rows[rows["grader"].eq("majority")].set_index("measure")
+    # two of four judges are wrong on the answers 0, 4, 8 and 12, which people fail
+    agreement = rows.loc["raw_agreement"]
+    assert (agreement["estimate"], agreement["n"]) == (1, 36)
+    assert (agreement["worst_low"], agreement["worst_high"]) == (pytest.approx(0.9), 1)
+    assert rows.loc["failure_share", "estimate"] == pytest.approx(0.1)
+
+
+def test_marks_have_a_weighted_kappa_and_an_ordinal_alpha(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    human = [1 + at % 5 for at in range(30)]
+    judge = [min(mark + (at % 3 == 0), 5) for at, mark in enumerate(human)]
+    marks = pd.DataFrame({"item": range(30), "judge": judge, "human": human}, dtype="Int64")
+    marks.loc[29, "judge"] = pd.NA
+    marks.to_csv(tmp_path / "scores.csv", index=False)
+    names = executed("scores-of-judges", tmp_path, monkeypatch)
+    both = marks.dropna()
+    squares = ((both["judge"] - both["human"]) ** 2).mean()
+    chance = ((both["judge"].to_numpy()[:, None] - both["human"].to_numpy()) ** 2).mean()
+    assert names["kappa"] == pytest.approx(1 - squares / chance)
+    assert names["alpha"].n == 29 and names["alpha"].low < names["alpha"].estimate < 1

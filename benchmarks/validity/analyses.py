@@ -9,22 +9,33 @@ without an effect, the functions behind them compute the same intervals and p-va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
-from scipy.stats import binom, norm
+from scipy.stats import binom, norm, rankdata
 
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp.bias import perturbed, position, win_rates
 from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
-from skillcomp.stats import DELTAS, Arm, Sample, bounded_means, bounded_slope, holm
+from skillcomp.stats import (
+    DELTAS,
+    Arm,
+    Sample,
+    bounded_means,
+    bounded_slope,
+    clustered_midp,
+    holm,
+    rank_sets,
+)
 from skillcomp.stats.association import association
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 
@@ -98,6 +109,9 @@ def cells(runs: int) -> list[Analysis]:
     for rare in (True, False):
         design = "few verdicts change" if rare else "two noisy versions"
         made.append(Analysis("versions", "drift", design, (("rare", rare),), runs))
+    for rates in ((0.8,) * 6, (0.9, 0.9, 0.8, 0.8, 0.7, 0.7), (0.95, 0.9, 0.85, 0.8, 0.75, 0.7)):
+        design = f"six graders, {len(set(rates))} different, 30 cases of one or two checks"
+        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), third))
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
@@ -359,6 +373,30 @@ def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> It
             yield from _limits(rows, quantity, truth)
 
 
+def ranks(rng: Rng, runs: int, *, rates: tuple[float, ...]) -> Iterator[Found]:
+    """Draw graders that find the same checks hard; whether all sets hold the true ranks.
+
+    The sets are those of ``reliability.contrast``: adjusted tests with cases as clusters.
+    """
+    n, limit = len(rates), norm.ppf(rates)[:, None]
+    best, worst = (rankdata(np.negative(rates), method=way) for way in ("min", "max"))
+    pairs = np.array(list(combinations(range(n), 2)))
+    for checks in (1, 2):
+        case = np.repeat(np.arange(30), checks)
+        for _ in range(runs):
+            shared = 0.5 * rng.standard_normal(30)[case] + 0.4 * rng.standard_normal(len(case))
+            own = math.sqrt(1 - 0.5**2 - 0.4**2) * rng.standard_normal((n, len(case)))
+            right = shared + own < limit
+            p = np.ones((n, n))
+            tests = [clustered_midp(right[a] & ~right[b], right[b] & ~right[a], case).p_value
+                     for a, b in pairs]  # fmt: skip
+            p[*pairs.T] = p[*pairs.T[::-1]] = holm(tests)
+            share = right.mean(axis=1)
+            low, high = rank_sets(share[:, None] - share, p)
+            missed = float(((low > best) | (high < worst)).any())
+            yield f"all ranks, {30 * checks} checks", 0.0, missed, missed
+
+
 def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Found]:
     """Draw documents with a score and ten cases each; truth is R squared in the population.
 
@@ -419,7 +457,7 @@ def _family_errors(families: dict[str, np.ndarray]) -> Iterator[Found]:
 WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
-        leniency_scan, leniency_study, feature, copies, versions, pairs, scores, dimensions,
+        leniency_scan, leniency_study, feature, copies, versions, ranks, pairs, scores, dimensions,
         null_skills,
     )
 }  # fmt: skip
