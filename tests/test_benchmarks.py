@@ -361,7 +361,9 @@ def test_the_ways_of_the_statistics_benchmark_agree() -> None:
         stats.require_equal(ours["estimate"] + 1e-9, bare["estimate"])
 
 
-@pytest.mark.parametrize(("part", "size"), [("many_clusters", 20), ("many_studies", 20)])
+@pytest.mark.parametrize(
+    ("part", "size"), [("many_clusters", 20), ("many_studies", 20), ("many_graders", 60)]
+)
 def test_the_parts_of_the_statistics_benchmark_run(part: str, size: int) -> None:
     lines = getattr(stats, part)(size)
     assert any(line.reached is not None for line in lines)

@@ -274,8 +274,8 @@ def _family_rows(
         note = f"not compared with {plural(int(unknown[k]), 'grader')}" if unknown[k] else ""
         rank = undefined(method, join_notes(note, own.note), ci_level=ci_level, n=own.n)
         if np.isfinite(places[k]):
-            ends = {"low": float(low[k]), "high": float(high[k])}
-            rank = replace(rank, estimate=float(places[k]), **ends)
+            place, ends = float(places[k]), (float(low[k]), float(high[k]))
+            rank = replace(rank, estimate=place, low=ends[0], high=ends[1])
         rank = replace(rank, n_clusters=own.n_clusters)
         yield row("agreement_rank", rank, rate=own.estimate) | {between: levels[k]}
 
