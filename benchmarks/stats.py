@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.stats`` prints five tables: paired deltas by skill from a million verdicts,
 CR2 over ten thousand clusters, 4,000 studies of 84 cases at once, win rates from 50,000 votes, and
-all pairs of ten graders; ``--quick`` takes a tenth of the verdicts and votes. The results must agree
-before anything is printed. Times are CPU seconds; every method uses one thread.
+all pairs of ten graders; ``--quick`` takes a tenth of the verdicts and votes. The results must
+agree before anything is printed. Times are CPU seconds; every method uses one thread.
 """
 
 from __future__ import annotations
