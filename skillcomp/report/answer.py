@@ -314,7 +314,9 @@ def answer(
     def finished(results: StudyEstimates) -> Answer:
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
-        sentences = pd.concat([sentences, *(s.findings for s in screens)], ignore_index=True)
+        # their limits are on the page, below what they say
+        own = [s.findings[s.findings["topic"].ne("limits")] for s in screens]
+        sentences = pd.concat([sentences, *own], ignore_index=True)
         named = dict(groups or {})
         every = {**further.frames, **results.frames}
         return Answer(sentences, every, named, chosen, facts, screens, by_case, with_margin)

@@ -518,6 +518,8 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
             text for name in ("grader", "drift", "correction") for text in texts.get(name, [])
         ]
     if result is not None and "decided" in estimates:
+        below = {screen.headline.replace(" %", "\N{NO-BREAK SPACE}%") for screen in result.screens}
+        topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in below]
         decided = estimates["decided"]
         grid = agent_grid(main_rows(decided), signs)
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
