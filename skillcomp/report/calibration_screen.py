@@ -30,7 +30,7 @@ def calibration_screen(
     """Calibrate the length of shared n-grams on labelled passages; add it as ``calibration``."""
     # the page of a skill study calibrates on answers in its chapter
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
-    about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 1}
+    about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
     results.add("calibration", True, _calibration, data, with_answers=alone, **about)
     cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure"]))
     chosen = _chosen_row(cut)
