@@ -152,3 +152,21 @@ def test_groups_are_numbered_in_order_of_appearance_and_a_missing_value_is_one_o
     codes, first = group_codes(frame, ["text", "level"])
     assert (codes.tolist(), first.tolist()) == ([0, 1, 2, 3, 1], [0, 1, 2, 3])
     assert group_codes(frame, [])[0].tolist() == [0] * 5
+
+
+def test_texts_of_dtype_object_are_read_without_a_python_call_per_value() -> None:
+    class Counted(str):
+        n = 0
+
+        def __str__(self) -> str:
+            Counted.n += 1
+            return super().__str__()
+
+    names = [Counted(f"c{at}") for at in range(50)]
+    frame = (
+        empty("cases")
+        .reindex(range(50))
+        .assign(skill="s", case_id=pd.Series(names, dtype="object"))
+    )
+    assert check(frame, "cases")["case_id"].tolist() == [f"c{at}" for at in range(50)]
+    assert Counted.n == 0

@@ -268,3 +268,13 @@ def test_marks_have_a_weighted_kappa_and_an_ordinal_alpha(
     chance = ((both["judge"].to_numpy()[:, None] - both["human"].to_numpy()) ** 2).mean()
     assert names["kappa"] == pytest.approx(1 - squares / chance)
     assert names["alpha"].n == 29 and names["alpha"].low < names["alpha"].estimate < 1
+
+
+def test_a_table_of_rates_per_case_has_the_delta_of_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(tmp_path, "without skill", "with skill", model=["a", "b"])
+    rows = pd.read_csv(tmp_path / "answers.csv").groupby(["task", "setup"], as_index=False)
+    rows.agg(rate=("solved", "mean")).to_parquet(tmp_path / "cases.parquet")
+    names = executed("million-rows", tmp_path, monkeypatch)
+    assert names["delta"]["estimate"].tolist() == [0.5]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from skillcomp.errors import FrameError, plural
 from skillcomp.ngrams import Tokenizer
-from skillcomp.overlap.score import score
-from skillcomp.records import Skill
+from skillcomp.overlap.score import Skills, score
 
 _BATCH = 10_000  # texts that a worker holds at a time
 _READ = {
@@ -28,11 +27,12 @@ Place = str | PathLike[str]
 def score_files(
     parts: Place | Sequence[Place],
     *,
-    skills: Mapping[str, Skill | str],
+    skills: Skills,
     out: Place,
     cases: pd.DataFrame | None = None,
     ngram: Iterable[int] | int = range(3, 13),
     exclude_prompt: bool = True,
+    boilerplate: str | Sequence[str] = (),
     tokenizer: Tokenizer | None = None,
     tokenizer_name: str | None = None,
 ) -> list[Path]:
@@ -46,7 +46,7 @@ def score_files(
     parts : path, or sequence of path
         Parquet files with the columns that :func:`score` reads, or a folder of such files, which
         are taken in the order of their names.
-    skills, cases, ngram, exclude_prompt, tokenizer, tokenizer_name
+    skills, cases, ngram, exclude_prompt, boilerplate, tokenizer, tokenizer_name
         As in :func:`score`.
     out : path
         A new or empty folder for the result, one file per part; a cluster needs a folder that all
@@ -90,9 +90,9 @@ def score_files(
     if any(folder.iterdir()):
         raise FrameError(f"overlap.score_files: out: {folder} is not empty; give a new folder.")
     lengths = ngram if isinstance(ngram, int) else list(ngram)
-    how: dict[str, Any] = {"skills": dict(skills), "cases": cases, "ngram": lengths}
-    how |= {"exclude_prompt": exclude_prompt, "tokenizer": tokenizer}
-    how |= {"tokenizer_name": tokenizer_name}
+    how: dict[str, Any] = {"skills": skills, "cases": cases, "ngram": lengths}
+    how |= {"exclude_prompt": exclude_prompt, "boilerplate": boilerplate}
+    how |= {"tokenizer": tokenizer, "tokenizer_name": tokenizer_name}
     targets = [folder / f"part-{at:06d}.parquet" for at in range(len(files))]
     pairs = zip(files, targets, strict=True)
     joblib.Parallel()(joblib.delayed(_score_part)(part, to, how) for part, to in pairs)
