@@ -140,7 +140,7 @@ class Answer:
         return rows.sort_values("group", key=lambda column: column.map(places), kind="stable")
 
     def draw(self, skills: list[str], width: str = "text") -> Any:
-        """Draw the headline figure for the given skills, of a width of :func:`style.figure`."""
+        """Draw the headline figure for skills, of a width of :func:`skillcomp.style.figure`."""
         rows = self.headline()
         return draw_headline(rows[rows["skill"].isin(skills)], self.cases, width)
 
