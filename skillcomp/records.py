@@ -15,6 +15,7 @@ __all__ = [
     "CONDITIONS",
     "DIMENSIONS",
     "JUDGES",
+    "KNOWLEDGE",
     "RUBRIC",
     "SCHEMA_WEIGHTS",
     "Attempt",
@@ -88,6 +89,9 @@ BLOOM = {
     "C8": "apply",
     "C9": "evaluate",
 }
+
+# Knowledge that a case asks for, the second dimension of Bloom's revised taxonomy (4.1.1).
+KNOWLEDGE = ("factual", "conceptual", "procedural", "metacognitive")
 
 # Name and pass criteria of each dimension, shortened from sections 5.2 to 5.10 of the comprehension
 # report ("Skill Comprehension Evaluation", 2026-05-16).
@@ -290,6 +294,7 @@ class Case(Record):
     comprehension_dimension: str | None = None
     concept_field: str | None = None
     transfer: str | None = None
+    knowledge: str | None = None
     substance: str | None = None
     calibration: str | None = None
     truth_mode: str | None = None

@@ -1,4 +1,6 @@
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -209,3 +211,31 @@ def test_a_mistyped_place_is_no_empty_study(tmp_path: Path, made: bool) -> None:
     for kind in ("cases", "checks", "attempts", "verdicts", "gold", "pairwise", "invocations"):
         with pytest.raises(StoreError, match=r"pilto: there is no study here.*load\('pilot'\)"):
             getattr(sc.frames, kind)(store)
+
+
+def test_coverage_counts_the_cases_of_each_dimension_and_knowledge_is_carried(
+    tmp_path: Path,
+) -> None:
+    facts = [("C1", "near", "conceptual"), ("C7", "near", None), ("C7", "far", "lore")]
+    keys = ("comprehension_dimension", "transfer", "knowledge")
+    evals: list[dict[str, Any]] = [
+        {"id": i, "prompt": f"{i}?", **dict(zip(keys, values, strict=True))}
+        for i, values in enumerate(facts)
+    ]
+    evals[1]["skill_name"] = "tea"
+    (tmp_path / "s.json").write_text(json.dumps({"skill_name": "tea", "evals": evals}))
+    store = sc.RunStore(tmp_path / "study")
+    suite = store.add_suite(tmp_path / "s.json")
+    assert any("knowledge: found 'lore'; allowed: factual, concept" in p for p in suite.problems)
+    assert not any("skill_name" in problem for problem in suite.problems)
+    cases = sc.frames.cases(store)
+    assert cases["knowledge"].fillna("").tolist() == ["conceptual", "", ""]
+    table = sc.frames.coverage(cases).set_index("dimension")
+    assert table.index.tolist() == [f"C{i}" for i in range(1, 10)]
+    assert table.loc["C7", ["case_ids", "n_cases", "n_near", "n_far"]].tolist() == [
+        *("s/1, s/2", 2, 1, 1),
+    ]
+    assert table.loc["C2", "n_cases"] == 0 and table.loc["C1", "share"] == 1 / 3
+    evals[1]["skill_name"] = "ink"
+    (tmp_path / "t.json").write_text(json.dumps({"skill_name": "tea", "evals": evals}))
+    assert any("found 'ink'; a suite is" in p for p in sc.read_suite(tmp_path / "t.json").problems)

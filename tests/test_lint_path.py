@@ -60,6 +60,34 @@ def check(*args: object) -> tuple[int, str]:
 # -- one skill or suite
 
 
+def test_concept_blocks_of_several_skills_that_share_their_wording_are_named(tmp_path):
+    limit = "analogy: It breaks where the water stops rising and nobody measures the second mark.\n"
+    for slug, text in {
+        "tide": limit,
+        "tea": limit,
+        "ink": "analogy: A pen on dry paper.\n",
+    }.items():
+        head = f"---\nname: {slug}\ndescription: About {slug}.\nconcept:\n  {text}---\n# {slug}\n"
+        put(tmp_path, f"skills/{slug}/SKILL.md", head)
+    rows = sc.lint.lint_path(tmp_path / "skills")
+    rows = rows[rows["rule"].eq("concept_shared")]
+    assert rows["place"].tolist() == ["skill tide"]  # folders in alphabetical order: after tea
+    assert "concept.analogy: shares 'breaks water stops rising" in rows["message"].iloc[0]
+    assert "with skill 'tea'" in rows["message"].iloc[0]
+    store = sc.RunStore(tmp_path / "study")
+    for slug in ("tea", "tide"):
+        store.add_skill(tmp_path / "skills" / slug)
+    assert "concept_shared" in sc.lint.lint_path(store.path)["rule"].tolist()
+
+
+@pytest.mark.parametrize("place", ["pilot/suites/type-safety.json", "pilot"])
+def test_check_prints_the_cases_of_each_dimension(place):
+    code, text = check("--coverage", DATA / place)
+    assert code == 0
+    c7 = "type-safety/9, type-safety/10, type-safety/14 3 1 2 21 %".split()
+    assert ["type-safety", "C7", *c7] in [line.split() for line in text.splitlines()]
+
+
 def test_a_suite_of_the_pilot_is_checked_against_its_skill():
     (linted,) = lint_places(DATA / "pilot" / "suites" / "braid-provenance.json")
     assert linted.description == "suite 'braid-provenance': 14 cases, 69 checks"

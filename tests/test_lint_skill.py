@@ -78,6 +78,16 @@ def test_a_skill_without_any_concept_block_only_gets_warnings():
     assert findings["severity"].eq("warning").all()
 
 
+def test_a_body_with_the_shape_of_a_concept_is_a_candidate_for_a_block():
+    body = "# Tea\n\n## Coverage\n\nA.\n\n## Philosophy\n\nB.\n\n## Misconceptions\n\nC.\n"
+    skill = skill_of(concept={}, body=body, sections=sections_of(body))
+    (row,) = lint_skill(skill).itertuples()
+    assert (row.rule, row.severity) == ("concept_in_body", "warning")
+    assert row.message.endswith("sections Coverage, Philosophy, Misconceptions.")
+    stated = skill.model_copy(update={"metadata": {"comprehension_state": "present"}})
+    assert "concept_in_body" not in lint_skill(stated)["rule"].tolist()
+
+
 # Shapes of mental models in other files of the report's library
 
 SHAPED = """Three primitives structure the reasoning:

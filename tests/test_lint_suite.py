@@ -58,9 +58,29 @@ def case_of(ident: Any, dimension: str | None = "C1", transfer: Any = "near", **
 
 
 def clean(**changes: Any) -> list[Case]:
-    """Cases without findings: C1 to C9 near, C1 to C7 far."""
-    near = [case_of(i, f"C{i}", **changes) for i in range(1, 10)]
-    return near + [case_of(10 + i, f"C{i}", "far", **changes) for i in range(1, 8)]
+    """Cases without findings: C1 to C9 near, C1 to C7 far, and a third of C2."""
+    roles = {1: {"prompt": "Explain it to a baker."}, 11: {"prompt": "Explain it to the miller."}}
+    near = [case_of(i, f"C{i}", **roles.get(i, {}), **changes) for i in range(1, 10)]
+    far = [case_of(10 + i, f"C{i}", "far", **roles.get(10 + i, {}), **changes) for i in range(1, 8)]
+    return [*near, *far, case_of(18, "C2", "far", **changes)]
+
+
+def test_c2_has_three_cases_and_each_prompt_of_c1_another_outsider():
+    assert lint(*clean()[:-1])[0].message == "2 cases of C2; expected at least 3."
+    (row,) = lint(*clean(), case_of(19, "C1", prompt="Explain to the baker, please."))
+    assert (row.rule, row.severity) == ("c1_roles", "warning")
+    assert "the 3 prompts of C1 explain to baker, miller; expected a role" in row.message
+
+
+def test_a_prompt_for_three_skills_is_named():
+    suite = Suite(slug="tide", skill="tide", adjacent_concepts=("stock-count",))
+    many = case_of(99, "C2", prompt="Use tide, stock-count and $sealing for this.")
+    two = case_of(98, "C2", prompt="Is it tide or stock-count, or tidemark?")
+    rows = lint_suite(suite.model_copy(update={"cases": (*clean(), many, two)}), skill_of())
+    assert rows["case_id"].tolist() == ["tide/99"]
+    assert rows["message"].tolist() == [
+        "prompt: names 3 skills (sealing, stock-count, tide); expected one."
+    ]
 
 
 def lint(*cases: Case, skill: Skill | None = None, root: Any = None) -> list[Any]:
@@ -245,7 +265,7 @@ def test_without_a_folder_only_the_skill_itself_is_looked_up():
     outside = ("other.md", "https://example.org/x")
     (row,) = lint(*clean(), case_of(99, "C2", truth_sources=outside))
     assert row.rule == "not_checked"
-    assert "2 of 18 truth sources were not looked up" in row.message
+    assert "2 of 19 truth sources were not looked up" in row.message
     wrong = case_of(99, "C2", truth_sources=("skills/tide/SKILL.md#gone",))
     assert rules(*clean(), wrong) == ["truth_source"]
 

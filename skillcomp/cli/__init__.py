@@ -180,6 +180,9 @@ def check(
     form: Annotated[
         str, Option("--format", help="text, sarif (for code scanning) or github (annotations).")
     ] = "text",
+    coverage: Annotated[
+        bool, Option("--coverage", help="Print the cases of each dimension, and stop.")
+    ] = False,
     judges: Annotated[
         bool,
         Option("--judges", help="Test the checks of a study.yaml with answers of known worth."),
@@ -189,6 +192,9 @@ def check(
     ] = False,
 ) -> None:
     """Check a skill, a suite or a whole study; print each fault with its place and reason."""
+    if coverage:
+        studies.print_coverage(path)
+        return
     if judges or ask:
         studies.check_judges(path, ask=ask)
         return

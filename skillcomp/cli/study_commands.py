@@ -183,6 +183,18 @@ def status(
     say(f"at work: {writer(study) or 'nobody'}")
 
 
+def print_coverage(path: Path) -> None:
+    """Print the table of `skillcomp.frames.coverage` of the suites at a path."""
+    from skillcomp.frames.from_store import cases_of, coverage
+    from skillcomp.lint.lint_path import suites_at
+
+    table = coverage(cases_of(suites_at(path)))
+    if table.empty:
+        raise StudyError(f"check: there is no case at {path}.")
+    printed = table.assign(share=(100 * table["share"]).round().astype(int).astype(str) + " %")
+    say(printed.fillna("none").to_string(index=False), lines=True)
+
+
 def check_judges(study: Path, *, ask: bool) -> None:
     """Print the checks that a probe of a study finds at fault; exit with 1 if there are any."""
     from skillcomp.live.probe import probe

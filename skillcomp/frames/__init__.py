@@ -30,6 +30,7 @@ from_store: a store
     ``cases``, ``checks``, ``attempts``, ``verdicts``, ``gold``, ``pairwise``: one frame each.
     ``invocations``, ``events``, ``commands``, ``runs``: what agents did, and changes between runs.
     ``passages``: labelled texts, read from a file.
+    ``coverage``: the cases of each dimension.
 
 outcomes: verdicts aggregated
     ``outcomes``: one row per attempt, grader version and round.

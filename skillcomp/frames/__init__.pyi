@@ -15,6 +15,7 @@ from .from_store import attempts as attempts
 from .from_store import cases as cases
 from .from_store import checks as checks
 from .from_store import commands as commands
+from .from_store import coverage as coverage
 from .from_store import events as events
 from .from_store import gold as gold
 from .from_store import invocations as invocations

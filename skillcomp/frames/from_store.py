@@ -7,7 +7,7 @@ and the labels of single labellers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from os import PathLike
@@ -28,7 +28,7 @@ from skillcomp.io.event_streams import read_trace
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
-from skillcomp.records import BLOOM, SCHEMA_WEIGHTS, Case, Suite, dimension_family
+from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Case, Suite, dimension_family
 
 LABELLERS_FILE = "labellers.json"  # kind and family of the labellers of a store
 PLAIN = "none"
@@ -53,16 +53,26 @@ def cases(store: RunStore) -> pd.DataFrame:
         weight, as for C7 to C9), contrast_of (case_id of the other case of a contrast pair), task
         (equal for cases of several skills that have the same name and prompt), should_trigger,
         prompt_kind (explicit, implicit or negative; NA if the suite tests no triggers), n_checks.
+        If a case has it, ``knowledge`` (factual, conceptual, procedural, metacognitive) follows; it
+        is carried to the other frames, so that changes can be estimated by it.
         Words outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
     """
     if (saved := _saved_cases(store)) is not None:
         return saved
-    suites = store.suites.values()
+    return cases_of(store.suites.values())
+
+
+def cases_of(suites: Collection[Suite]) -> pd.DataFrame:
+    """Return the cases frame of some suites."""
     family = dimension_family(c.comprehension_dimension for suite in suites for c in suite.cases)
     rows = [_case_row(suite, case, family) for suite in suites for case in suite.cases]
     if not rows:
         return empty("cases")
-    made = check(pd.DataFrame(rows), "cases")
+    table = pd.DataFrame(rows)
+    knowledge = pd.Series([case.knowledge for suite in suites for case in suite.cases])
+    if (is_word := knowledge.isin(KNOWLEDGE)).any():
+        table["knowledge"] = knowledge.where(is_word)
+    made = check(table, "cases")
     return made.assign(task=tasks_of(made))
 
 
@@ -76,6 +86,42 @@ def _saved_cases(store: RunStore) -> pd.DataFrame | None:
     saved = pd.DataFrame(rows)
     empty_columns = [name for name in saved if saved[name].isna().all()]
     return check(saved.astype(dict.fromkeys(empty_columns, "str")), "cases")
+
+
+def coverage(cases: pd.DataFrame) -> pd.DataFrame:
+    """Count the cases of each dimension, and how many are near and far transfer.
+
+    Parameters
+    ----------
+    cases : pandas.DataFrame
+        A cases frame.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per skill and dimension, also for dimensions without a case: skill, ``dimension``,
+        ``case_ids`` (separated by commas), ``n_cases``, ``n_near``, ``n_far`` and ``share`` of the
+        skill's cases. The dimension is ``comprehension_dimension``, or the column ``dimension`` if
+        no case of the frame has one. Cases without a dimension are in a last row of their skill.
+    """
+    checked = check(cases, "cases")
+    names = checked["comprehension_dimension"]
+    if names.isna().all():
+        names = checked["dimension"]
+        family = tuple(sorted(names.dropna().unique()))
+    else:
+        family = dimension_family(names)
+    rows = []
+    for skill, part in checked.assign(dimension=names).groupby("skill", sort=False):
+        for name in [*family, None]:
+            mine = part[part["dimension"].isna() if name is None else part["dimension"].eq(name)]
+            if name is None and mine.empty:
+                continue
+            transfer = [int(mine["transfer"].eq(word).sum()) for word in ("near", "far")]
+            ids, n = ", ".join(mine["case_id"]), len(mine)
+            rows.append([skill, name, ids, n, *transfer, n / len(part)])
+    columns = ["skill", "dimension", "case_ids", "n_cases", "n_near", "n_far", "share"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def with_facts_of_cases(attempts: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:

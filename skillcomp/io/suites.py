@@ -36,6 +36,7 @@ from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,
+    KNOWLEDGE,
     Case,
     Check,
     CheckKind,
@@ -57,6 +58,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = {
     "comprehension_dimension": DIMENSIONS,
     "concept_field": CONCEPT_FIELDS,
     "transfer": ("near", "far"),
+    "knowledge": KNOWLEDGE,
     "substance": ("domain", "contradiction-check"),
     "calibration": ("semantic", "process"),
     "truth_mode": (
@@ -83,7 +85,7 @@ _EXPECTED = (*ELSEWHERE, "truth_sources")
 # keys of a case in the order in which they are written
 _CASE_KEYS = (
     *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
-    *("contrast_of", "should_trigger", "prompt_kind", "right_skills"),
+    *("contrast_of", "should_trigger", "prompt_kind", "right_skills", "skill_name"),
 )
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # keys that skillcomp adds to the format; they are kept in ``extra`` without a note in ``problems``
@@ -286,7 +288,14 @@ class _Reader:
         routing = key == _ROUTING
         cases = [self.case(row, f"{key}[{i}]", i, routing) for i, row in enumerate(rows)]
         self.references(cases, key)
-        skill = self.text(content, "skill_name", "")
+        names = [row.get("skill_name") for row in rows if isinstance(row, dict)]
+        of_cases = list(dict.fromkeys(name for name in names if name))
+        whole = {"skill_name": of_cases[0]} if len(of_cases) == 1 else {}
+        skill = self.text({**whole, **content}, "skill_name", "")
+        for name in of_cases:
+            if name != (skill or self.slug):
+                rule = "a suite is about one skill; cases about another belong to its own"
+                self.note("skill_name", f"found {literal(name)}; {rule}.")
         if skill is None:
             self.note("skill_name", f"missing; '{self.slug}' is taken.")
         return Suite(

@@ -30,10 +30,16 @@ from skillcomp.io.store import RunStore
 from skillcomp.io.suite_files import suite_files
 from skillcomp.io.suites import holds_suite, read_suite
 from skillcomp.io.task_suites import is_task_suite
+from skillcomp.io.trigger_suites import CONTROL, KINDS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
-from skillcomp.io.trigger_suites import KINDS
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
-from skillcomp.lint.lint_skill import first_distinct, line_with, skill_findings, untestable_messages
+from skillcomp.lint.lint_skill import (
+    first_distinct,
+    line_with,
+    shared_concepts,
+    skill_findings,
+    untestable_messages,
+)
 from skillcomp.lint.lint_suite import suite_findings
 from skillcomp.lint.lint_tests import in_process_messages
 from skillcomp.records import Skill, Suite
@@ -139,6 +145,7 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
     """Yield the findings of each place to lint at a path; a study.yaml can name several places."""
     places, skills = ([path], []) if evals else _places_and_skills(path)
     suites = [] if evals else _readable_suites(places)
+    shared = shared_concepts(_readable_skills(skills)) if len(skills) > 1 else {}
     for place in places:
         try:
             linted = _lint_folder(place) if evals else _lint_place(place, skills, suites)
@@ -147,6 +154,8 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
                 raise
             linted = (f"'{place}'", [_file_finding(place, "reading", str(error))])
         description, findings = linted
+        if place in skills and (entry := shared.get(_slug_of(place))):
+            findings = [*findings, entry]
         frame = findings_frame(findings)
         yield LintedPlace(description, frame.fillna({"file": str(place)}))
 
@@ -184,6 +193,13 @@ def _names_in_study(path: Path, content: dict[Any, Any], key: str) -> list[str]:
     return names
 
 
+def suites_at(path: Path) -> list[Suite]:
+    """Return the suites at a path that `lint_path` takes."""
+    places, _ = _places_and_skills(path)
+    stores = [RunStore(place) for place in places if (place / "manifest.json").is_file()]
+    return [*_readable_suites(places), *(s for store in stores for s in store.suites.values())]
+
+
 def _readable_suites(places: Iterable[Path]) -> list[Suite]:
     """Return the suites among some places; those that cannot be read are left out."""
     suites = []
@@ -192,6 +208,16 @@ def _readable_suites(places: Iterable[Path]) -> list[Suite]:
             with suppress(SkillcompError):
                 suites.append(read_suite(place))
     return suites
+
+
+def _readable_skills(places: Iterable[Path]) -> Iterator[Skill]:
+    for place in places:
+        with suppress(SkillcompError):
+            yield read_skill(place)
+
+
+def _slug_of(place: Path) -> str:
+    return (place.parent if place.name == FILE_NAME else place).resolve().name
 
 
 def _lint_place(
@@ -243,9 +269,11 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
     findings = [finding("reading", str(path), problem) for problem in own_problems]
+    shared = shared_concepts(store.skills.values())
     for slug, skill in store.skills.items():
         file = path / "skills" / slug / "SKILL.md"
         findings += _findings_of_skill(skill, file, store.suites.values())
+        findings += _in_file([shared[slug]] if slug in shared else [], file)
     for suite in store.suites.values():
         skill_of_suite = store.skills.get(suite.skill)
         findings += _findings_of_suite(suite, skill_of_suite, path / suite.path, path)
@@ -435,7 +463,7 @@ def _missing_prompts(
         place, suite = suite_of[skill.slug]
         kinds = {case.prompt_kind for case in suite.cases}
         for kind in KINDS:
-            if kind not in kinds:
+            if kind not in {*kinds, CONTROL}:
                 message = f"no {kind} prompt among {len(suite.cases)}."
                 yield _file_finding(place, "kind_none", message)
     for file, suite in suites:

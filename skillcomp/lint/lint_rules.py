@@ -109,6 +109,10 @@ _WARNINGS: Mapping[str, str] = {
         "a dimension without a case is not measured, and the verdict on a skill needs all nine "
         "(report 5.11)"
     ),
+    "c2_few": "C2 is the hardest dimension and tells the most; three cases per skill (report 5.3)",
+    "c1_roles": (
+        "explaining to outsiders of different roles takes other words each time (report 4.1.4, 5.2)"
+    ),
     "far_missing": _TRANSFER,
     "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
     "primitive_none": (
@@ -133,8 +137,18 @@ _WARNINGS: Mapping[str, str] = {
     "leak": "a prompt that holds the answer asks for repetition",
     "truth_missing": _GROUNDS,
     "contrast_behaviours": "the detail between twins is meant to change the right answer",
+    "many_skills": (
+        "a prompt for several skills cannot say which one helped; it belongs to a routing suite "
+        "(report 8.8)"
+    ),
     # rules about a skill
     "concept_none": _CONCEPT,
+    "concept_in_body": (
+        "a body with the shape of a concept is a candidate for a concept block (report B.5)"
+    ),
+    "concept_shared": (
+        "concept blocks that share their wording are written for the rubric (report 8.5)"
+    ),
     "section_missing_no_concept": _SECTIONS,
     "verification_short": "C8 asks for at least three items of the checklist",
     # rules about skills and prompts for trigger tests (`check --evals`)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from skillcomp.errors import SkillError, plural, require_type, suggest
 from skillcomp.lint.lint_rules import Finding, RuleMessages, finding, findings_frame
+from skillcomp.ngrams import split_text
 from skillcomp.records import CONCEPT_FIELDS, DIMENSIONS, Section, Skill, Suite
 
 MOST = 20  # the largest number of links, and of downloads, that are checked in a file
@@ -49,6 +50,14 @@ _DOWNLOAD = re.compile(
 )
 _OPTIONAL = re.compile(r"\boptional|\bonly if\b|\bif (?:you )?need|\bskip\b", re.IGNORECASE)
 _REFERENCES = ".references/"  # the folder in which the trigger document expects large downloads
+# headings of a body with the shape of a concept (comprehension report, B.5)
+_CONCEPT_HEADING = re.compile(
+    r"coverage|philosophy|definition|mental model|primitives|purpose|boundar(?:y|ies)|taxonomy"
+    r"|analog(?:y|ies)|(?:common )?misconceptions?",
+    re.IGNORECASE,
+)
+FEWEST_HEADINGS = 3  # of this kind
+COPIED = 6  # content tokens that concept blocks may not share, as in the search for copies
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # the lines around a code block
 
 
@@ -85,8 +94,9 @@ def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
     missing, empty or not text, and a section ``Verification`` or ``Do NOT Use When`` that is
     missing or empty. For all other skills, the missing block is a warning if a case of `suites` has
     one of the dimensions C1 to C7 or a concept field, and such a section is one if a case has the
-    dimension that is graded against it (C8, C9). A section ``Verification`` with fewer than three
-    items is a warning.
+    dimension that is graded against it (C8, C9). Two more are warnings: a section ``Verification``
+    with fewer than three items, and a body without a concept block that has three sections of one
+    (such as ``Coverage``, ``Philosophy``, ``Misconceptions``).
 
     Examples
     --------
@@ -119,9 +129,30 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
     elif tested - {*SECTIONS.values()} or any(case.concept_field for case in cases):
         message = f"concept: there is none; expected {', '.join(CONCEPT_FIELDS)}."
         messages.append(("concept_none", message))
+    if not expected:
+        titles = [s.title for s in skill.sections if _CONCEPT_HEADING.fullmatch(s.title.strip())]
+        if len(titles) >= FEWEST_HEADINGS:
+            message = f"concept: there is none, but the body has sections {', '.join(titles)}."
+            messages.append(("concept_in_body", message))
     rule = "section_missing" + "_no_concept" * (not expected)
     messages += _section_messages(skill, rule, set(SECTIONS.values()) if expected else tested)
     return [finding(rule, f"skill {skill.slug}", message) for rule, message in messages]
+
+
+def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
+    """Return by slug a finding about each concept block that repeats words of an earlier one."""
+    first: dict[tuple[str, ...], str] = {}
+    findings: dict[str, Finding] = {}
+    for skill in skills:
+        for name, text in skill.concept.items():
+            words = split_text(text)
+            for gram in zip(*(words[i:] for i in range(COPIED)), strict=False):
+                other = first.setdefault(gram, skill.slug)
+                if other != skill.slug and skill.slug not in findings:
+                    message = f"concept.{name}: shares '{' '.join(gram)}' with skill '{other}'."
+                    place = f"skill {skill.slug}"
+                    findings[skill.slug] = finding("concept_shared", place, message)
+    return findings
 
 
 def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:

@@ -61,6 +61,12 @@ _LINES = re.compile(r"L(\d+)(?:-L?(\d+))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _MARKDOWN = (".md", ".markdown")
+FEWEST_C2 = 3  # comprehension report, 5.3
+SKILLS = 3  # a prompt that names so many skills asks for several at once
+# the role of the outsider in a prompt such as "Explain it to a product manager."
+_ROLE = re.compile(
+    r"\b(?:to|for) (?:an?|the|your|my|our) ([\w' -]{3,40}?)(?=[^\w' -]|\s(?:who|that)\b|$)", re.I
+)
 
 
 def lint_suite(
@@ -117,14 +123,16 @@ def lint_suite(
     that does not differ from it.
 
     Gaps in a suite are warnings, which ``skillcomp check`` shows as advice: fewer than seven cases;
-    a dimension of C1 to C9 without a case; no far case for one of C1 to C7; missing fields of the
-    format in the comprehension report.
+    a dimension of C1 to C9 without a case; one or two cases of C2; several cases of C1 that explain
+    to the same role or to none; no far case for one of C1 to C7; missing fields of the format in
+    the comprehension report.
 
     If no case of a suite has one of the keys comprehension_dimension, concept_field, transfer and
     expected_behaviors, the suite has the older format, which remains valid: its only errors are
     truth sources that do not resolve.
 
-    Other warnings are heuristics for a person to judge. Texts are compared by the content tokens
+    Other warnings are heuristics for a person to judge. A prompt may not name three skills (the
+    suite's, its ``adjacent_concepts``, or a ``$name``). Texts are compared by the content tokens
     of the comprehension report (A.3): a far prompt may share no run of four tokens with the skill
     (R4), and no prompt may share such a run with its expected reasoning, positive behaviours or
     concept field. A shared run can be a mere name, and a leak in other words is not detected.
@@ -162,8 +170,9 @@ def suite_findings(
         return []  # all other rules concern comprehension
     folder = _sources_root(suite) if root is None else Path(root)
     by_id = {case.case_id: case for case in suite.cases}
-    case_lint = CaseLint(by_id, skill, Sources(folder, skill))
-    messages = [*_coverage_messages(suite), *_far_messages(suite)]
+    skills = (suite.skill, *suite.adjacent_concepts)
+    case_lint = CaseLint(by_id, skill, Sources(folder, skill), skills)
+    messages = [*_coverage_messages(suite), *_far_messages(suite), *_dimension_messages(suite)]
     messages += [*_behaviour_messages(suite, case_lint), *_unchecked_messages(suite, case_lint)]
     findings = [finding(rule, place, message) for rule, message in messages]
     for case in suite.cases:
@@ -223,6 +232,21 @@ def _coverage_messages(suite: Suite) -> RuleMessages:
     elif missing:
         titles = ", ".join(f"{name} ({RUBRIC[name][0]})" for name in missing)
         yield "dimensions_missing", f"no case for {titles}; {expected}"
+
+
+def _dimension_messages(suite: Suite) -> RuleMessages:
+    """Yield the findings about the cases of C2 and C1."""
+    prompts: dict[str | None, list[str]] = {}
+    for case in suite.cases:
+        prompts.setdefault(case.comprehension_dimension, []).append(case.prompt)
+    n_c2, of_c1 = len(prompts.get("C2", [])), prompts.get("C1", [])
+    if 0 < n_c2 < FEWEST_C2:
+        yield "c2_few", f"{plural(n_c2, 'case')} of C2; expected at least {FEWEST_C2}."
+    found = [match[1].lower() if (match := _ROLE.search(text)) else "nobody" for text in of_c1]
+    if len(set(found)) < len(found):
+        roles = ", ".join(dict.fromkeys(found))
+        message = f"the {len(found)} prompts of C1 explain to {roles}; expected a role for each, "
+        yield "c1_roles", f"{message}such as 'to a product manager'."
 
 
 def _far_messages(suite: Suite) -> RuleMessages:
@@ -291,6 +315,8 @@ class CaseLint:
         The suite's skill, if known.
     sources : Sources
         Looks up the truth sources.
+    skills : tuple of str
+        The suite's skill and its neighbours.
     names : tuple of str
         Primitives (basic terms) of the skill's mental model.
     distinctive : tuple of str
@@ -303,6 +329,7 @@ class CaseLint:
     cases: dict[str, Case]
     skill: Skill | None
     sources: Sources
+    skills: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     distinctive: tuple[str, ...] = ()
     text: str = ""
@@ -325,6 +352,7 @@ class CaseLint:
         rules = (
             self._check_dimension,
             self._check_far_prompt,
+            self._check_number_of_skills,
             self._check_behaviours,
             self._check_leaks,
             self._check_truth_sources,
@@ -358,6 +386,16 @@ class CaseLint:
             runs, longest = plural(len(grams), "run"), _longest_shared_run(case.prompt, self.text)
             message = f"transfer: tagged far, but the prompt shares '{longest}' with the skill "
             yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
+
+    def _check_number_of_skills(self, case: Case) -> RuleMessages:
+        text = case.prompt.lower()
+        named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
+        for name in map(str.lower, self.skills):
+            if re.search(rf"(?<![\w$-]){re.escape(name)}(?![\w-])", text):
+                named.add(name)
+        if len(named) >= SKILLS:
+            listed = ", ".join(sorted(named))
+            yield "many_skills", f"prompt: names {len(named)} skills ({listed}); expected one."
 
     def _check_behaviours(self, case: Case) -> RuleMessages:
         what, dimension = "expected_behaviors", case.comprehension_dimension
