@@ -242,10 +242,12 @@ def _dimension_messages(suite: Suite) -> RuleMessages:
     n_c2, of_c1 = len(prompts.get("C2", [])), prompts.get("C1", [])
     if 0 < n_c2 < FEWEST_C2:
         yield "c2_few", f"{plural(n_c2, 'case')} of C2; expected at least {FEWEST_C2}."
-    found = [match[1].lower() if (match := _ROLE.search(text)) else "nobody" for text in of_c1]
-    if len(set(found)) < len(found):
-        roles = ", ".join(dict.fromkeys(found))
-        message = f"the {len(found)} prompts of C1 explain to {roles}; expected a role for each, "
+    roles = [role[1].lower() if (role := _ROLE.search(text)) else "nobody" for text in of_c1]
+    if len(set(roles)) < len(roles):
+        distinct = ", ".join(dict.fromkeys(roles))
+        message = (
+            f"the {len(roles)} prompts of C1 explain to {distinct}; expected a role for each, "
+        )
         yield "c1_roles", f"{message}such as 'to a product manager'."
 
 
