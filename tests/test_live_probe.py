@@ -64,6 +64,12 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
     rows = pd.DataFrame(sc.RunStore(study.parent / "study").table("probe").to_pylist())
     of_plants = rows[rows["case_id"].str.contains("hollow|never|no-file")]
     assert of_plants["finding"].tolist() == ["vacuous", "impossible", "punishes refusal"]
+    rates = probe_rates(rows.astype(dict.fromkeys(("empty", "reference"), "boolean")))
+    assert len(sc.plots.dimensions(rates, x="answer", y="skill").texts)
+    store = sc.RunStore(study.parent / "study")
+    page = sc.report.build(store, study.parent / "page", notebooks=[], progress=False)
+    text = page.read_text()
+    assert "3 of 11 checks are at fault" in text and "punishes refusal" in text
     others = rows.drop(of_plants.index).dropna(subset="grader")  # a rubric asks a model
     assert others["reference"].eq(True).all()  # recorded tasks pass their references
     assert not others["finding"].str.contains("impossible|punishes").any()

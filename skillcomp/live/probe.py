@@ -166,7 +166,8 @@ def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:
         a verdict) and ``unit`` (``rate``). NaN without a verdict.
     """
     long = probed.melt(["skill", "check_id"], list(ANSWERS), "answer", "passed")
-    passed = long["passed"].astype("float64").groupby([long["skill"], long["answer"]], sort=False)
+    shares = long["passed"].astype("boolean").astype("float64")
+    passed = shares.groupby([long["skill"], long["answer"]], sort=False)
     return passed.agg(estimate="mean", n="count").reset_index().assign(unit="rate")
 
 

@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from jinja2 import Environment, PackageLoader, Template, select_autoescape
 from joblib import cpu_count
+from markupsafe import Markup
 from tqdm.auto import tqdm
 
 import skillcomp
@@ -46,9 +47,11 @@ from skillcomp.report.phrases import listing, treatment
 from skillcomp.report.study_data import opened
 from skillcomp.report.study_kinds import SKILL_QUESTION, STUDY_KINDS
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.table import table
 
 ARCHIVE = "figures.zip"
 CASES = "cases"  # folder of the pages of the cases
+PROBE = "probe"  # table of a store, written by `skillcomp.live.probe`
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
 _OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
 _SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
@@ -248,6 +251,7 @@ def _write_page(
     content = _first_page(result, problem, fingerprint)
     content["case_pages"] = run.pages_of_cases.to_dict("records")
     content |= {"study": run.name, "archive": archive, "version": skillcomp.__version__}
+    content["probe"] = _probe_table(run.study, run.out)
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
     html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
@@ -255,6 +259,20 @@ def _write_page(
     # links to files of the chapters are relative to the page
     replace_file(page, html.replace(f"{run.out.resolve().as_posix()}/", "").encode())
     return page
+
+
+def _probe_table(study: RunStore | Frames, out: Path) -> Markup | None:
+    """Return the checks at fault in the last recorded probe as HTML; None without a probe."""
+    recorded = study.table(PROBE).to_pandas() if isinstance(study, RunStore) else pd.DataFrame()
+    if recorded.empty:
+        return None
+    last = recorded[recorded["probed_at"].eq(recorded["probed_at"].max())]
+    at_fault = last[last["finding"].ne("")].drop(columns=["probed_at", "skill"])
+    n = f"{len(at_fault):,} of {len(last):,} checks are at fault."
+    if at_fault.empty:
+        return Markup("<p>{}</p>").format(n)
+    rows = table(at_fault).linked(out / "probe.csv").html(most=5)
+    return Markup("<p>{}</p>").format(n) + Markup(rows)
 
 
 def _margin_of(value: object) -> float:
