@@ -418,7 +418,7 @@ def test_the_choice_follows_the_upper_limit_and_names_the_limit_that_the_data_su
     assert not only(cut, "false_flags_fresh", 6)["keeps_limit"]
     assert only(cut, "sensitivity", 6)["keeps_limit"] is pd.NA
     note = cut.query("chosen")["note"].iloc[0]
-    assert "the data cannot support a limit of 5%" in note and "62 independent texts" in note
+    assert "the data cannot support a limit of 5 %" in note and "62 independent texts" in note
     with pytest.raises(FrameError, match=r"no cut to apply: .* the data cannot support a limit"):
         attempts = answers([0] * 40)
         shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[8])

@@ -186,7 +186,11 @@ def test_a_skill_study_keeps_its_headline_and_adds_pairs_and_copies(tmp_path: Pa
     assert "Skill by skill" in page and "mean copying?" in page and page.count("<figure") == 1
 
 
+ARENA = pd.DataFrame({
+    "question_id": range(40), "model_a": ["x", "y"] * 20, "model_b": ["y", "x"] * 20,
+    "winner": ["model_a", "model_a", "tie (bothbad)", "model_b"] * 10, "judge": "g"})  # fmt: skip
 TABLES = {
+    "arena.csv": (ARENA, "g prefers the answer shown first in 62 % "),
     "judged.csv": (judged(n=40, lenient=(0.3, 0.05)), "lenient agrees with gold on "),
     "pairs.json": (PAIRS, "g makes the same choice in both orders in 50 % "),
     "texts.jsonl": (TEXTS, "By the estimates alone, a text counts as a copy if it shares "),

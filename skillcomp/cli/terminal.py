@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "sarif", "github")
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LINE_FEED = re.compile(r"\n(?!- )")
+_LINE_FEED = re.compile(r"\n(?!- |The completed call: )")
 _ROW = re.compile(r"row (\d+)\b")
 _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 
@@ -33,8 +33,8 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     r"""Print a text with control characters replaced, because texts of skills may contain some.
 
     A message (`err`) is cut to the size of a screen. Without `lines`, a line feed is printed as
-    ``\n``, except before an entry of a list. Otherwise a name could start a workflow command in the
-    log of a CI.
+    ``\n``, except before an entry of a list or a completed call. Otherwise a name could start a
+    workflow command in the log of a CI.
     """
     plain = without_control(screenful(str(text)) if err else str(text))
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)

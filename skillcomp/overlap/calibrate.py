@@ -683,9 +683,9 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
     group, worst = max(rates, key=lambda pair: pair[1].high)
     flagged = round(worst.estimate * worst.n)
     reason = (
-        f"the data cannot support a limit of {limit:.0%}: by their estimates, n = {n} with the "
-        f"rule '{rule}' would be chosen, but {flagged} of {worst.n:.0f} texts of '{group.name}' "
-        f"flagged bound the false flags only at {worst.high:.1%}"
+        f"the data cannot support a limit of {100 * limit:.0f} %: by their estimates, n = {n} "
+        f"with the rule '{rule}' would be chosen, but {flagged} of {worst.n:.0f} texts of "
+        f"'{group.name}' flagged bound the false flags only at {100 * worst.high:.1f} %"
     )
     related, unit = _related_texts(worst, group)
     if limit > 0:

@@ -8,20 +8,19 @@ from typing import Any
 import pandas as pd
 
 from skillcomp import overlap, plots
+from skillcomp.overlap.candidates import COPIES
 from skillcomp.report import phrases as say
 from skillcomp.report.first_screen import rate_text
 from skillcomp.report.study_data import StudyData, StudyEstimates
 from skillcomp.report.study_screen import StudyScreen, cell_table
 from skillcomp.style import called
 
-_COPIES = ("verbatim", "near_copy", "copied")
-
 
 def can_calibrate(data: StudyData) -> bool:
     """Return whether there are passages by copying and without, and the texts of their sources."""
     texts = data.passages[data.passages["text"].notna() & data.passages["skill"].isin(data.skills)]
     levels = set(texts["level"])
-    return "fresh" in levels and bool(levels & set(_COPIES))
+    return "fresh" in levels and bool(levels & set(COPIES))
 
 
 def calibration_screen(

@@ -324,11 +324,12 @@ def gold_sentences(
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
+    units = f"{n:,} {'items' if per_item == 1 else 'comparisons'} of {grader}"
     if agreement is None or lacking:
         count = f"{lacking:,} of the" if lacking < n else "All"
-        yield f"{count} {n:,} items of {grader} have no gold label."
+        yield f"{count} {units} have no gold label."
     else:
-        yield f"All {n:,} items of {grader} have a gold label."
+        yield f"All {units} have a gold label."
     rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
     texts = []
     for measure, half in _HALF_WIDTHS.items():

@@ -23,6 +23,7 @@ from skillcomp.report.study_screen import StudyScreen, cell_table
 from skillcomp.style import called
 
 _SHARES = {
+    "first_wins": "the answer shown first, in one order",
     "position_consistency": "the same choice",
     "position_reversals": "the other choice",
     "position_tie_differences": "a tie in one order",
@@ -76,7 +77,12 @@ def _headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str
     """Return one sentence on consistency, place and gold."""
     rows = say.by_measure(position[position["grader"].eq(judge)])
     same, points = rows.get("position_consistency"), rows.get("position_points")
-    if not say.has_estimate(same):
+    once = rows.get("first_wins") if same is None else None
+    if say.has_estimate(once):
+        text = f"{judge} prefers the answer shown first in {say.share(once, 'pairs')}"
+        text += ", each shown in one order"
+    elif not say.has_estimate(same):
+        same = same if once is None else once
         why = say.reason(same) if same is not None else "no pair was judged in both orders"
         text = f"Whether {judge} prefers a place is not known: {why}"
     else:
@@ -97,20 +103,21 @@ def _as_rate(points: say.Row) -> say.Row:
 
 def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | None) -> Any:
     """Return one row per grader with its agreement, consistency, place and ties."""
-    cells = []
+    cells, both_orders = [], position["measure"].eq("position_consistency").any()
     for grader, part in position.groupby("grader", sort=False):
         rows, row = say.by_measure(part), {"Grader": called(grader)}
         if agreement is not None:
             gold = say.by_measure(agreement[agreement["grader"].eq(grader)])
             row["Agrees with gold"] = rate_text(gold.get("raw_agreement"))
             row["Kappa"] = coefficient_text(gold.get("cohen_kappa"))
-        same, points = rows["position_consistency"], rows["position_points"]
-        row["Same choice"] = rate_text(same) or "not known"
+        same, points = rows.get("position_consistency"), rows["position_points"]
+        if both_orders:
+            row["Same choice"] = rate_text(same) or "not known"
         known = say.has_estimate(points)
         row["Shown first, points"] = say.change(_as_rate(points), unit=False) if known else ""
         own = data.pairwise[data.pairwise["grader"].eq(grader)]["winner"]
         row["Ties"] = say.rate(own.eq("tie").sum() / max(own.notna().sum(), 1))
-        row["Pairs"] = f"{same['n']:,.0f}"
+        row["Pairs"] = f"{points['n'] if same is None else same['n']:,.0f}"
         cells.append(row)
     return cell_table(cells)
 
