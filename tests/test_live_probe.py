@@ -16,7 +16,7 @@ from live_study import call
 
 import skillcomp as sc
 from skillcomp.errors import StudyError
-from skillcomp.live import BaseGrader, Grading, on_check, probe, probe_rates
+from skillcomp.live import BaseGrader, CliAgent, Grading, on_check, probe, probe_rates
 
 SLUGS = ("type-safety", "idempotent-retries")
 EMPTY_TEST = "def test_it():\n    assert True\n"
@@ -86,7 +86,7 @@ class Lenient(BaseGrader):
         return Grading(tuple(on_check(c, i, about, passed=True) for i, c in enumerate(checks)))
 
 
-def test_graders_decide_what_no_program_does_and_copying_is_searched_for(tmp_path):
+def test_graders_decide_what_no_program_does_and_copying_is_searched_for(tmp_path, capsys):
     store = sc.RunStore(tmp_path / "study")
     skill = tmp_path / "tea" / "SKILL.md"
     skill.parent.mkdir()
@@ -111,7 +111,10 @@ def test_graders_decide_what_no_program_does_and_copying_is_searched_for(tmp_pat
     copied = rows.loc["no_verbatim_span", "overlap"]
     assert not copied["skill_text"]
     assert copied["reference"] and pd.isna(copied["empty"])  # too short to copy
-    rows = probe(store, graders=[Lenient()], progress=False).set_index(["check_id", "grader"])
+    asked = Lenient()
+    asked.agent, asked.model = CliAgent(["true"]), "claude-haiku-5-5"
+    rows = probe(store, graders=[asked]).set_index(["check_id", "grader"])
+    assert "probe: up to 5 questions to graders, about $0.0" in capsys.readouterr().out
     assert rows.loc["names_heat", "lenient"]["finding"] == "vacuous"
     assert rows.loc["no_verbatim_span", "lenient"]["finding"] == "vacuous"
     assert rows.loc["no_verbatim_span", "overlap"]["finding"] == ""
