@@ -157,6 +157,7 @@ def test_what_stands_in_a_passages_question_does_not_count() -> None:
             {"skills": {"typos": "a"}},
             r"'types' \(1 row\), which is not in skills; there: typos. Did",
         ),
+        ({"skills": {"types": __file__}}, r"names a file or folder; .* pathlib\.Path\("),
         ({"skills": {"types": " "}}, r"skills\['types'\]: found str without text"),
         ({"texts": cases()}, r"found none of the two among: skill, case_id, prompt"),
         ({"texts": attempts("a").assign(passage_id="p")}, r"found both among"),

@@ -34,6 +34,19 @@ def test_kappa_has_the_standard_error_of_statsmodels() -> None:
     assert plan["estimate"] == np.ceil(100 * (1.959964 * other.std_kappa / 0.1) ** 2)
 
 
+def test_a_grader_that_almost_never_errs_needs_labels_for_the_interval_without_errors() -> None:
+    how = {"sensitivity": 0.99, "specificity": 0.99, "baseline_rate": 0.5}
+    n = int(needed(measure="kappa", width=0.2, **how).iloc[0]["estimate"])
+    # with fewer than five errors, agreement() rescales the interval of the raw agreement
+    cases = [f"s/{k}" for k in range(n)]
+    rows = pd.DataFrame({"attempt_id": cases, "case_id": cases, "skill": "s", "check_id": "c",
+                         "condition": "skill", "grader": "g", "passed": [True, False] * (n // 2)
+                         + [True] * (n % 2)})  # fmt: skip
+    kappa = sc.reliability.agreement(rows, rows[["attempt_id", "check_id", "passed"]]).iloc[1]
+    assert kappa["measure"] == "cohen_kappa"
+    assert kappa["ci_high"] - kappa["ci_low"] == pytest.approx(0.2, rel=0.05)
+
+
 def test_the_difference_of_two_graders_by_hand() -> None:
     two = {"sensitivity": {"new": 0.9, "old": 0.8}, "specificity": {"new": 0.9, "old": 0.8}}
     how = {"measure": "agreement", "reference_grader": "old", "baseline_rate": 0.5}

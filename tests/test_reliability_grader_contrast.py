@@ -55,10 +55,11 @@ def test_pairs_are_compared_on_the_same_items_as_drift_does() -> None:
     counts = pair.loc["agreement_difference", ["n", "n_gained", "n_lost", "n_dropped"]]
     assert counts.tolist() == [30, 1, 13, 0]
     # McNemar's mid-p of 1 against 13: (2 (1 + 14) - 14) / 2 ** 14
-    assert pair.loc["agreement_difference", "p_value"] == pytest.approx(16 / 2**14)
+    assert pair.loc["agreement_difference", "p_items"] == pytest.approx(16 / 2**14)
+    assert 16 / 2**14 < pair.loc["agreement_difference", "p_value"] < 0.05
     changes = drift(rows, labels, reference_grader="a").query("grader == 'c'").set_index("measure")
     for ours, theirs in zip(names, ["agreement", "sensitivity", "specificity"], strict=True):
-        columns = ["estimate", "ci_low", "ci_high", "p_value", "p_items", "rate", "reference_rate"]
+        columns = ["estimate", "ci_low", "ci_high", "p_items", "rate", "reference_rate"]
         expected = changes.loc[f"{theirs}_change", columns].tolist()
         assert pair.loc[ours, columns].tolist() == pytest.approx(expected)
     agreement = found[found["measure"].eq(names[0])]
@@ -163,7 +164,7 @@ def test_newcombe_s_published_paired_and_unpaired_differences() -> None:
     )
     # Fagerland et al. 2013: airway hyper-responsiveness, 1 against 7 of 21 pairs: mid-p .039
     pair = {"a": [True] * 22 + [False] * 8, "b": [False] * 7 + [True] * 15 + [True] + [False] * 7}
-    p = contrast(graded(pair), gold(TRUTH)).iloc[0]["p_value"]
+    p = contrast(graded(pair), gold(TRUTH)).iloc[0]["p_items"]
     assert p == pytest.approx(0.0390625)
 
 
@@ -215,3 +216,19 @@ def test_ranks_of_six_graders_cover_with_ties_and_few_items(rates: list[float]) 
             p[a, b] = p[b, a] = adjusted
         hits += covered(truth, p, differences)
     assert hits / studies > 0.93
+
+
+def test_errors_on_whole_cases_and_errors_on_single_checks_at_one_rate_show_no_difference() -> None:
+    # of 20 cases with 5 checks, none happens to be among the 10 % on which a errs; b errs on ten
+    # checks of ten cases, so that the signs of cases alone have a p-value of 2 ** -10
+    at = [5 * case for case in range(10)]
+    rows = pd.concat(
+        verdicts([True if name == "a" else i not in at for i in range(100)], checks=5).assign(
+            grader=name
+        )
+        for name in "ab"
+    )
+    found = contrast(rows, gold([True] * 100, checks=5))
+    pair = found[found["measure"].eq("agreement_difference")].iloc[0]
+    assert pair["ci_high"] > 0 and pair["p_value"] > 0.05
+    assert ranks(found)[["ci_low", "ci_high"]].to_numpy().tolist() == [[1, 2], [1, 2]]

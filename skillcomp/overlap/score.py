@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -350,6 +351,11 @@ def source_files(skills: Mapping[str, Document], slug: str) -> dict[str, str]:
     if isinstance(skill, Path):
         return skill_texts(skill)
     text = skill.text or skill.body if isinstance(skill, Skill) else skill
+    if isinstance(text, str) and len(text) < 1_000 and exists(text):
+        raise FrameError(
+            f"skills['{slug}']: found {text!r}, which names a file or folder; a str is the text "
+            f"itself. To read it: pathlib.Path({text!r})."
+        )
     if not isinstance(text, str) or not text.strip():
         raise FrameError(
             f"skills['{slug}']: found {type(skill).__name__} without text; allowed: a Skill with "

@@ -247,9 +247,9 @@ def gold_needed(
     of the number of labels (:func:`skillcomp.stats.units_needed`), so the cases of the pilot and
     the labels per case count. Without a pilot, items are independent cases, the interval of a rate
     or a difference is that of :func:`skillcomp.stats.bounded.bounded_mean` with the expected
-    counts, and that of kappa is normal with the standard error of Fleiss, Cohen and Everitt. The
-    errors of two graders are independent given gold; errors on the same items make fewer labels
-    sufficient.
+    counts, and that of kappa is normal with the standard error of Fleiss, Cohen and Everitt or,
+    where errors are few, that of the agreement, rescaled. The errors of two graders are independent
+    given gold; errors on the same items make fewer labels sufficient.
 
     References
     ----------

@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binom
 
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.estimates import groups, row
 from skillcomp.planning.assumptions import number
 from skillcomp.reliability.drift import drift
 from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.stats.agreement import FEWEST_EVENTS
 from skillcomp.stats.bounded import DELTAS, RATES, Quantity
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, quantile, undefined, units_needed
@@ -198,7 +200,11 @@ def _expected_bounded(
 def _expected_kappa(
     prevalence: float, se: float, sp: float, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return the interval of kappa with the standard error of Fleiss, Cohen and Everitt 1969."""
+    """Return the interval of kappa with the standard error of Fleiss, Cohen and Everitt 1969.
+
+    If disagreements or agreements on a category are few, the interval is that of the raw agreement,
+    rescaled. Its width counts in proportion to the chance of so few.
+    """
     table = np.array([[prevalence * se, prevalence * (1 - se)],
                       [(1 - prevalence) * (1 - sp), (1 - prevalence) * sp]])  # fmt: skip
     gold, grader = table.sum(axis=1), table.sum(axis=0)
@@ -212,8 +218,14 @@ def _expected_kappa(
     rest = (kappa - chance * (1.0 - kappa)) ** 2
     variance = (on + (1.0 - kappa) ** 2 * off - rest) / (1.0 - chance) ** 2
 
+    raw = _expected_bounded([0.0, 1.0], [1.0 - agreed, agreed], RATES, ci_level)
+
     def expected(n: float) -> Interval:
         half = quantile(ci_level) * math.sqrt(max(variance, 0.0) / n)
+        counts = np.array([1.0 - agreed, table[0, 0], table[1, 1]])
+        enough = float(np.prod(binom.sf(FEWEST_EVENTS - 1, n, counts)))
+        few = raw(n)
+        half = enough * half + (1.0 - enough) * (few.high - few.low) / 2.0 / (1.0 - chance)
         return Interval(kappa, kappa - half, kappa + half, ci_level, n=n)
 
     return expected

@@ -89,8 +89,9 @@ def contrast(
           shared with it. ``ci_low`` and ``ci_high`` are the ends of the confidence set of the rank,
           simultaneous over all graders.
 
-        ``p_value`` is McNemar's mid-p, with all differences of a case exchanged together;
-        ``p_adjusted`` is by Holm over all pairs of the measure. ``rate`` and ``reference_rate`` are
+        ``p_value`` is the larger of two: that of McNemar's mid-p test, with all differences of a
+        case exchanged together, and that of the interval. ``p_adjusted`` is by Holm over all pairs
+        of the measure. ``rate`` and ``reference_rate`` are
         the rates over the shared items, or the agreement on all its items for a rank. ``n_gained``
         and ``n_lost`` count the items on which only the grader, or only the reference, is right.
         ``n_dropped`` counts labelled items that one of the two decided. ``p_items`` takes items as
@@ -110,10 +111,11 @@ def contrast(
     Notes
     -----
     Limits are those of each pair alone, by :func:`skillcomp.stats.bounded.bounded_mean`. They allow
-    for cases unlike those observed and the test does not, so a row may have a small p-value and an
-    interval that includes 0. The sets of ranks follow from the adjusted p-values of agreement: see
-    :func:`skillcomp.stats.rank_sets`. If graders are equal, their sets hold all ranks between them,
-    so a wide set is what few items allow.
+    for cases unlike those observed and McNemar's test does not. If one grader errs on all checks of
+    a few cases and an equally good one on single checks, that test alone shows a difference in 8 to
+    15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the adjusted
+    p-values of agreement: see :func:`skillcomp.stats.rank_sets`. If graders are equal, their sets
+    hold all ranks between them, so a wide set is what few items allow.
 
     References
     ----------
@@ -312,9 +314,8 @@ def _compared_graders(
                     )
                 )
             pairs[measure].append((items, dropped, tests, at))
-    limits = (
-        bounded_means(samples, quantity=DELTAS, ci_level=ci_level, interval=rule) if samples else []
-    )
+    how: dict[str, Any] = {"quantity": DELTAS, "ci_level": ci_level, "interval": rule}
+    limits = bounded_means(samples, null=0.0, **how) if samples else []
     made = {
         measure: [_pair_interval(limits, ci_level, *pair) for pair in of_measure]
         for measure, of_measure in pairs.items()
@@ -327,7 +328,7 @@ def _compared_graders(
         rate = undefined("", "" if n else "no verdict on an item with gold", n=n)
         rate = replace(rate, estimate=float(values[known].mean()) if n else NAN, n_clusters=count)
         own.append(rate)
-    return _Compared(made, own, "McNemar's mid-p on the same items")
+    return _Compared(made, own, "McNemar's mid-p and intervals on the same items")
 
 
 def _pair_interval(
@@ -348,8 +349,8 @@ def _pair_interval(
         replace(
             limits[at + k],
             n=float(len(items)),
-            p_value=test.p_value,
-            method=f"{limits[at + k].method}; p: {test.method}",
+            p_value=float(np.fmax(test.p_value, limits[at + k].p_value)),
+            method=f"{limits[at + k].method}; p: at least that of {test.method}",
             note=join_notes(limits[at + k].note, test.note, note),
         )
         for k, test in enumerate(tests)
