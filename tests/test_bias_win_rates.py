@@ -82,3 +82,11 @@ def test_conditions_can_be_compared_and_what_lacks_is_named() -> None:
     with pytest.warns(sc.frames.FrameWarning, match="no verdict"):
         nothing = rates(pair_table(4).assign(winner=None))
     assert nothing["estimate"].isna().all() and nothing["n_dropped"].iloc[0] == 8
+
+
+def test_a_system_that_is_always_shown_first_is_named_and_no_random_order_assumed() -> None:
+    table = pair_table(20, orders=1)
+    assert "order was random" in rates(table).iloc[0]["note"]
+    table = table.assign(model_a="y", model_b="x")
+    note = rates(table).iloc[0]["note"]
+    assert note.startswith("'y' was shown first in 100% of 20 comparisons") and "random" not in note

@@ -1,5 +1,7 @@
 """Gold labels for an interval of agreement, kappa or error rates, of one grader or of two."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,6 +101,14 @@ def test_a_pilot_of_two_graders_plans_their_difference() -> None:
 def test_what_cannot_be_planned_is_named(how: dict[str, object], message: str) -> None:
     with pytest.raises(StudyError, match=message):
         needed(**how)
+
+
+@pytest.mark.parametrize(("measure", "note"), [
+    ("kappa", "gold labels do not vary"), ("specificity", "no labelled item counts"),
+])  # fmt: skip
+def test_gold_that_always_passes_plans_no_kappa_and_no_specificity(measure: Any, note: str) -> None:
+    plan = needed(measure=measure, baseline_rate=1.0, sensitivity=0.9, specificity=0.9).iloc[0]
+    assert np.isnan(plan["estimate"]) and note in plan["note"]
 
 
 def test_corrections_say_how_many_cases_with_gold_would_do() -> None:

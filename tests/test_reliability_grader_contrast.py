@@ -151,6 +151,8 @@ def test_published_counts_give_the_same_ranks_as_their_pairs() -> None:
         contrast_counts(plain.assign(n=60))
     with pytest.raises(FrameError, match="must be whole numbers"):
         contrast_counts(plain.assign(agreed=0.9))
+    with pytest.raises(FrameError, match="a row has no name"):
+        contrast_counts(plain.assign(grader=plain["grader"].mask(plain["grader"].eq("b"))))
     with pytest.raises(FrameError, match="there is no column 'agreed'"):
         contrast_counts(plain.drop(columns="agreed"))
 

@@ -230,13 +230,18 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
     return {name: _with_note(interval, note) for name, interval in both.items()}
 
 
+def is_uneven(share: float, n: int, tests: int = 1) -> bool:
+    """Return whether the larger share of one order among ``n`` pairs shows an order not random."""
+    return share > _UNEVEN and binomtest(round(share * n), n).pvalue * tests < _RARE
+
+
 def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return why the order of the pairs was not random; empty if it may have been."""
     table = pairs.groupby("systems")["first_1"].agg(["size", "count"])
     for systems, row_of_pair in table.iterrows():
         n, n_in_order = int(row_of_pair["size"]), int(row_of_pair["count"])
         share = max(n_in_order, n - n_in_order) / n
-        if share > _UNEVEN and binomtest(n_in_order, n).pvalue * len(table) < _RARE:
+        if is_uneven(share, n, len(table)):
             first, second = str(systems).split(" against ", 1)
             first, second = (first, second) if 2 * n_in_order > n else (second, first)
             return (

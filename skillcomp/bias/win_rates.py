@@ -10,6 +10,7 @@ import pandas as pd
 
 from skillcomp.bias.feature_effects import known_attempts
 from skillcomp.bias.first_wins import TIE, first_win_rows
+from skillcomp.bias.position import is_uneven
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.stats.bounded import RATES, Arm, IntervalRule, bounded_mean
@@ -133,6 +134,7 @@ def _with_sides(
     made = judged.assign(
         _side=second.where(swap, first),
         _opponent=first.where(swap, second),
+        _side_first=~swap,
         _result=(1 - judged["_first"]).where(swap, judged["_first"]),
     )
     return made[keep & first.ne(second)]
@@ -163,5 +165,13 @@ def _win_rate_rows(part: pd.DataFrame, reference: str | None, **how: Any) -> Ite
         n_dropped = plural(counts["n_dropped"], "comparison")
         notes = [f"{n_dropped} without a verdict left out" if counts["n_dropped"] else ""]
         if pairs["size"].eq(1).mean() > 0.5:
-            notes.append("one order of each pair: assumes that the order was random")
+            share, n = float(decided["_side_first"].mean()), len(decided)
+            name, share = (side, share) if share >= 0.5 else (opponent, 1.0 - share)
+            if is_uneven(share, n):
+                notes.append(
+                    f"'{name}' was shown first in {share:.0%} of {plural(n, 'comparison')}: the "
+                    "rate includes the preference of the grader for a place"
+                )
+            else:
+                notes.append("one order of each pair: assumes that the order was random")
         yield row("win_rate", replace(rate, note=join_notes(rate.note, *notes)), **counts) | about

@@ -108,7 +108,7 @@ def _label_row(
         estimate = float(math.ceil(units / share - 1e-9))
         count = Interval(estimate, math.nan, math.nan, interval.ci_level, method, note)
     else:
-        reason = interval.note or "the pilot does not have the measure"
+        reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
     if quality.startswith("false_"):  # of a difference, only the sign changes
@@ -209,8 +209,8 @@ def _expected_kappa(
                       [(1 - prevalence) * (1 - sp), (1 - prevalence) * sp]])  # fmt: skip
     gold, grader = table.sum(axis=1), table.sum(axis=0)
     agreed, chance = float(np.trace(table)), float(gold @ grader)
-    if chance == 1.0:
-        return lambda n: undefined("", "kappa: gold and grader do not vary", ci_level=ci_level, n=n)
+    if not 0.0 < prevalence < 1.0:
+        return lambda n: undefined("", "kappa: the gold labels do not vary", ci_level=ci_level, n=n)
     kappa = (agreed - chance) / (1.0 - chance)
     sides = grader[:, None] + gold[None, :]
     on = sum(table[i, i] * (1.0 - sides[i, i] * (1.0 - kappa)) ** 2 for i in range(2))

@@ -216,7 +216,9 @@ def contrast_counts(
     require_frame(counts, what)
     matrix = set(_COUNTS) <= set(counts.columns)
     require_columns(counts, [*names, between, *(_COUNTS if matrix else ["agreed", "n"])], what)
-    _require_two(counts[between].dropna().unique(), between, what)
+    if counts[between].isna().any():
+        raise FrameError(f"{what}: {between}: a row has no name. Name the grader, or drop the row.")
+    _require_two(counts[between].unique(), between, what)
     rows: list[dict[str, Any]] = []
     for values, part in groups(counts.astype({between: "str"}), names):
         if part[between].duplicated().any():
