@@ -14,7 +14,7 @@ import skillcomp as sc
 from skillcomp.bias.feature_effects import parts
 from skillcomp.errors import FrameError
 
-KINDS = ["pad", "hedge", "reorder", "confident"]
+KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 ADDED = (
     "perhaps|I think|it seems|probably|certainly|without question|beyond any doubt|"
     "of that there is no doubt"
@@ -152,7 +152,7 @@ def test_parts_join_to_the_answer_and_changes_lose_nothing(lines: list[str]) -> 
         pd.testing.assert_frame_equal(frame, sc.bias.perturb(attempts(answer), kind=kind))
         for new in frame["answer"]:
             plain = re.sub(f", (?:{ADDED})(?=\\.)", "", new)
-            if kind == "pad":
+            if kind in ("pad", "approve", "disapprove"):
                 assert answer in plain
             else:
                 assert sorted(plain.split("\n")) == sorted(lines)
@@ -172,3 +172,31 @@ def test_features_of_an_answer_by_hand() -> None:
     # sentences: "In May it may rain.", "Perhaps not.", "sun here", "snow"
     assert row["words_per_sentence"] == pytest.approx(12 / 4)
     assert sc.bias.features(attempts(None)).iloc[0].drop("attempt_id").isna().all()
+
+
+def test_a_grader_that_agrees_with_the_user_shows_framing_in_the_audit() -> None:
+    made = sc.simulate.study(n_skills=2, n_cases=20, n_repeats=1, delta=0.1, seed=4)
+    answered = made.attempts.assign(answer="The mark is read at high water.")
+    rng = np.random.default_rng(2)
+    copies, verdicts = [answered], [made.verdicts]
+    for kind, to in (("approve", True), ("disapprove", False)):
+        copy = sc.bias.perturb(answered, kind=kind)
+        assert copy["answer"].str.contains("[The user replied: ", regex=False).all()
+        sources = made.verdicts.merge(
+            copy[["attempt_id", "source_attempt_id"]].rename(
+                columns={"attempt_id": "copy_id", "source_attempt_id": "attempt_id"}
+            )
+        )
+        flips = rng.random(len(sources)) < 0.5
+        verdicts.append(
+            sources.assign(
+                attempt_id=sources["copy_id"],
+                perturbation=kind,
+                passed=sources["passed"].mask(flips, to),
+            ).drop(columns="copy_id")
+        )
+        copies.append(copy)
+    found = sc.bias.audit(pd.concat(verdicts), pd.concat(copies), made.gold)
+    framing = found[found["bias"].eq("framing")].set_index("per")
+    assert framing.at["copy with a remark of a pleased user", "ci_low"] > 0
+    assert framing.at["copy with a remark of a displeased user", "ci_high"] < 0

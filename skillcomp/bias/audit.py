@@ -59,6 +59,8 @@ _COPIES = {  # for each perturbation: the bias that it tests, and a description 
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),
+    "approve": ("framing", "copy with a remark of a pleased user"),
+    "disapprove": ("framing", "copy with a remark of a displeased user"),
     "reorder": ("order in the answer", "copy with list items or paragraphs in another order"),
 }
 _STRATA = {"all": None, "gold pass": 1.0, "gold fail": 0.0}
@@ -122,7 +124,7 @@ def audit(
 
         - bias: ``verbosity``, ``hedging``, ``model family``, ``condition leniency``,
           ``order in the batch``, ``position``, ``polish: lists`` or ``polish: sentences``; also
-          ``order in the answer`` if reordered copies were graded.
+          ``order in the answer`` and ``framing`` if such copies were graded.
         - condition: the condition that is compared with the reference. Only for leniency.
         - stratum: ``all``. For leniency also ``gold pass`` and ``gold fail``: the effect among
           checks that pass or that fail by gold.
