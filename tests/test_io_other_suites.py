@@ -245,7 +245,8 @@ def test_trigger_reads_the_cases_of_claude_plugin_eval(tmp_path, place):
     ids = [case_id.partition("/")[2] for case_id in plan.cases]
     assert ids == (["brew", "cool"] if "plugin" in place else ["brew"])
     assert set(plan.cases.values()) == {"tea"}
-    (suite,) = sc.RunStore(tmp_path / "r1" / "store").suites.values()
+    suites = sc.RunStore(tmp_path / "r1" / "store").suites
+    (suite,) = (suites[slug] for slug in suites if not slug.startswith("control-"))
     assert suite.skill == "tea" and suite.cases[0].should_trigger is True
     rows = grade_trace(Attempt(**ATTEMPT, triggered=True), suite.cases[0], "tea", None)
     assert [(row.check.check_id, row.passed) for row in rows] == [("trigger", True)]
