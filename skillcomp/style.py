@@ -444,8 +444,9 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
     """List n and the level of a frame, as far as it has these columns and estimates."""
     facts: list[str] = []
-    if "estimate" in frame.columns and "n" in frame.columns and frame["n"].notna().any():
-        counts = pd.to_numeric(frame["n"])
+    units = "n_texts" if "n_texts" in frame.columns else "n"  # n of a calibration is a length
+    if "estimate" in frame.columns and units in frame.columns and frame[units].notna().any():
+        counts = pd.to_numeric(frame[units])
         low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
         facts.append(f"n = {low}" + (f" to {high}" if low != high else ""))
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()

@@ -222,11 +222,11 @@ def test_a_skill_in_another_alphabet_needs_a_tokenizer() -> None:
     rows = {"attempt_id": ["a", "b"], "skill": "cha", "case_id": ["1", "2"]}
     answers = pd.DataFrame(rows).assign(condition="baseline", answer="等待四分钟。")
     made = sc.overlap.positives(skills, n_each=2)
-    lost = "texts: 100% of the letters are not ASCII: nothing can be found"
+    lost = "texts: 100 % of the letters are not ASCII: nothing can be found"
     with pytest.warns(sc.frames.FrameWarning, match=lost):
         shared = sc.overlap.score(answers, skills=skills, exclude_prompt=False, ngram=[3, 6])
     how = {"skills": skills, "nulls": "baseline", "n_resamples": 20}
-    with pytest.warns(sc.frames.FrameWarning, match="skills: 100% of the letters"):
+    with pytest.warns(sc.frames.FrameWarning, match="skills: 100 % of the letters"):
         cut = sc.overlap.calibrate(shared, answers, passages=made, **how)
     (sentence,) = sc.report.threshold_sentences(cut)
     assert (

@@ -238,7 +238,7 @@ def test_copies_in_another_script_are_found_and_calibrated(script: str) -> None:
     rates = cut[cut["n"].eq(12) & cut["rule"].eq("any")].set_index("measure")["estimate"]
     assert rates["sensitivity"] == 1 and rates["false_flags_fresh"] == 0
     assert cut["tokenizer"].eq("skillcomp.ngrams.tokenize_unicode").all()
-    with pytest.warns(sc.frames.FrameWarning, match="100% of the letters are not ASCII: nothing"):
+    with pytest.warns(sc.frames.FrameWarning, match="100 % of the letters are not ASCII: nothing"):
         lost = sc.overlap.calibrate(**how).query("chosen").iloc[0]
     assert np.isnan(lost["estimate"])
     assert "nothing can be found with this tokenizer; tokenizer='unicode' reads" in lost["note"]
@@ -248,7 +248,7 @@ def test_copies_in_another_script_are_found_and_calibrated(script: str) -> None:
 
 def test_texts_with_some_letters_outside_ascii_are_reported_with_their_share() -> None:
     texts = passages("crème brûlée et thé glacé", "plain words", None)
-    with pytest.warns(sc.frames.FrameWarning, match="texts: [0-9]+% .*: words with these letters"):
+    with pytest.warns(sc.frames.FrameWarning, match="texts: [0-9]+ % .*: words with these letters"):
         shared = sc.overlap.score(texts, skills={"tea": TEA}, ngram=3)
     assert shared["not_ascii"].tolist() == pytest.approx([5 / 21, 0, np.nan], nan_ok=True)
     with pytest.raises(FrameError, match="tokenizer: found 'unicod'; allowed: 'unicode' for"):

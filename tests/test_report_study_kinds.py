@@ -168,9 +168,21 @@ def test_copies_at_a_known_rate_are_found_at_that_rate(tmp_path: Path) -> None:
     assert "flags 0 % [0, 4] of 70 fresh texts." in headline
     page = write_answer(result, study, tmp_path, None, "all").read_text("utf-8")
     assert "mean copying?" in page and page.count("<figure") == 1
+    assert "n = 70 to 140, 95\xa0% intervals." in page  # texts; the length is in the column n
     few = answer(copied(0.8, n_sources=12)).screens[0]
     assert few.headline.startswith("By the estimates alone, ")
     assert any("flagged bound the false flags only at" in text for text in few.limits)
+
+
+def test_without_a_length_to_choose_the_screen_has_the_reason_and_no_table() -> None:
+    table = TEXTS.assign(
+        text="Θερμό νερό, πράσινα φύλλα.", source="Θερμό νερό, πράσινα φύλλα και υπομονή."
+    )
+    with pytest.warns(sc.frames.FrameWarning, match="not ASCII"):
+        lines = answer(sc.from_passages(table)).lines()
+    assert lines[0].startswith("No length of shared n-grams can be chosen: ")
+    assert lines[0].endswith("; tokenizer='unicode' reads every script.")
+    assert lines[1:3] == ["", "What this study cannot say"]
 
 
 def test_a_skill_study_keeps_its_headline_and_adds_pairs_and_copies(tmp_path: Path) -> None:

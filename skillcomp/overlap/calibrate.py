@@ -495,13 +495,12 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
     """Return a note on texts that share a document or case, and what needs to be more numerous."""
-    unit = "documents" if group.passages else "cases"
+    unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:
         return "", "independent texts"
-    return (
-        f"the {flagged.n_clusters:.0f} {unit} limit this, because their texts are related: ",
-        unit,
-    )
+    n = int(flagged.n_clusters)
+    limit = "limits" if n == 1 else "limit"
+    return f"the {plural(n, unit)} {limit} this, because their texts are related: ", f"{unit}s"
 
 
 def _rate_at_answer_length(

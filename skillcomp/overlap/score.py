@@ -272,7 +272,7 @@ def lost_letters_note(share: float) -> str:
     """Return a note on letters that the default tokenizer cannot find."""
     effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
     return (
-        f"{share:.0%} of the letters are not ASCII: {effect} with this tokenizer; "
+        f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "
         "tokenizer='unicode' reads every script"
     )
 

@@ -77,7 +77,7 @@ def _headline(
     """Return one sentence on the rule, the copies that it finds, and its false flags."""
     if chosen is None:
         why = results.missing.get("calibration") or say.reason(cut[cut["chosen"]].iloc[0])
-        return f"No length of shared n-grams can be chosen: {why}"
+        return f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
     n, unit = int(chosen["n"]), "content tokens in a row with its source"
     rule = f"shares {n} {unit}"
     if chosen["rule"] == "share":

@@ -84,7 +84,9 @@ class StudyScreen:
 
     def lines(self) -> list[str]:
         """Return the screen as lines of text."""
-        lines = [self.headline, "", *self.table.cells.to_string(index=False).split("\n")]
+        cells = self.table.cells
+        rows = ["", *cells.to_string(index=False).split("\n")] if len(cells) else []
+        lines = [self.headline, *rows]
         for title, sentences in [*self.boxes, (TITLES["limits"], self.limits)]:
             if not sentences:
                 continue
