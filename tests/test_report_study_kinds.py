@@ -201,6 +201,19 @@ def test_a_skill_study_keeps_its_headline_and_adds_pairs_and_copies(tmp_path: Pa
 ARENA = pd.DataFrame({
     "question_id": range(40), "model_a": ["x", "y"] * 20, "model_b": ["y", "x"] * 20,
     "winner": ["model_a", "model_a", "tie (bothbad)", "model_b"] * 10, "judge": "g"})  # fmt: skip
+
+
+def test_pairs_of_systems_have_win_rates_and_a_judge_without_verdicts_no_headline() -> None:
+    silent = ARENA.assign(judge="absent", winner=None)
+    with pytest.warns(sc.frames.FrameWarning):
+        result = answer(sc.from_pairs(pd.concat([ARENA, silent])))
+    screen = result.screens[0]
+    assert screen.headline.startswith("g prefers the answer shown first in 62 % ")
+    (wins,) = (text for topic, text in screen.sentences if topic == "wins")
+    assert wins.startswith("x against y: 62 % [") and " of 40 cases won" in wins
+    assert wins.count("tie") == 1
+
+
 TABLES = {
     "arena.csv": (ARENA, "g prefers the answer shown first in 62 % "),
     "judged.csv": (judged(n=40, lenient=(0.3, 0.05)), "lenient agrees with gold on "),

@@ -252,7 +252,7 @@ def answer(
     add_facts_on_grading(estimates, data, round)
     on_screens = partial(_answer_on_screens, estimates, data, chosen, grader is not None, draw)
     if verdicts.empty or data.is_of_pairs:
-        return on_screens(_NO_VERDICTS if verdicts.empty else "there are only comparisons")
+        return on_screens(_NO_VERDICTS if verdicts.empty else "there are only comparisons.")
     filled: dict[str, Any] = {"attempts": attempts, "checks": checks}
     outcomes = _with_agents_named(frames.outcomes(verdicts, cases, **filled))
     mine = outcomes[outcomes["grader"].eq(chosen)]

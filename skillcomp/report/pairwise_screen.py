@@ -28,24 +28,26 @@ _SHARES = {
     "position_reversals": "the other choice",
     "position_tie_differences": "a tie in one order",
 }
+_CHOICES = ["winner", "winner_position"]
+_MOST = 10  # sentences on win rates
 _SIDES = 2  # items of a comparison: whether one answer is the better one, and whether the other is
 
 
 def can_judge_pairs(data: StudyData) -> bool:
     """Return whether there are preferences between answers."""
-    columns = [name for name in ("winner", "winner_position") if name in data.pairwise]
-    return bool(data.pairwise[columns].notna().any(axis=None))
+    return bool(data.pairwise[_CHOICES].notna().any(axis=None))
 
 
 def pairwise_screen(
-    data: StudyData, results: StudyEstimates, grader: str, **how: Any
+    data: StudyData, results: StudyEstimates, grader: str, *, chosen: bool = False, **how: Any
 ) -> StudyScreen:
-    """Estimate position bias and, for verdicts of pairs, agreement with gold.
+    """Estimate position bias, win rates and, for verdicts of pairs, agreement with gold.
 
     `results` has ``agreement`` if the pairs have gold; further estimates are added to it.
     """
-    graders = dict.fromkeys(data.pairwise["grader"].dropna())
-    judge = grader if grader in graders else next(iter(graders), "")
+    decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
+    graders = dict.fromkeys(decided["grader"].dropna())
+    judge = grader if chosen or grader in graders else next(iter(graders), "")
     by_grader = {"by": ["grader"], "cases": data.cases}
     results.add("position", True, bias.position, data.pairwise, **by_grader)
     position = results.frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
@@ -57,6 +59,9 @@ def pairwise_screen(
         if agreement is not None:
             makers["differences"] = difference_sentences(data, results.frames, judge)
         makers["gold"] = gold_sentences(data, agreement, judge, per_item=_SIDES)
+        systems = data.attempts["agent"].nunique() > 1
+        results.add("win_rates", systems, bias.win_rates, data.pairwise, data.attempts, **by_grader)
+        makers["wins"] = _win_sentences(results.frames.get("win_rates"), judge)
     makers["limits"] = _limit_sentences(data, results)
     sentences = [(topic, text) for topic, texts in makers.items() for text in texts]
     rows = position[position["measure"].isin(list(_SHARES))]
@@ -124,6 +129,18 @@ def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | No
 
 def _draw_pairs(rows: pd.DataFrame) -> Any:
     return plots.estimates(rows, y="grader", hue="measure", label="Share of the pairs (95 % CI)")
+
+
+def _win_sentences(rates: pd.DataFrame | None, judge: str) -> Iterator[str]:
+    """Say how often a judge prefers each system to another one."""
+    if rates is None:
+        return
+    rows = rates[rates["grader"].eq(judge)].dropna(subset=["estimate"])
+    for _, row in rows.head(_MOST).iterrows():
+        wins = say.share(row, "cases")
+        yield f"{row['side']} against {row['opponent']}: {wins} won, a tie as half a win."
+    if len(rows) > _MOST:
+        yield f"{len(rows) - _MOST} more pairs of systems are in bias.win_rates."
 
 
 def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:

@@ -16,6 +16,7 @@ from skillcomp.table import Table
 TITLES = {
     "trust": "Can it be trusted?",
     "bias": "Is it biased?",
+    "wins": "Which system wins?",
     "drift": "Has it drifted?",
     "differences": "How do the graders differ?",
     "correction": "What does the correction change?",
