@@ -294,3 +294,15 @@ def test_the_needed_units_give_kappa_the_half_width(table: list[list[int]]) -> N
     assert np.isnan(units_needed(cohen_kappa([[9, 0], [0, 0]]), 0.1))
     with pytest.raises(ValueError, match="half_width must be above 0"):
         units_needed(grown, 0.0)
+
+
+def test_disagreements_of_light_units_do_not_stand_for_heavy_units_without_any() -> None:
+    # gold for all 20 verdicts fail, 8 of them wrong, and for 10 of 100 passes, none wrong: of the
+    # passes not labelled, several may be wrong
+    pairs = [[0, 1]] * 8 + [[0, 0]] * 12 + [[1, 1]] * 10
+    weights = [1.0] * 20 + [10.0] * 10
+    found = bootstrap_agreement(pairs, "cohen_kappa", weights=weights, n_resamples=199)
+    assert "disagreement in the units of the largest weights" in found.note
+    equal = bootstrap_agreement(pairs, "cohen_kappa", weights=[2.0] * 30, n_resamples=199)
+    plain = bootstrap_agreement(pairs, "cohen_kappa", n_resamples=199)
+    assert (equal.low, equal.high, equal.note) == (plain.low, plain.high, "")

@@ -277,11 +277,12 @@ def bootstrap_agreement(
     (Hesterberg's expanded percentile). Resamples with an undefined coefficient are left out and
     counted in ``note``.
 
-    Resampling can collapse in three situations: fewer than 5 cases have a disagreement; fewer than
-    5 cases have an agreement on some category (this does not matter for AC1); or more than 5 % of
-    the resamples are undefined. The limits of the raw agreement by
-    :func:`skillcomp.stats.bounded.bounded_mean` over cases are then rescaled to the coefficient,
-    with chance agreement held fixed. ``raw_agreement`` always has the limits of ``bounded_mean``.
+    Resampling can collapse in three situations: fewer than 5 cases have a disagreement (in units
+    with at least half of the largest weight); fewer than 5 cases have an agreement on some category
+    (this does not matter for AC1); or more than 5 % of the resamples are undefined. The limits of
+    the raw agreement by :func:`skillcomp.stats.bounded.bounded_mean` over cases are then rescaled
+    to the coefficient, with chance agreement held fixed. ``raw_agreement`` always has the limits of
+    ``bounded_mean``.
 
     References
     ----------
@@ -316,7 +317,7 @@ def bootstrap_agreement(
     method += f"n_resamples={n_resamples}, seed={seed}"
     se = _linearised_se(parts, sums)
     base = Interval(estimate, NAN, NAN, level, method, "", units, float(groups), se)
-    rule = _why_too_few(coefficient_name, parts, group)
+    rule = _why_too_few(coefficient_name, parts, group, heavy)
     if rule:
         return _raw_limits(base, rule, coefficient_name, raw, float(expected))
     defined, lost = _resampled_values(sums, parts, n_resamples, seed)
@@ -351,9 +352,12 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
     return np.unique(labels, return_inverse=True)[1]
 
 
-def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp]) -> str:
-    if np.unique(group[parts.agreeing < 1.0]).size < FEWEST_EVENTS:
-        return f"fewer than {FEWEST_EVENTS} cases with a disagreement"
+def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp], weights: Floats) -> str:
+    # the heaviest units decide the width, and light ones cannot replace a disagreement of theirs
+    heavy = weights >= np.nanmax(weights) / 2.0
+    if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:
+        of_heavy = "" if heavy.all() else " in the units of the largest weights"
+        return f"fewer than {FEWEST_EVENTS} cases with a disagreement{of_heavy}"
     # AC1 is the only coefficient that does not depend on the rarest category.
     agreed = [np.unique(group[parts.category == k]).size for k in range(parts.n_categories)]
     rare = name != "gwet_ac1" and min(agreed) < FEWEST_EVENTS
