@@ -93,6 +93,12 @@ _CALLED = {
     "gwet_ac1": "Gwet's AC1",
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
+    "rate_passed": "pass rate",
+    "delta_passed": "change in pass rate",
+    "delta_share_passed": "change in share of checks passed",
+    "near_delta": "change on near cases",
+    "far_delta": "change on far cases",
+    "near_far_failure": "near-far failure",
 }
 # figures with a single axes and the default height
 _GROWING: WeakSet[Figure] = WeakSet()
@@ -447,6 +453,8 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
     units = "n_texts" if "n_texts" in frame.columns else "n"  # n of a calibration is a length
     if "estimate" in frame.columns and units in frame.columns and frame[units].notna().any():
         counts = pd.to_numeric(frame[units])
+        estimated = frame["estimate"].notna()
+        counts = counts[estimated] if estimated.any() else counts
         low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
         facts.append(f"n = {low}" + (f" to {high}" if low != high else ""))
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()

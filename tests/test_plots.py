@@ -294,7 +294,7 @@ def test_severity_is_drawn_on_the_logit_scale():
     # severity is positive for the harder grader, which stands to the right
     first, second = ax.get_xlabel().split("\n")
     assert first.startswith("Shift in severity (logits")
-    assert second == "← more lenient · harder →"
+    assert second == "← more lenient · stricter →"
     assert plots.severity(frame, label="Own words").get_xlabel() == "Own words"
 
 
@@ -858,7 +858,7 @@ def test_ranks_are_drawn_in_their_order_with_the_agreement_as_a_number():
     ax = plots.ranks(frame)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["b: 90 %", "c: 86 %", "a: 60 %"]
     assert ax.get_xticks().tolist() == [1, 2, 3] and ax.get_xlim() == (0.5, 3.5)
-    assert ax.get_xlabel() == "Rank by agreement with gold, 95% sets, all graders together"
+    assert ax.get_xlabel() == "Rank by agreement with gold, 95 % sets, all graders together"
     (lines,) = (drawn for drawn in ax.collections if drawn.get_gid() == "interval")
     assert [line[:, 0].tolist() for line in lines.get_segments()] == [[1, 2], [1, 2], [3, 3]]
     by = contrast_counts(pd.concat([counts.assign(version=v) for v in "xy"]), by=["version"])

@@ -59,7 +59,7 @@ def test_false_fails_and_severity_are_compared_with_the_reference() -> None:
     )
     assert about_graders(errors=frame) == [
         "new makes more false fails than old: +20 points [10, 30].",
-        "new is not shown to be harder or more lenient than old.",
+        "new is not shown to be stricter or more lenient than old.",
     ]
 
 
@@ -97,7 +97,7 @@ def test_failure_modes_say_what_missing_data_leave_open() -> None:
         condition="v2",
     ).assign(count=[30, 0, 70], n_undecided=[0, 100, 5])
     assert about_graders(modes=frame) == [
-        "Under v2, 100 checks failed, most often by near far failure (30 %); at most 70 % have "
+        "Under v2, 100 checks failed, most often by near-far failure (30 %); at most 70 % have "
         "none of the six modes."
     ]
     both = pd.concat([frame.assign(agent="x"), frame.assign(agent="y", count=[90, 0, 10])])

@@ -168,7 +168,7 @@ def test_near_and_far_are_told_with_the_sign_of_their_difference() -> None:
     assert "on near cases" not in less and less.startswith("On near cases the skill changes")
     assert "by +50 points [40, 60], on far cases by +30 points [20, 40]" in less
     assert "far cases change less: far minus near −20 points [−30, −10]" in less
-    assert less.endswith("Compared within C2, C7 on 15 near and 26 far cases.")
+    assert less.endswith("Compared within C2 and C7 on 15 near and 26 far cases.")
     open_ = sentences_on(findings(decided(), gap=gap(-0.5, 0.1)), "transfer")
     assert "no difference is shown: far minus near −20 points [−50, 10]" in open_
     pooled = gap(-0.5, 0.1).assign(scope="pooled", note="distance is confounded")

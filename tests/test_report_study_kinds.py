@@ -100,7 +100,7 @@ def test_a_lenient_judge_has_its_error_rates_inside_their_intervals(tmp_path: Pa
     texts = " ".join(result.findings["sentence"])
     assert texts.startswith("Of 2 graders, fair agrees with gold most often: on ")
     assert "lenient is lenient: it passes " in texts and "fair is not shown to be" in texts
-    assert "Labels that fair needs to know agreement within 5 points: " in texts
+    assert "For agreement within 5 points, fair needs " in texts
     asked = answer(study, grader="lenient").screens[0].headline
     assert asked.startswith("lenient agrees with gold on ")
     assert " of 160 items and passes " in asked and asked.endswith(" of what gold fails.")
@@ -169,6 +169,11 @@ def test_copies_at_a_known_rate_are_found_at_that_rate(tmp_path: Path) -> None:
     page = write_answer(result, study, tmp_path, None, "all").read_text("utf-8")
     assert "mean copying?" in page and page.count("<figure") == 1
     assert "n = 70 to 140, 95\xa0% intervals." in page  # texts; the length is in the column n
+    assert "by document" in page
+    assert result.screens[0].limits == [
+        "How often answers copy is not known: there are no answers, only passages.",
+        "Copied ideas, rephrased copies and translations are missed: they share no n-gram.",
+    ]
     few = answer(copied(0.8, n_sources=12)).screens[0]
     assert few.headline.startswith("By the estimates alone, ")
     assert any("flagged bound the false flags only at" in text for text in few.limits)

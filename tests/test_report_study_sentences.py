@@ -26,8 +26,8 @@ def test_a_threshold_is_described_with_what_it_finds_and_flags() -> None:
     assert text == (
         "With copies, a text counts as a copy if it shares 4 content tokens in a row with its "
         "skill. This finds 90 % [80, 95] of 50 copies. It flags 2 % [0, 4] of "
-        "50 texts of 'baseline', which do not copy: within the limit of 5 %. It flags 40 % of "
-        "'v2'; how many of these texts copy is not known."
+        "50 baseline texts, which do not copy: within the limit of 5 %. It flags 40 % of "
+        "v2 texts; how many of these texts copy is not known."
     )
 
 

@@ -244,7 +244,9 @@ def test_the_caption_stands_beside_the_figure_and_is_made_from_the_frames(tmp_pa
     note = json.loads(paths[-1].read_text())
     assert note["caption"] + "\n" == words and note["cut"] is None
     assert note["alt"].startswith("Figure: Difference − points. Key: costs $5.")
-    assert "a, delta passed +50.0 [30.0, 70.0]; b c, delta passed −7.1." in note["alt"]
+    assert (
+        "a, change in pass rate +50.0 [30.0, 70.0]; b c, change in pass rate −7.1." in note["alt"]
+    )
 
 
 def test_two_panels_side_by_side_say_where_they_may_be_cut_apart(tmp_path, frame):

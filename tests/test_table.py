@@ -34,7 +34,7 @@ def test_the_same_cells_stand_in_all_three_formats() -> None:
 
 def test_what_all_rows_share_is_said_once() -> None:
     made = sc.table(delta())
-    assert made.about == "Delta passed; in points; 95 % intervals."
+    assert made.about == "Change in pass rate; in points; 95 % intervals."
     assert list(made.cells) == ["Skill", "Estimate [interval]", "n", "p", "Notes"]
     assert made.notes == ("few cases", "all rows: CR2")
     assert made.cells["Notes"].tolist() == ["", "a"]
@@ -66,7 +66,7 @@ def test_a_unit_that_was_left_out_is_that_of_the_measure() -> None:
     over = delta(over=0.2, over_low=-0.1, over_high=0.5).drop(columns="unit")
     assert sc.table(over).cells["Over [interval]"].tolist() == ["+20.0 [−10.0, 50.0]"] * 2
     mixed = sc.table(delta(measure=["cohen_kappa", "delta_passed"])[shown])
-    assert mixed.cells["Measure"].tolist() == ["Cohen's kappa", "delta passed"]
+    assert mixed.cells["Measure"].tolist() == ["Cohen's kappa", "change in pass rate"]
     assert mixed.cells["Unit"].tolist() == ["coefficient", "points"]
     assert mixed.cells["Estimate [interval]"].tolist()[0] == ".50 [.30, .70]"
 

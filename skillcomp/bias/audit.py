@@ -51,7 +51,7 @@ _FEATURES = {
     "verbosity": ("log2_words", "doubling of the words"),
     "hedging": ("hedges_per_100", "hedge more in 100 words"),
     "model family": ("own_family", "answer of the grader's own family against another"),
-    "order in the batch": ("place", "way from the first to the last verdict of a batch"),
+    "order in the batch": ("place", "batch, from its first to its last verdict"),
     "polish: lists": ("has_list", "answer with a list against one without"),
     "polish: sentences": ("log2_words_per_sentence", "doubling of the words per sentence"),
 }

@@ -235,9 +235,9 @@ def severity(
     """
     text = label
     if text is None:
-        text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · harder →"
+        text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · stricter →"
     ax = estimates(frame, y=y, hue=hue, null=0, percent=False, label=text, legend=legend, ax=ax)
-    about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is harder"
+    about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is stricter"
     draw.describe_axes(ax, about)
     return ax
 

@@ -162,7 +162,7 @@ def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
-    """Compare the false fails of pairs of graders, and say which of the two is harder."""
+    """Compare the false fails of pairs of graders, and say which of the two is stricter."""
     for start, name, reference, row in _pairs_of(drift, "sensitivity_change"):
         if row["ci_low"] <= 0 <= row["ci_high"]:
             yield (
@@ -175,9 +175,9 @@ def _error_sentences(drift: pd.DataFrame) -> Iterator[str]:
             yield f"{start}{name} makes {more} false fails than {reference}: {size}."
     for start, name, reference, row in _pairs_of(drift, "severity_shift"):
         if row["ci_low"] <= 0 <= row["ci_high"]:
-            yield f"{start}{name} is not shown to be harder or more lenient than {reference}."
+            yield f"{start}{name} is not shown to be stricter or more lenient than {reference}."
         else:
-            word = "harder" if row["estimate"] > 0 else "more lenient"
+            word = "stricter" if row["estimate"] > 0 else "more lenient"
             yield f"{start}{name} is {word} than {reference} on the same checks."
 
 
@@ -283,7 +283,7 @@ def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
         parts = []
         for _, row in part.iterrows():
             gold = "gold passes" if row["stratum"] == "gold pass" else "gold fails"
-            word = _shown_word(row, "more lenient", "harder", "no difference is shown")
+            word = _shown_word(row, "more lenient", "stricter", "no difference is shown")
             parts.append(f"of checks that {gold} {_points(row)} ({word})")
         start = f"{_source_text(who)}, {say.treatment(condition)} against the reference"
         yield f"{start}: share passed {', '.join(parts)}."

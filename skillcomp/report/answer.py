@@ -360,7 +360,7 @@ def _answer_on_screens(
     sentences = pd.concat([*(s.findings for s in screens), reading], ignore_index=True)
     unnamed = data.verdicts["condition"].eq("unnamed condition").all()
     why = "no conditions are compared." if unnamed else reason
-    sentences = with_sentence(sentences, "limits", f"Whether a skill helps: {why}")
+    sentences = with_sentence(sentences, "limits", f"Whether a skill helps is not known: {why}")
     return Answer(sentences, estimates.frames, {}, grader, data.sizes(), screens)
 
 

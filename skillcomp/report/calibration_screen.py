@@ -108,9 +108,9 @@ def _limit_sentences(
     """Name what limits the calibration, and what shared n-grams cannot show."""
     rows = cut[cut["measure"].eq("chosen_n")]
     if len(rows) and pd.isna(rows["n"].iloc[0]) and chosen is not None:
-        yield f"Whether the limit of false flags is kept: {say.reason(rows.iloc[0])}."
+        yield f"Whether the limit of false flags is kept is not known: {say.reason(rows.iloc[0])}."
     if data.attempts.empty:
-        yield "How often answers copy: there are no answers, only passages with known origin."
-    yield "Copies of ideas, rephrased copies and translations, which share no n-gram."
+        yield "How often answers copy is not known: there are no answers, only passages."
+    yield "Copied ideas, rephrased copies and translations are missed: they share no n-gram."
     for name, reason in results.missing.items():
         yield f"{name.capitalize()}: {reason}"

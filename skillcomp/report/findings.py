@@ -600,7 +600,9 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
         end = f"far cases change {word}: far minus near {say.change(row)}"
     # the pooled rows list their dimensions, too, but are not compared within them
     is_within = by_measure is within and row.get("dimensions")
-    about = f" Compared within {row['dimensions']}" if is_within else ""
+    about = ""
+    if is_within:
+        about = f" Compared within {say.listing(row['dimensions'].split(', '))}"
     counts = f"{row['n_near']:.0f} near and {row['n_far']:.0f} far cases{say.lost(row)}"
     cases = f" on {counts}." if about else ""
     if by_measure is pooled:

@@ -91,7 +91,7 @@ def dimension_sentences(main: pd.DataFrame, dimensions: pd.DataFrame) -> Sentenc
             continue
         sure = rows["p_adjusted"].lt(0.05)
         parts = [
-            f"{row['comprehension_dimension']} {say.change(row)}"
+            f"{row['comprehension_dimension']} ({say.change(row)})"
             for _, row in rows[sure].iterrows()
         ]
         others = [str(name) for name in rows.loc[~sure, "comprehension_dimension"]]

@@ -338,11 +338,12 @@ def gold_sentences(
         if say.has_estimate(row := rows.get(measure)):
             needed = units_needed(interval_of(row), half) / per_item
             width = f"{half:g}" if measure == "cohen_kappa" else f"{100 * half:.0f} points"
-            what = f"{_NAMES[measure]} within {width}"
-            labels_word = _LABELS.get(measure, "labels")
-            texts.append(f"{what}: {needed:,.0f} {labels_word} ({row['n'] / per_item:,.0f} now)")
+            needs = "" if texts else f"{grader} needs "
+            what = f"For {_NAMES[measure]} within {width}, {needs}{needed:,.0f} "
+            what += f"{_LABELS.get(measure, 'labels')} ({row['n'] / per_item:,.0f} now)"
+            texts.append(what if needs else what.replace("For", "for", 1))
     if texts:
-        yield f"Labels that {grader} needs to know {'; '.join(texts)}."
+        yield f"{'; '.join(texts)}."
 
 
 def interval_of(row: Row) -> Interval:
@@ -359,13 +360,14 @@ def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
         bare = unknown["note"].str.contains("not recorded")
         names = list(dict.fromkeys(unknown.loc[bare, "bias"].str.partition(":")[0]))
         if names:
-            yield f"The effects of {say.listing(names)}: the study does not record what they need."
+            text = f"The effects of {say.listing(names)} are not known: the study does not "
+            yield f"{text}record what they need."
         yield from about_graders(biases=unknown[~bare])[1:]
     if len(data.gold):
         if data.gold["labeller"].nunique() < 2:
-            yield "How far labellers agree with each other: there is one labeller."
-        yield "Errors that the labellers share with a grader: agreement is with these labels."
+            yield "How far labellers agree with each other is not known: there is one labeller."
+        yield "Errors that the labellers share with a grader are not seen: gold has them too."
     if not data.versions and "rounds" not in results.frames:
-        yield "Whether a grader drifts: each has one version and one round."
+        yield "Whether a grader drifts is not known: each has one version and one round."
     for name, reason in results.missing.items():
         yield f"{name.capitalize()}: {reason}"

@@ -151,8 +151,8 @@ def _limit_sentences(data: StudyData, results: StudyEstimates) -> Iterator[str]:
         yield f"{lacking:,} of {len(pairs):,} comparisons have no verdict and are left out."
     orders = pairs["order"].dropna().nunique() if "order" in pairs else 0
     if orders < 2:
-        yield "Whether a choice holds in the other order: each pair was shown in one order."
+        yield "Whether a choice holds in the other order is not known: each pair was shown in one."
     if data.gold.empty and data.is_of_pairs:
-        yield "Which choices are right: there is no gold. A judge can be consistent and wrong."
+        yield "Which choices are right is not known without gold: a judge can be wrong twice."
     for name, reason in results.missing.items():
         yield f"{name.capitalize()}: {reason}"

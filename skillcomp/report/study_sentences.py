@@ -131,11 +131,13 @@ def _sentences_of_threshold(cut: pd.DataFrame, copies: str) -> Iterator[str]:
         keeps = row["ci_high"] <= row["limit"]
         end = f"{'within' if keeps else 'not shown to be within'} the limit of "
         end += f"{100 * row['limit']:g} %"
-        text = f"It flags {say.share(row)} of {row['n_texts']:,.0f} texts of '{name}', which "
-        yield f"{text}do not copy: {end}."
+        text = (
+            f"It flags {say.share(row)} of {row['n_texts']:,.0f} {called(name)} texts, which do not"
+        )
+        yield f"{text} copy: {end}."
     flagged = rows[rows["measure"].str.startswith("flagged_")]
     parts = [
-        f"{say.rate(row['estimate'])} of '{row['measure'].removeprefix('flagged_')}'"
+        f"{say.rate(row['estimate'])} of {called(row['measure'].removeprefix('flagged_'))} texts"
         for _, row in flagged.iterrows()
     ]
     if parts:
