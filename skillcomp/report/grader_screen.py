@@ -331,7 +331,7 @@ def gold_sentences(
     else:
         yield f"All {units} have a gold label."
     rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
-    texts = []
+    texts: list[str] = []
     for measure, half in _HALF_WIDTHS.items():
         if per_item > 1 and measure in _ERRORS:  # both are the same for pairs
             continue
