@@ -453,8 +453,8 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
     units = "n_texts" if "n_texts" in frame.columns else "n"  # n of a calibration is a length
     if "estimate" in frame.columns and units in frame.columns and frame[units].notna().any():
         counts = pd.to_numeric(frame[units])
-        estimated = frame["estimate"].notna()
-        counts = counts[estimated] if estimated.any() else counts
+        estimated = counts[frame["estimate"].notna()]
+        counts = estimated if estimated.notna().any() else counts
         low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
         facts.append(f"n = {low}" + (f" to {high}" if low != high else ""))
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()
