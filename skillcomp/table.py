@@ -233,7 +233,7 @@ def table(
     ...     "estimate": [0.5, -0.071], "ci_low": [0.3, -0.35], "ci_high": [0.7, 0.2], "n": 14.0,
     ...     "p_value": [0.0002, 0.64], "note": ["", "few cases"]})
     >>> print(table(delta))
-    Delta passed; in points.
+    Change in pass rate; in points.
     <BLANKLINE>
     | Skill | Estimate [interval] | n | p | Notes |
     | --- | ---: | ---: | ---: | --- |

@@ -109,7 +109,8 @@ def test_what_a_study_lacks_is_a_sentence(study: Any) -> None:
     answers = table().query("condition == 'skill'")
     graders = sc.from_frame(answers, condition=None, grader="grader", gold="label")
     explorer = sc.explore.study(graders)
-    for tab in ("answer", "forest", "cases", "cost"):
+    assert "g1 agrees with gold" in shown(explorer.show("answer"))
+    for tab in ("forest", "cases", "cost"):
         assert "Not shown: " in shown(explorer.show(tab)), tab
     assert "raw agreement" in shown(explorer.show("graders"))
 

@@ -1,4 +1,4 @@
-"""The README's way from nothing to a delta: its own blocks, its own five commands."""
+"""The README's way from nothing to a delta: its own blocks, its own commands."""
 
 import copy
 import json
@@ -58,7 +58,7 @@ def test_the_least_suite_passes_check_as_it_stands_and_advice_says_what_a_sound_
     assert check("--strict")[0] == 1
 
 
-def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
+def test_the_commands_of_the_page_on_your_own_skill_end_in_a_delta_with_an_interval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     live_study.only_the_fake_key(monkeypatch, tmp_path)
@@ -67,7 +67,7 @@ def test_the_five_commands_of_the_readme_end_in_a_delta_with_an_interval(
     assert (study.repeats, study.conditions) == (2, ("baseline", "skill"))
     monkeypatch.chdir(tmp_path)
     commands = [shlex.split(line, comments=True) for line in block("bash").splitlines()]
-    names = ["check", "run", "status", "grade", "deltas"]
+    names = ["check", "check", "run", "status", "grade", "deltas"]
     assert sorted(words[1] for words in commands) == sorted(names)
     printed = ""
     with FakeAnthropic() as server:
