@@ -376,7 +376,8 @@ def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> It
 def ranks(rng: Rng, runs: int, *, rates: tuple[float, ...]) -> Iterator[Found]:
     """Draw graders that find the same checks hard; whether all sets hold the true ranks.
 
-    The sets are those of ``reliability.contrast``: adjusted tests with cases as clusters.
+    The sets follow from McNemar's tests with cases as clusters. Those of ``reliability.contrast``
+    are as wide or wider, because its p-value is at least that of the interval.
     """
     n, limit = len(rates), norm.ppf(rates)[:, None]
     best, worst = (rankdata(np.negative(rates), method=way) for way in ("min", "max"))
