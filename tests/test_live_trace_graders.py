@@ -15,15 +15,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 from live_study import make_store
 
 import skillcomp as sc
+from skillcomp.errors import StudyError
 from skillcomp.io import bounded_patterns
 from skillcomp.io.trigger_suites import checks_of
 from skillcomp.live.agents.agent import TIME_LIMIT, Reply
 from skillcomp.live.graders import traces
 from skillcomp.live.graders.traces import (
-    RUBRIC_CHECKS,
     TraceGrader,
     TraceJudge,
     grade_trace,
+    read_rubric_schema,
+    rubric_checks,
     trace_prompt,
 )
 from skillcomp.records import Attempt, Case, Check, Skill
@@ -261,9 +263,9 @@ def judged(tmp_path, agent):
     about = case()
     attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
     grader = TraceJudge(agent, lambda skill, case_id: tmp_path, {"s/1"})
-    assert grader.checks_of(attempt, about) == RUBRIC_CHECKS
+    assert grader.checks_of(attempt, about) == rubric_checks()
     assert grader.checks_of(attempt.model_copy(update={"status": "error"}), about) == ()
-    wanted = about.model_copy(update={"checks": RUBRIC_CHECKS})
+    wanted = about.model_copy(update={"checks": rubric_checks()})
     return asyncio.run(grader.grade(attempt, wanted, Skill(slug="s")))
 
 
@@ -298,6 +300,98 @@ def test_a_judge_that_fails_is_no_failed_agent(tmp_path, answers, status):
     grading = judged(tmp_path, Judge(*answers))
     assert {(v.status, v.passed) for v in grading.verdicts} == {(status, None)}
     assert not (tmp_path / "judge.json").exists()
+
+
+RUBRIC = """
+type: object
+required: [overall_pass, score, checks, summary]
+properties:
+  overall_pass: {type: boolean}
+  score: {type: number, maximum: 1}
+  summary: {type: string}
+  checks:
+    type: array
+    items: {$ref: "#/$defs/row"}
+$defs:
+  row:
+    type: object
+    required: [id, pass, notes]
+    properties:
+      id: {anyOf: [{const: style-paths, description: files in notes/}, {const: asks_first}]}
+      pass: {type: boolean}
+      notes: {type: string}
+"""
+
+
+def test_a_file_replaces_the_rubric_and_the_default_keeps_its_version(tmp_path):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC)
+    schema = read_rubric_schema(tmp_path / "rubric.yaml")
+    rows = [{"id": i, "pass": True, "notes": "final.txt"} for i in ("style-paths", "asks_first")]
+    answers = [
+        {"overall_pass": True, "score": 0.75, "checks": rows},
+        {"overall_pass": True, "score": 75, "checks": rows, "summary": "x"},
+        {"overall_pass": True, "score": 0.75, "checks": rows[1:], "summary": "x"},
+    ]
+    judge = Judge(*map(json.dumps, answers))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    graders = [
+        TraceJudge(judge, lambda skill, case_id: folder, {"s/1"}, rubric_schema=rubric)
+        for rubric in (schema, None)
+    ]
+    assert graders[1].version == "8326a63c2d77" != graders[0].version
+    attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
+    checks = graders[0].checks_of(attempt, case())
+    assert [(c.check_id, c.goal) for c in checks] == [
+        ("rubric-style-paths", "style"),
+        ("rubric-asks_first", "process"),
+        ("rubric-overall", "outcome"),
+    ]
+    about = case().model_copy(update={"checks": checks})
+    grading = asyncio.run(graders[0].grade(attempt, about, Skill(slug="s")))
+    assert {v.status for v in grading.verdicts} == {"malformed"}  # each lacks something
+    assert "- style-paths: files in notes/\n- asks_first\n" in judge.asked[0][0]
+    assert judge.asked[0][1]["cell"].bounds.schema == schema
+    problems = [prompt.rpartition("could not be used: ")[2] for prompt, _ in judge.asked[1:]]
+    assert problems == [
+        "$: 'summary' is a required property",
+        "$.score: 75 is greater than the maximum of 1",
+    ]
+    judge.answers = [json.dumps(answers[0] | {"summary": "good"})]
+    grading = asyncio.run(graders[0].grade(attempt, about, Skill(slug="s")))
+    assert [(v.passed, v.score) for v in grading.verdicts][1:] == [(True, None), (True, 0.75)]
+    assert json.loads((folder / "judge.json").read_text())["summary"] == "good"
+
+
+def test_the_schema_in_the_documentation_works(tmp_path):
+    page = Path(__file__).parents[1] / "docs" / "triggers.md"
+    text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    (tmp_path / "rubric.yaml").write_text(text)
+    schema = read_rubric_schema(tmp_path / "rubric.yaml")
+    judge = TraceJudge(Judge(), lambda skill, case_id: tmp_path, {"s/1"}, rubric_schema=schema)
+    attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
+    checks = judge.checks_of(attempt, case())
+    assert [check.goal for check in checks] == ["style", "process", "outcome"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("type: number", "type: nmber", "not a JSON Schema"),
+        ("notes: {", "note: {", "lacks checks.notes"),
+        ("checks:\n", "rows:\n", "lacks overall_pass, score, checks, checks.id"),
+        ("#/$defs/row", "#/$defs/rows", "the reply lacks overall_pass"),
+        ("const: asks_first", "const: overall", "texts other than 'overall'"),
+        ("const: asks_first", "type: string", "texts other than 'overall'"),
+        ("type: object\nrequired", "type: [\nrequired", "not YAML"),
+    ],
+)
+def test_a_rubric_schema_that_cannot_work_is_refused_before_anything_is_asked(
+    tmp_path, old, new, message
+):
+    (tmp_path / "rubric.yaml").write_text(RUBRIC.replace(old, new, 1))
+    with pytest.raises(StudyError, match=message):
+        read_rubric_schema(tmp_path / "rubric.yaml")
 
 
 def test_what_is_judged_cannot_leave_its_tag_in_the_prompt():

@@ -17,6 +17,7 @@ from live_study import call, until
 import skillcomp as sc
 from skillcomp.io import RunStore, read_suite
 from skillcomp.live import trigger_runs
+from skillcomp.live.graders.traces import TraceReply
 
 SKILL = (
     "---\nname: {0}\ndescription: How to read {0}. Use it for {0}.\n---\n# {0}\nRead the mark.\n"
@@ -228,6 +229,25 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(r
     state = json.loads(out)
     assert code == 0 and (state["answered"], state["judged"]) == (6, "1 of 1")
     assert (state["state"], state["at_work"]) == ("stopped", None)
+
+
+def test_a_schema_from_a_file_decides_what_the_judge_is_asked(repo, trigger):
+    program = repo / "bin" / "claude"
+    rubric = TraceReply.model_json_schema()
+    rubric["$defs"]["TraceCheck"]["properties"]["id"] = {"enum": ["style-paths"]}
+    (repo / "rubric.json").write_text(json.dumps(rubric))
+    args = ("run", "--case", "explicit-1", "--run-id", "own", "--rubric-schema", "rubric.json")
+    code, _, err = trigger(*args, "--no-judge")
+    assert code == 2 and "no case is judged; --judge judges all" in err
+    ids = '("trigger", "outcome", "process", "style", "efficiency")'
+    program.write_text(program.read_text().replace(ids, '("style-paths",)'))
+    assert trigger(*args, "--judge")[0] == 0
+    run = repo / "artifacts" / "skill-evals" / "own"
+    verdicts = sc.frames.verdicts(RunStore(run / "store"))
+    judged = verdicts[verdicts.grader.str.startswith("rubric")].set_index("check_id")
+    assert judged.goal.to_dict() == {"rubric-style-paths": "style", "rubric-overall": "outcome"}
+    (seen,) = [row for row in asked(repo) if "Judge the run" in row["prompt"]]
+    assert json.loads(seen["args"][seen["args"].index("--json-schema") + 1]) == rubric
 
 
 def test_a_broken_harness_is_reported_as_dead_and_no_recall_of_it(repo, trigger):

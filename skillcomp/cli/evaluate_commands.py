@@ -198,6 +198,9 @@ def trigger_run(
     model: Annotated[str | None, Option(help="The program's model.")] = None,
     judge_program: Annotated[str | None, Option(help="The judge. Default: --program.")] = None,
     judge_model: Annotated[str | None, Option(help="The judge's model.")] = None,
+    rubric_schema: Annotated[
+        Path | None, Option(help="JSON Schema of the judge's reply (JSON or YAML), with its checks.")
+    ] = None,
     timeout_s: Annotated[float, Option(min=1, help="Seconds for a case without a limit.")] = 180,
     judge_timeout_s: Annotated[float, Option(min=1, help="Seconds for a judgement.")] = 180,
     concurrency: Annotated[int, Option(min=1, help="Maximum programs at once.")] = 2,
@@ -216,6 +219,7 @@ def trigger_run(
     from skillcomp.io.files import checked_slug
     from skillcomp.io.store import RunStore
     from skillcomp.live import trigger_runs as triggers
+    from skillcomp.live.graders.traces import read_rubric_schema
 
     require_known("trigger: --suite", suite, get_args(triggers.Which), StudyError)
     for option, name in (("--program", program), ("--judge-program", judge_program or program)):
@@ -235,6 +239,7 @@ def trigger_run(
             judge_timeout_s=judge_timeout_s,
             concurrency=concurrency,
             write_progress=write_progress or background,
+            rubric_schema=None if rubric_schema is None else read_rubric_schema(rubric_schema),
         )
         triggers.prepare_run(
             folder,

@@ -86,6 +86,8 @@ class TriggerSettings:
         Maximum number of programs that run at the same time.
     write_progress : bool
         Whether to write ``progress.jsonl``, ``current.json`` and ``summary.partial.json``.
+    rubric_schema : dict or None
+        JSON Schema of what the judge replies, from `read_rubric_schema`; None for the default.
     """
 
     suite: Which = "smoke"
@@ -97,6 +99,7 @@ class TriggerSettings:
     judge_timeout_s: float = 180.0
     concurrency: int = 2
     write_progress: bool = False
+    rubric_schema: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +213,8 @@ def prepare_run(
         what = f"trigger: {suite_files[slug]}: {skills} has no skill"
         require_known(what, slug, skill_files, StudyError, label="there")
     judged = [c for _, c in cases if judge or (judge is None and c.extra.get("judge", False))]
+    if settings.rubric_schema and not judged:
+        raise StudyError("trigger: --rubric-schema, but no case is judged; --judge judges all.")
     beside = tuple(skill_files if neighbours is None else neighbours)
     controls = _write_controls(folder, tuple(dict.fromkeys(slug for slug, _ in cases)), beside)
     plan = TriggerPlan(
@@ -384,7 +389,8 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
                 who = plan.judge_program or plan.program
                 model = plan.judge_model or (plan.model if who == plan.program else None)
                 judge, seconds = _program_agent(who, model), plan.judge_timeout_s
-                graders.append(TraceJudge(judge, place, plan.judged, timeout=seconds))
+                shape = {"rubric_schema": plan.rubric_schema}
+                graders.append(TraceJudge(judge, place, plan.judged, timeout=seconds, **shape))
             grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
     finally:
         summary = summarise(folder, plan)

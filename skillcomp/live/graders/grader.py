@@ -169,7 +169,7 @@ class Judged:
 async def ask_until_read(
     agent: Agent,
     prompt: Callable[..., GraderPrompt],
-    schema: type[BaseModel],
+    schema: type[BaseModel] | None,
     read: Callable[[str], tuple[_T | None, list[str]]],
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
@@ -182,7 +182,7 @@ async def ask_until_read(
         The agent to ask.
     prompt : callable
         Called with ``problems=`` (a list of str, empty at first); returns a `GraderPrompt`.
-    schema : type of pydantic.BaseModel
+    schema : type of pydantic.BaseModel or None
         Schema that the reply must fit.
     read : callable
         Called with the text of a reply; returns the result and its problems. A reply without

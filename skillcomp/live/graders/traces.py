@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit
+from skillcomp.errors import StudyError
+from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit, schema_problem
 from skillcomp.io.event_streams import Trace, read_trace
+from skillcomp.io.files import read_yaml
 from skillcomp.io.shell_commands import opens_skill, thrashing, unwrapped
 from skillcomp.io.skill_creator_suites import trigger_check
 from skillcomp.io.trigger_suites import PATTERN_FLAGS
@@ -325,8 +327,9 @@ class TraceGrader(BaseGrader):
 
 
 # The second grader of this module is a program that judges the run of a case. These are the checks
-# of its rubric: name, goal and description.
-_ASKED: tuple[tuple[str, Goal, str], ...] = (
+# of its rubric: name, goal and description. A rubric schema may list others.
+_Asked = tuple[tuple[str, Goal, str], ...]
+_ASKED: _Asked = (
     ("trigger", "process", "the run matched the skill, or left it alone, as should_trigger says"),
     ("outcome", "outcome", "it did what the prompt asks for; where should_trigger is false, "
      "without the skill"),
@@ -338,10 +341,6 @@ OVERALL = "rubric-overall"
 JUDGEMENT = "judge.json"  # name of the file with the judgement, in the folder of a case
 # The judge does not see these files, so that it does not copy other grades.
 HIDDEN = (JUDGEMENT, LEFT, "grade.json", "meta.json")
-RUBRIC_CHECKS = (
-    *(Check(check_id=f"rubric-{n}", goal=goal, description=text) for n, goal, text in _ASKED),
-    Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric"),
-)
 _PROMPT = """\
 Judge the run of an agent that the folder run/ holds. You may read the files there; write nothing.
 
@@ -384,6 +383,18 @@ class TraceReply(Record):
     checks: list[TraceCheck]
 
 
+class _OwnCheck(TraceCheck):
+    model_config = ConfigDict(extra="allow")
+
+
+class _OwnReply(TraceReply):
+    """A reply under a rubric schema, which also decides on the score and on further fields."""
+
+    model_config = ConfigDict(extra="allow")
+    score: float
+    checks: list[_OwnCheck]  # type: ignore[assignment]
+
+
 class TraceJudge(BaseGrader):
     """A program that reads the folder of a case and judges the run of the case by a rubric.
 
@@ -399,6 +410,8 @@ class TraceJudge(BaseGrader):
         The case_ids to judge.
     timeout : float, default 180
         Time limit of one judgement, in seconds.
+    rubric_schema : mapping, optional
+        JSON Schema of the reply, as `read_rubric_schema` returns it; part of the version.
 
     Notes
     -----
@@ -416,17 +429,20 @@ class TraceJudge(BaseGrader):
         cases: Collection[str],
         *,
         timeout: float = 180.0,
+        rubric_schema: Mapping[str, Any] | None = None,
     ) -> None:
         self.agent, self._folder, self._cases, self._timeout = agent, folder, cases, timeout
         self.name = f"rubric:{agent.name}"
         self.model, self.family = agent.model, agent.family
-        shape = json.dumps(TraceReply.model_json_schema(), sort_keys=True)
-        self.version = short_hash(_PROMPT, repr(_ASKED), shape, *HIDDEN)
+        self._schema = None if rubric_schema is None else dict(rubric_schema)
+        self._asked = _asked_by(self._schema) if self._schema else _ASKED
+        shape = json.dumps(self._schema or TraceReply.model_json_schema(), sort_keys=True)
+        self.version = short_hash(_PROMPT, repr(self._asked), shape, *HIDDEN)
 
     def checks_of(self, attempt: Attempt, case: Case) -> tuple[Check, ...]:
         """Return the checks of the rubric if the attempt is to be judged, else none."""
         is_judged = attempt.case_id in self._cases and is_gradable(attempt)
-        return RUBRIC_CHECKS if is_judged else ()
+        return rubric_checks(self._asked) if is_judged else ()
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -437,44 +453,117 @@ class TraceJudge(BaseGrader):
         # The files are in a subfolder, because a program obeys some files in its working folder,
         # such as AGENTS.md.
         visible = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
-        bounds = Bounds(sandbox="read-only", timeout=self._timeout)
+        bounds = Bounds(sandbox="read-only", timeout=self._timeout, schema=self._schema)
         cell = Cell(attempt.case_id, "judge", files=tuple(visible), bounds=bounds)
-        text = trace_prompt(case, skill)
+        text = trace_prompt(case, skill, self._asked)
 
         def prompt(*, problems: Sequence[str]) -> GraderPrompt:
             wrong = (f"\nYour last answer could not be used: {problem}" for problem in problems)
             return GraderPrompt(None, "".join((text, *wrong)))
 
         reply, replies, problems = await ask_until_read(
-            self.agent, prompt, TraceReply, _read_trace_reply, usable=("ok",), cell=cell
+            self.agent,
+            prompt,
+            None if self._schema else TraceReply,  # the agent finds the other one in its bounds
+            self._read_reply,
+            usable=("ok",),
+            cell=cell,
         )
         judged: dict[str, Judged] = {}
         if reply is not None:
             judged = {f"rubric-{c.id}": Judged(c.passed, rationale=c.notes) for c in reply.checks}
-            summary, score = f"score {reply.score}", float(reply.score)
+            summary, score = f"score {reply.score:g}", float(reply.score)
             judged[OVERALL] = Judged(reply.overall_pass, rationale=summary, score=score)
             write_file(folder, JUDGEMENT, reply.model_dump_json(by_alias=True, indent=2).encode())
         verdicts = verdicts_of(case, replies, judged, self.about(attempt, place, replies))
         return Grading(verdicts, tuple(replies), tuple(problems))
 
+    def _read_reply(self, answer: str) -> tuple[TraceReply | None, list[str]]:
+        text = answer.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+        try:
+            reply = (_OwnReply if self._schema else TraceReply).model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            return None, [f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"]
+        if self._schema and (problem := _reply_problem(_parsed_json(text), self._schema)):
+            return None, [problem]
+        lacking = {name for name, *_ in self._asked} - {check.id for check in reply.checks}
+        return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (reply, [])
 
-def trace_prompt(case: Case, skill: Skill) -> str:
+
+def rubric_checks(asked: _Asked = _ASKED) -> tuple[Check, ...]:
+    """Return the checks of a rubric, and the overall one."""
+    checks = (Check(check_id=f"rubric-{n}", goal=goal, description=text) for n, goal, text in asked)
+    whole = Check(check_id=OVERALL, goal="outcome", description="all in all, by the rubric")
+    return (*checks, whole)
+
+
+def trace_prompt(case: Case, skill: Skill, asked: _Asked = _ASKED) -> str:
     """Return the prompt of the judging program; data in it are escaped and between tags."""
     return _PROMPT.format(
         name=escape(skill.name or skill.slug),
         description=escape(skill.description),
         trigger=str(case.should_trigger).lower(),
         prompt=escape(case.prompt),
-        checks="\n".join(f"- {name}: {description}" for name, _, description in _ASKED),
+        checks="\n".join(f"- {name}: {text}" if text else f"- {name}" for name, _, text in asked),
     )
 
 
-def _read_trace_reply(answer: str) -> tuple[TraceReply | None, list[str]]:
-    text = answer.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+def read_rubric_schema(file: Path) -> dict[str, Any]:
+    """Read the JSON Schema (JSON or YAML) of what a judge of traces replies.
+
+    Parameters
+    ----------
+    file : path
+        Schema of an object with ``overall_pass``, ``score`` and ``checks``, a list of objects with
+        ``id``, ``pass`` and ``notes``. Further fields are kept in ``judge.json``. The ids that
+        ``id`` allows (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each) replace
+        the checks of the rubric. The goal of a check is the first word of its id, if that is a
+        goal (``style-paths``), else ``process``.
+
+    Raises
+    ------
+    StudyError
+        If the file is no such schema.
+    """
+    schema, _ = read_yaml(file, what="rubric schema", error=StudyError)
+    if problem := schema_problem(schema):
+        raise StudyError(f"{file}: not a JSON Schema ({problem}).")
     try:
-        reply = TraceReply.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        return None, [f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"]
-    lacking = {name for name, *_ in _ASKED} - {check.id for check in reply.checks}
-    return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (reply, [])
+        row = _row_schema(schema)
+        there = [*schema["properties"], *(f"checks.{name}" for name in row["properties"])]
+    except (KeyError, TypeError, AttributeError):
+        there = []
+    fields = ("overall_pass", "score", "checks", "checks.id", "checks.pass", "checks.notes")
+    if lacking := [name for name in fields if name not in there]:
+        raise StudyError(f"{file}: the reply lacks {', '.join(lacking)}; see judge.json of a run.")
+    ids = [name for name, *_ in _asked_by(schema)]
+    if not all(isinstance(name, str) and name.strip() for name in ids) or "overall" in ids:
+        raise StudyError(f"{file}: ids of checks are texts other than 'overall'; found {ids}.")
+    return schema
+
+
+def _row_schema(schema: Mapping[str, Any]) -> Any:
+    """Return the part of a rubric schema that describes one check."""
+    row = schema["properties"]["checks"]["items"]
+    name = str(row.get("$ref", "")).removeprefix("#/$defs/")
+    return schema["$defs"][name] if name else row
+
+
+def _asked_by(schema: Mapping[str, Any]) -> _Asked:
+    """Return the checks that a rubric schema lists; those of the default if it lists none."""
+    row = _row_schema(schema)["properties"]["id"]
+    ids = [(part.get("const"), part.get("description", "")) for part in row.get("anyOf", ())]
+    ids += [(name, "") for name in row.get("enum", ())]
+    goals = {goal: goal for goal in get_args(Goal)}
+    return (
+        tuple((name, goals.get(str(name).split("-")[0], "process"), text) for name, text in ids)
+        or _ASKED
+    )
+
+
+def _reply_problem(content: Any, schema: Mapping[str, Any]) -> str | None:
+    try:
+        return misfit(content, schema, PatternSearch(SECONDS))
+    except PatternError as error:
+        return str(error)
