@@ -199,7 +199,7 @@ def trigger_run(
     judge_program: Annotated[str | None, Option(help="The judge. Default: --program.")] = None,
     judge_model: Annotated[str | None, Option(help="The judge's model.")] = None,
     rubric_schema: Annotated[
-        Path | None, Option(help="JSON Schema of the judge's reply (JSON or YAML), with its checks.")
+        Path | None, Option(help="File with the JSON Schema of the judge's reply.")
     ] = None,
     timeout_s: Annotated[float, Option(min=1, help="Seconds for a case without a limit.")] = 180,
     judge_timeout_s: Annotated[float, Option(min=1, help="Seconds for a judgement.")] = 180,
