@@ -391,7 +391,7 @@ class _OwnReply(TraceReply):
     """A reply under a rubric schema, which also decides on the score and on further fields."""
 
     model_config = ConfigDict(extra="allow")
-    score: float
+    score: float  # type: ignore[assignment]
     checks: list[_OwnCheck]  # type: ignore[assignment]
 
 
