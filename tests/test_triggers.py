@@ -288,7 +288,6 @@ def test_the_reader_gives_a_row_for_each_skill_on_offer(tmp_path: Any) -> None:
         '{"id": 5, "prompt": "No."}]}'
     )
     assert "prompt_kind: found 'odd'" in " ".join(store.add_suite(suite).problems)
-    assert sc.io.write_suite(sc.read_suite(suite), tmp_path, overwrite=True)
     kinds = sc.frames.cases(store)["prompt_kind"]
     assert kinds.fillna("?").tolist() == ["explicit", "implicit", "explicit", "negative", "?"]
     found = sc.frames.invocations(store).set_index(["attempt_id", "offered"])

@@ -17,8 +17,8 @@ estimates: functions that all analyses use
     ``groups``: the rows of each group.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
-from_frame: a researcher's own table (with table_reader, table_gold and words)
-    ``from_frame``, ``Frames``, ``FrameWarning``: the function, its result and its warning.
+from_frame: a researcher's own table (with table_gold and words)
+    ``from_frame``, ``Frames``: the function and its result.
 
 from_passages: a table of labelled texts
     ``from_passages``: the texts, and the sources that they may copy.
@@ -34,6 +34,9 @@ from_store: a store
 
 outcomes: verdicts aggregated
     ``outcomes``: one row per attempt, grader version and round.
+
+table_reader: how a table is read
+    ``FrameWarning``: the warning that lists how values were converted.
 """
 
 import lazy_loader as lazy

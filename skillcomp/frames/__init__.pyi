@@ -7,7 +7,6 @@ from .estimates import groups as groups
 from .estimates import prepared as prepared
 from .estimates import row as row
 from .from_frame import Frames as Frames
-from .from_frame import FrameWarning as FrameWarning
 from .from_frame import from_frame as from_frame
 from .from_pairs import from_pairs as from_pairs
 from .from_passages import from_passages as from_passages
@@ -24,3 +23,4 @@ from .from_store import passages as passages
 from .from_store import runs as runs
 from .from_store import verdicts as verdicts
 from .outcomes import outcomes as outcomes
+from .table_reader import FrameWarning as FrameWarning

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,14 +29,8 @@ from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import RESULTS, Drawn, check_draw
 from skillcomp.frames.save_frames import save_frames
 from skillcomp.frames.table_gold import labels_beside, labels_inside
-from skillcomp.frames.table_reader import (
-    TRY,
-    WHAT,
-    Columns,
-    TableReader,
-    changes_frame,
-)
-from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
+from skillcomp.frames.table_reader import TRY, WHAT, Columns, TableReader, changes_frame
+from skillcomp.io.study_overview import overview_facts, overview_html
 from skillcomp.records import dimension_family
 
 # arguments that name a column about cases, about answers, and about verdicts
@@ -53,10 +46,6 @@ _ROLES = (
     *("agent", "attempt", "status", "error", *_OF_CASES, *_OF_ANSWERS, *_OF_VERDICTS),
 )
 _LABELLER_ROLES = ("labeller", "labeller_kind", "labeller_family")
-
-
-class FrameWarning(UserWarning):
-    """Warning that lists how the values of a table were converted or mapped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +359,10 @@ def from_frame(
     arguments = dict(locals())
     place = WHAT if name is None else f"{name} ({WHAT})"
     require_frame(frame, place)
-    _require_names(arguments, place)
+    if not isinstance(conditions, Mapping | None):
+        raise FrameError(f"{place}: conditions=: found {literal(conditions)}; expected a mapping.")
+    if keep not in (None, "last"):
+        raise FrameError(f"{place}: keep=: found {literal(keep)}; allowed: 'last' or None.")
     names = {role: arguments[role] for role in _ROLES}
     labellers = {role: arguments[role] for role in _LABELLER_ROLES}
     for role, column in labellers.items():
@@ -449,11 +441,7 @@ def from_frame(
     made["verdicts"] = without_unanswered(made["verdicts"], made["attempts"])
     how = {"attempts": made["attempts"], "checks": checks}
     outcomes = outcomes_of(made["verdicts"], made["cases"], **how)
-    problems = changes_frame(reader.changes)
-    if len(problems):
-        lines = "".join(f"\n- {line}" for line in change_lines(problems.to_dict("records")))
-        warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
-    about: dict[str, Any] = {**made, "problems": problems}
+    about: dict[str, Any] = {**made, "problems": reader.listed_changes()}
     about["columns"] = {r: str(n) for r, n in reader.names.items() if not r.startswith("cluster ")}
     about["columns"] |= {f"cluster {n}": str(n) for n in cluster_names.values()}
     return Frames(outcomes=outcomes, **about, gold_drawn=gold_drawn, drawn_by=drawn_by)
@@ -475,23 +463,6 @@ def _with_failed_ends(rows: pd.DataFrame, columns: Columns) -> pd.Series:
     graded = rows["attempt_id"].isin(rows.loc[rows["passed"].notna(), "attempt_id"])
     failed = rows["status"].isin(RESULTS) & columns["score"].notna() & ~graded
     return rows["passed"].mask(failed, False)
-
-
-def _require_names(arguments: Mapping[str, Any], place: str) -> None:
-    """Raise FrameError if an argument that names a column is a list or another container."""
-    for role, value in arguments.items():
-        if role == "conditions" and not isinstance(value, Mapping | None):
-            raise FrameError(f"{place}: conditions=: found {literal(value)}; expected a mapping.")
-        if role == "keep" and value not in (None, "last"):
-            raise FrameError(f"{place}: keep=: found {literal(value)}; allowed: 'last' or None.")
-        if role in (*_ROLES, "gold", *_LABELLER_ROLES) and not isinstance(
-            value, Hashable | pd.DataFrame
-        ):
-            hint = f"assign the values to a column first: table.assign({role}=...)"
-            raise FrameError(
-                f"{place}: {role}=: found a {type(value).__name__}; expected the name of a column. "
-                f"If these are the values, {hint}."
-            )
 
 
 def _cases_frame(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import product
 from typing import Any, Literal
@@ -14,17 +13,16 @@ import pandas as pd
 from skillcomp.errors import FrameError, literal, plural, suggest
 from skillcomp.frames.check import check, empty, require_frame
 from skillcomp.frames.completed_call import column_candidates, separating_column
-from skillcomp.frames.from_frame import Frames, FrameWarning
+from skillcomp.frames.from_frame import Frames
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.table_reader import (
     Change,
     Columns,
     TableReader,
-    changes_frame,
+    plain_scalar,
     words_with_counts,
 )
 from skillcomp.frames.words import NO_VALUE, as_literal, distinct_words, plain_word
-from skillcomp.io.study_overview import change_lines
 
 WHAT = "from_pairs"
 # Words of columns with the names of systems and with texts, before the letter or number of a side
@@ -163,7 +161,7 @@ def from_pairs(
     require_frame(table, WHAT)
     names = {"case": case, "first": first, "second": second, "winner": winner}
     names |= {"order": order, "gold": gold, "grader": grader}
-    _require_names(names, winner_names)
+    _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
     arguments["case"] = "case" if case is None else case  # a call shows no argument left out
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
@@ -179,10 +177,6 @@ def from_pairs(
     _refuse_copies(pairs, reader)
     reader.raise_problems()
     verdicts, labels = _verdicts_and_gold(pairs)
-    problems = changes_frame(reader.changes)
-    if len(problems):
-        lines = "".join(f"\n- {line}" for line in change_lines(problems.to_dict("records")))
-        warnings.warn(f"{WHAT} read the table so:{lines}", FrameWarning, stacklevel=2)
     frames = {
         "cases": attempts[["skill", "case_id"]].drop_duplicates(),
         "attempts": attempts.drop(columns="value"),
@@ -193,18 +187,12 @@ def from_pairs(
     }
     checked = {name: check(frame.reset_index(drop=True), name) for name, frame in frames.items()}
     columns_read = {role: str(name) for role, name in reader.names.items()}
-    about: dict[str, Any] = {**checked, "problems": problems, "columns": columns_read}
-    return Frames(**about)
+    about: dict[str, Any] = {**checked, "columns": columns_read}
+    return Frames(**about, problems=reader.listed_changes())
 
 
-def _require_names(names: Mapping[str, Any], winner_names: Any) -> None:
-    """Raise FrameError if an argument is no name of a column, or a meaning is not allowed."""
-    for role, value in names.items():
-        if not isinstance(value, Hashable):
-            raise FrameError(
-                f"{WHAT}: {role}=: found a {type(value).__name__}; expected the name of a column. "
-                f"If these are the values, assign them to a column first: table.assign({role}=...)."
-            )
+def _require_meanings(winner_names: Any) -> None:
+    """Raise FrameError if a meaning of a word is not allowed."""
     if winner_names is None or winner_names in ("answer", "position"):
         return
     if not isinstance(winner_names, Mapping):
@@ -385,14 +373,10 @@ def _read_words(
         hint = "" if plain[unknown[0]].isdigit() else hint
         reader.add_problem(role, f"found {listed}; allowed: {allowed}.{hint}")
         if role in ("winner", "gold"):
-            example = "{" + f"{as_literal(_plain_value(unknown[0]))}: 'first'" + "}"
+            example = "{" + f"{as_literal(plain_scalar(unknown[0]))}: 'first'" + "}"
             reader.problems[-1] += f" winner_names={example} says what a word means."
             reader.remedies["winner_names"] = ...
     return values.map({word: words.get(key) for word, key in plain.items()}).astype("object")
-
-
-def _plain_value(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _verdict_word(value: Any) -> str:
@@ -417,7 +401,7 @@ def _require_reading(
     unclear = meanings.isin(["A", "B"]) & plain.isin(set(_WORDS) - own)
     if not unclear.any():
         return
-    word = as_literal(_plain_value(values[unclear].iloc[0]))
+    word = as_literal(plain_scalar(values[unclear].iloc[0]))
     reader.add_problem(
         "winner",
         f"with order=, the winner {word} may be an answer or a place. winner_names='answer': the "
@@ -503,8 +487,7 @@ def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
             made[column] = ids.where(won.notna())
             if role == "winner":
                 made["winner_position"] = (2 - won.where(won.ne(0.5))).astype("Int64")
-    kept = pairs[["case_id", "grader", "order", "first", "second"]]
-    return kept.assign(**made)
+    return pairs[["case_id", "grader", "order", "first", "second"]].assign(**made)
 
 
 def _refuse_copies(pairs: pd.DataFrame, reader: TableReader) -> None:

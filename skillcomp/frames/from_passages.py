@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -11,11 +10,10 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import empty, require_frame
-from skillcomp.frames.from_frame import Frames, FrameWarning
-from skillcomp.frames.table_reader import Columns, TableReader, changes_frame
+from skillcomp.frames.from_frame import Frames
+from skillcomp.frames.table_reader import Columns, TableReader
 from skillcomp.frames.words import LEVELS, TRUTHS, as_literal, plain_word
 from skillcomp.io.store import SOURCE
-from skillcomp.io.study_overview import change_lines
 from skillcomp.records import Skill
 
 WHAT = "from_passages"
@@ -113,11 +111,6 @@ def from_passages(
     require_frame(table, place)
     roles = {"text": text, "source": source, "label": label}
     roles |= {"document": document, "question": question}
-    for role, value in roles.items():
-        if not isinstance(value, Hashable):
-            raise FrameError(
-                f"{place}: {role}=: found a {type(value).__name__}; expected the name of a column."
-            )
     for role, mapping in (("sources", sources), ("label_names", label_names)):
         if not isinstance(mapping, Mapping | None):
             raise FrameError(f"{place}: {role}=: found {literal(mapping)}; expected a mapping.")
@@ -136,15 +129,12 @@ def from_passages(
     rows = _labelled_rows(rows, reader)
     passages = reader.checked(rows, "passages")
     reader.raise_problems()
-    problems = changes_frame(reader.changes)
-    if len(problems):
-        lines = "".join(f"\n- {line}" for line in change_lines(problems.to_dict("records")))
-        warnings.warn(f"{place} read the table so:{lines}", FrameWarning, stacklevel=2)
     about: dict[str, Any] = {
         kind: empty(kind) for kind in ("cases", "attempts", "verdicts", "outcomes", "gold")
     }
     names = {role: str(column) for role, column in reader.names.items()}
-    return Frames(**about, passages=passages, problems=problems, columns=names, skills=texts)
+    about |= {"problems": reader.listed_changes(), "skills": texts}
+    return Frames(**about, passages=passages, columns=names)
 
 
 def _levels_of_labels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
@@ -31,6 +32,7 @@ from skillcomp.frames.words import (
     plain_word,
 )
 from skillcomp.io.files import whole_content
+from skillcomp.io.study_overview import change_lines
 from skillcomp.records import DIMENSIONS, AttemptStatus
 
 WHAT = "from_frame"
@@ -64,6 +66,10 @@ class Change(NamedTuple):
     n: int
 
 
+class FrameWarning(UserWarning):
+    """Warning that lists how the values of a table were converted or mapped."""
+
+
 def changes_frame(changes: Iterable[Change]) -> pd.DataFrame:
     """Return the changes as a frame with the columns place, found, done and n."""
     dtypes = dict.fromkeys(Change._fields, "str") | {"n": "Int64"}
@@ -84,6 +90,13 @@ class TableReader:
         function: str = WHAT,
     ) -> None:
         self.place, self.function = place, function
+        for role, value in names.items():
+            if not isinstance(value, Hashable):
+                raise FrameError(
+                    f"{place}: {role}=: found a {type(value).__name__}; expected the name of a "
+                    "column. If these are the values, assign them to a column first: "
+                    f"table.assign({role}=...)."
+                )
         self.arguments = dict(arguments or {})
         self.remedies: dict[str, Any] = {}  # arguments that complete the call
         self.meanings: dict[Any, str] = {}  # the condition that each word means
@@ -107,6 +120,14 @@ class TableReader:
                 call = call_text(self.arguments | self.remedies, self.function)
                 message += f"\nThe completed call: {call}"
             raise FrameError(message, self.problems)
+
+    def listed_changes(self) -> pd.DataFrame:
+        """Return the changes as a frame; list them in a warning to the caller of the conversion."""
+        changes = changes_frame(self.changes)
+        if len(changes):
+            lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
+            warnings.warn(f"{self.place} read the table so:{lines}", FrameWarning, stacklevel=3)
+        return changes
 
     def column_label(self, role: str) -> str:
         """Return a label of a column for messages: its name and the argument that names it."""
@@ -265,7 +286,7 @@ class TableReader:
             self.problems[-1] += " If a fail is meant, put False in its place first."
             return
         values = [*self.arguments.get("missing", ()), *self.remedies.get("missing", ()), *codes]
-        self.remedies["missing"] = list(dict.fromkeys(map(_plain_scalar, values)))
+        self.remedies["missing"] = list(dict.fromkeys(map(plain_scalar, values)))
 
     def add_mapping(self, values: pd.Series, role: str, meanings: Mapping[Any, Any]) -> None:
         """Add a change for each mapped word."""
@@ -371,8 +392,8 @@ class TableReader:
                 both = f"{as_literal(other)} and {as_literal(word)} would both be '{name}'"
                 apart = f"conditions={{{as_literal(word)}: {str(word)!r}}} keeps them apart"
                 self.add_problem("condition", f"{both}; {apart}, or name what each means.")
-                plain = {_plain_scalar(w): n for w, n in self.conditions.items()}
-                self.remedies["conditions"] = plain | {_plain_scalar(word): str(word)}
+                plain = {plain_scalar(w): n for w, n in self.conditions.items()}
+                self.remedies["conditions"] = plain | {plain_scalar(word): str(word)}
 
     def last_rows(self, columns: Columns) -> Columns:
         """Return the columns without the rows that a later row replaces.
@@ -557,5 +578,6 @@ def words_with_counts(values: pd.Series) -> str:
     return ", ".join(parts) + (more if n_more > 0 else "")
 
 
-def _plain_scalar(value: Any) -> Any:
+def plain_scalar(value: Any) -> Any:
+    """Return a number of numpy as one of Python; any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value

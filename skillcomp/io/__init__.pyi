@@ -1,4 +1,3 @@
 from .skills import read_skill as read_skill
 from .store import RunStore as RunStore
 from .suites import read_suite as read_suite
-from .suites import write_suite as write_suite

@@ -9,7 +9,6 @@ defines the word, the problem explains it.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
@@ -22,11 +21,9 @@ import orjson
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
     as_path,
-    checked_slug,
     decode,
     digest,
     read_bytes,
-    replace_file,
     shown,
 )
 from skillcomp.io.plugin_eval_suites import BUNDLE, CASE_FILES, bundle_of, case_folders, read_bundle
@@ -45,7 +42,7 @@ from skillcomp.records import (
     dimension_family,
 )
 
-__all__ = ["VOCABULARY", "read_suite", "write_suite"]
+__all__ = ["VOCABULARY", "read_suite"]
 
 MAX_BYTES = 1 << 24  # 16 MiB hold thousands of cases
 
@@ -82,7 +79,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 # The comprehension report calls these keys "required, de facto": those of ELSEWHERE and
 # truth_sources. Other keys that it adds are optional.
 _EXPECTED = (*ELSEWHERE, "truth_sources")
-# keys of a case in the order in which they are written
+# keys of a case
 _CASE_KEYS = (
     *("id", "prompt", *VOCABULARY, "truth_sources", "expected_behaviors", "expected_reasoning"),
     *("contrast_of", "should_trigger", "prompt_kind", "right_skills", "skill_name"),
@@ -93,10 +90,8 @@ _OURS = ("perturbation",)
 # read by live.graders.gold_answers, `suite_files` and live.probe
 _CASE_OURS = ("gold_answers", "files", "refusal")
 _ROUTING = "routing_cases"
-_OF_THE_FILE = {"path", "sha256", "problems"}  # fields that describe the file, not the suite
 # the files of a suite in its folder, in the order in which they are looked for
 _IN_FOLDER = (FILE_NAME, FILE, "evals.json", "evals/evals.json")
-_NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
 def read_suite(
@@ -463,114 +458,3 @@ class _Reader:
 def _json_kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "a truth value"}
     return "null" if value is None else names.get(type(value), "a number")
-
-
-def write_suite(suite: Suite, path: str | PathLike[str], *, overwrite: bool = False) -> Suite:
-    """Write a suite as a comprehension JSON file and return it as read back from that file.
-
-    Parameters
-    ----------
-    suite : Suite
-        The suite; every ``case_id`` must begin with the suite's slug.
-    path : str or path
-        The file, named ``<slug>.json``, or an existing folder for a file with this name.
-    overwrite : bool, default False
-        Whether to replace an existing file.
-
-    Returns
-    -------
-    Suite
-        The suite as `read_suite` reads it from the file: equal to `suite` except for ``path``,
-        ``sha256`` and ``problems``.
-
-    Raises
-    ------
-    SuiteError
-        If the file exists already or is not named after the suite, its folder is missing, or the
-        suite would differ when read back (a suite with problems may contain values that the format
-        cannot express). Nothing is written then.
-
-    Notes
-    -----
-    The file is indented UTF-8 with keys in the order of the comprehension report (6.1); fields that
-    are None are left out. It is replaced atomically, so that a reader never sees half of it.
-    """
-    file = as_path(path, "write_suite", SuiteError)
-    slug = checked_slug(suite.slug, SuiteError)
-    file = file / f"{slug}.json" if file.is_dir() else file
-    if file.name != f"{slug}.json":
-        raise SuiteError(
-            f"{file}: the cases of this suite are called '{slug}/...'; expected the name "
-            f"{slug}.json, from which they are read back."
-        )
-    if not file.parent.is_dir():
-        raise SuiteError(f"{file}: there is no folder {file.parent}.")
-    if file.exists() and not overwrite:
-        raise SuiteError(f"{file}: is there already; give overwrite=True to replace it.")
-    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    try:
-        data = orjson.dumps(_suite_row(suite), option=options)
-    except orjson.JSONEncodeError as cause:
-        raise SuiteError(f"{file}: cannot be written as JSON ({cause}).") from cause
-    trial = file.with_name(f".{file.name}.trial")
-    try:
-        trial.write_bytes(data)
-        back = read_suite(trial, slug=slug)
-    finally:
-        trial.unlink(missing_ok=True)
-    if wrong := _differing_parts(suite, back):
-        raise SuiteError(
-            f"{file}: would not read back the same ({', '.join(wrong)} would change); mend what "
-            "the suite's problems say first."
-        )
-    replace_file(file, data)
-    return read_suite(file)
-
-
-def _differing_parts(suite: Suite, back: Suite) -> list[str]:
-    before, after = (side.model_dump(exclude=_OF_THE_FILE | {"cases"}) for side in (suite, back))
-    wrong = [name for name in before if before[name] != after[name]]
-    if len(suite.cases) != len(back.cases):
-        return [*wrong, "the number of cases"]
-    pairs = zip(suite.cases, back.cases, strict=True)
-    return wrong + [mine.case_id for mine, other in pairs if mine != other]
-
-
-def _suite_row(suite: Suite) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "skill_name": suite.skill,
-        "subject": suite.subject,
-        "adjacent_concepts": suite.adjacent_concepts or None,
-        "grounding_note": suite.grounding_note,
-        **suite.extra,
-        "evals": [_case_row(case, suite.slug) for case in suite.cases],
-    }
-    return _without_none(row)
-
-
-def _case_row(case: Case, slug: str) -> dict[str, Any]:
-    odd = case.extra.get("checks", {})
-    odd = odd if isinstance(odd, dict) else {}
-    checks = [_check_row(check, odd.get(check.check_id, {})) for check in case.checks]
-    other = case.contrast_of
-    row: dict[str, Any] = {key: getattr(case, key, None) for key in _CASE_KEYS} | {
-        "id": _ident_of(case.case_id, slug),
-        "expected_behaviors": checks or None,
-        "contrast_of": None if other is None else _ident_of(other, slug),
-    }
-    return _without_none(row) | {key: value for key, value in case.extra.items() if key != "checks"}
-
-
-def _check_row(check: Check, odd: dict[str, Any]) -> dict[str, Any]:
-    row = {"id": check.check_id, "kind": check.check_kind, "description": check.description}
-    return row | ({"goal": check.goal} if check.goal != "outcome" else {}) | odd
-
-
-def _without_none(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if value is not None}
-
-
-def _ident_of(case_id: str, slug: str) -> str | int:
-    """Return the id that a case has inside its suite, as an integer if it is written like one."""
-    ident = case_id.removeprefix(f"{slug}/")
-    return int(ident) if _NUMBER.fullmatch(ident) else ident

@@ -13,7 +13,6 @@ from skillcomp.lint.lint_rules import RuleMessages
 from skillcomp.records import Suite
 
 _MAX_BYTES = 1 << 20
-_ANSWER = "AI_OUTPUT_FILE"  # environment variable with the name of the file of the answer
 _BUILTINS = frozenset(["exec", "eval", "__import__"])
 # functions that execute a file, a module or code, by the module that has them
 _FUNCTIONS = {

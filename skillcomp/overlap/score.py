@@ -19,7 +19,7 @@ from skillcomp.errors import FrameError, instead, plural, require_known, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import listed
-from skillcomp.frames.from_frame import FrameWarning
+from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.io.skills import FILE_NAME, skill_folders, skill_texts
 from skillcomp.ngrams import (
     Ints,

@@ -13,12 +13,13 @@ import pandas as pd
 
 from skillcomp.errors import FrameError
 from skillcomp.frames import from_store
-from skillcomp.frames.from_frame import Frames, FrameWarning, from_frame
+from skillcomp.frames.from_frame import Frames, from_frame
 from skillcomp.frames.from_pairs import from_pairs
 from skillcomp.frames.from_passages import from_passages
 from skillcomp.frames.missing_attempts import with_planned
 from skillcomp.frames.outcomes import outcomes
 from skillcomp.frames.save_frames import saved_facts
+from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.store import RunStore
 from skillcomp.readers.reader import MAX_BYTES, read_json

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, problem_list, require_known
-from skillcomp.frames.from_frame import Frames, FrameWarning
-from skillcomp.frames.table_reader import changes_frame
+from skillcomp.frames.from_frame import Frames
+from skillcomp.frames.table_reader import FrameWarning, changes_frame
 from skillcomp.io.files import as_path, shown
 from skillcomp.io.journal import is_store
 from skillcomp.io.study_overview import change_lines

@@ -13,8 +13,8 @@ import pandas as pd
 from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.check import check as checked_frame
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.frames.from_frame import Frames, FrameWarning, from_frame
-from skillcomp.frames.table_reader import made_ids
+from skillcomp.frames.from_frame import Frames, from_frame
+from skillcomp.frames.table_reader import FrameWarning, made_ids
 from skillcomp.frames.words import distinct_words
 from skillcomp.readers.reader import Problems
 
