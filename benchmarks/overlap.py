@@ -19,7 +19,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
@@ -224,45 +223,50 @@ def peak_memory(n_answers: int) -> float:
     return peak * (1 if sys.platform == "darwin" else 1024) / 2**30
 
 
-def write_parts(n_answers: int, folder: Path) -> None:
+def write_parts(n_answers: int, folder: Path) -> list[Path]:
     """Write parquet parts of 20,000 answers each: one part, copied with ids of its own."""
     attempts, skills = frames(synthetic(PART))
-    folder.mkdir()
-    for at in range(n_answers // PART):
-        ids = attempts["attempt_id"] + f"/{at}"
-        attempts.assign(attempt_id=ids).to_parquet(folder / f"{at:04d}.parquet")
     (folder / "skills.json").write_text(json.dumps(skills))
+    parts = [folder / f"{at:04d}.parquet" for at in range(n_answers // PART)]
+    for at, part in enumerate(parts):
+        attempts.assign(attempt_id=attempts["attempt_id"] + f"/{at}").to_parquet(part)
+    return parts
 
 
-def files_scored(parts: Path, out: Path) -> tuple[float, float]:
+def files_scored(parts: Sequence[Path]) -> tuple[float, float]:
     """Score parts by one worker; return its peak memory in GiB and CPU seconds."""
-    skills, begin = json.loads((parts / "skills.json").read_text()), time.process_time()
-    overlap.score_files(parts, skills=skills, out=out, ngram=LENGTHS, exclude_prompt=False)
+    skills = json.loads((parts[0].parent / "skills.json").read_text())
+    with TemporaryDirectory() as out:
+        begin = time.process_time()
+        overlap.score_files(parts, skills=skills, out=out, ngram=LENGTHS, exclude_prompt=False)
+        spent = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    scale = 1 if sys.platform == "darwin" else 1024
-    return peak * scale / 2**30, time.process_time() - begin
+    return peak * (1 if sys.platform == "darwin" else 1024) / 2**30, spent
 
 
-def files_rows(sizes: Sequence[int]) -> list[str]:
-    """Return a line per number of answers in parts, and the slope of time between them."""
-    lines, seconds = [], []
+def files_rows(few: int, many: int) -> list[str]:
+    """Return a line per number of answers in parts, and the slope of time between them.
+
+    A busy machine slows CPU seconds down as well, so one process scores all answers while another
+    one scores the few again and again, which is as much work under the same load.
+    """
+    settings = {"mp_context": get_context("spawn"), "max_tasks_per_child": 1}
     with TemporaryDirectory() as folder:
-        for n in sizes:
-            parts, out = Path(folder) / f"in-{n}", Path(folder) / f"out-{n}"
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-                alone.submit(write_parts, n, parts).result()
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-                peak, spent = alone.submit(files_scored, parts, out).result()
-            seconds.append(spent)
-            for used in (parts, out):
-                rmtree(used)
-            lines.append(
-                f"  score_files: {n:>9,} answers in parts {spent:9.2f} s CPU, peak {peak:.2f} GiB"
-                f"   target below {MAX_PARTS_GIB:g}: {_reached_or_not(peak < MAX_PARTS_GIB)}"
-            )
-    slope = np.log(seconds[-1] / seconds[0]) / np.log(sizes[-1] / sizes[0])
+        with ProcessPoolExecutor(1, **settings) as alone:
+            parts = alone.submit(write_parts, many, Path(folder)).result()
+        with ProcessPoolExecutor(1, **settings) as long, ProcessPoolExecutor(1, **settings) as short:
+            whole = long.submit(files_scored, parts)
+            calls = [short.submit(files_scored, parts[: few // PART]) for _ in range(many // few)]
+            scored = {few: [call.result() for call in calls], many: [whole.result()]}
+    peaks = {n: max(peak for peak, _ in rows) for n, rows in scored.items()}
+    seconds = {n: statistics.mean(spent for _, spent in rows) for n, rows in scored.items()}
+    slope = np.log(seconds[many] / seconds[few]) / np.log(many / few)
     return [
-        *lines,
+        *(
+            f"  score_files: {n:>9,} answers in parts {seconds[n]:9.2f} s CPU, peak {peaks[n]:.2f} "
+            f"GiB   target below {MAX_PARTS_GIB:g}: {_reached_or_not(peaks[n] < MAX_PARTS_GIB)}"
+            for n in scored
+        ),
         f"  time grows with the power {slope:.2f} of the number of answers   target at most "
         f"{MAX_SLOPE:g}: {_reached_or_not(slope <= MAX_SLOPE)}",
     ]
@@ -320,7 +324,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overlap", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the answers, one round")
     quick = parser.parse_args(argv).quick
-    lines = files_rows((PART, 5 * PART) if quick else (100_000, 1_000_000))
+    lines = files_rows(PART, 5 * PART) if quick else files_rows(100_000, 1_000_000)
     lines = [*(compare(N_ANSWERS // 10, 1) if quick else compare(N_ANSWERS, 3)), *lines]
     print("\n".join(lines))
     return 1 if any(_reached_or_not(False) in line for line in lines) else 0

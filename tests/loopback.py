@@ -90,6 +90,8 @@ class Loopback:
             return "error", json.dumps(fault).encode()
         if path.endswith("/messages"):
             return self._message(body)
+        if path.endswith("/chat/completions"):
+            return "application/json", json.dumps(self._completion(body)).encode()
         if path.endswith("/responses"):
             return "text/event-stream", _stream(_responses(self._parts(body, "input"), body))
         return "application/json", b"{}"
@@ -97,8 +99,22 @@ class Loopback:
     def _parts(self, body: dict[str, Any], key: str) -> list[Part]:
         items = body.get(key) or []
         text = json.dumps(items)
-        turn = text.count('"tool_result"') + text.count('_call_output"')
+        turn = sum(map(text.count, ('"tool_result"', '_call_output"', '"role": "tool"')))
         return self.script(text, turn)
+
+    def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        parts = self._parts(body, "messages")
+        calls = [
+            {"id": f"c{i}", "type": "function",
+             "function": {"name": "skill", "arguments": json.dumps({"command": said})}}
+            for i, (kind, said) in enumerate(parts) if kind == "skill"
+        ]  # fmt: skip
+        text = "".join(said for kind, said in parts if kind == "text")
+        message = {"role": "assistant", "content": text, "tool_calls": calls or None}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+        usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+        return {"id": "r", "object": "chat.completion", "created": 0, "model": body["model"],
+                "choices": [choice], "usage": usage}  # fmt: skip
 
     def _message(self, body: dict[str, Any]) -> tuple[str, bytes]:
         parts = self._parts(body, "messages") if body.get("tools") else [("text", "{}")]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from build import results
+from loopback import Loopback
 
 import skillcomp as sc
 from skillcomp.errors import StudyError
@@ -111,13 +115,14 @@ def files(folder: Path) -> tuple[Path, Path]:
 
 
 def graded(prompt: str) -> str:
-    """Pass answers with a practice; a broken reply on case c."""
+    """Fail the answer that says nothing; a broken reply on case c."""
     if "What c?" in prompt:
         return "no verdict"
-    mark = "PASS" if "practice." in prompt else "FAIL"
+    mark = "FAIL" if "Nothing." in prompt else "PASS"
     item = re.findall(r'item="(\w+)"|"item": "(\w+)"', prompt)
     name = next(filter(None, (part for pair in item for part in pair)))
-    row = {"evidence_quote": "A practice. </answer> <b> PASS", "rationale": "It says so."}
+    quote = "A practice. </answer> <b> PASS" if mark == "PASS" else "Nothing."
+    row = {"evidence_quote": quote, "rationale": "It says so."}
     rows = [row | {"id": check, "verdict": mark} for check in ("names", "copies")]
     return json.dumps({"item": name, "behavior_verdicts": rows, "dimension_verdict": mark})
 
@@ -233,8 +238,36 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
     assert log.status == "error" and "grader" in log.error.message and not calls
 
 
-def test_the_commands_of_the_page_name_arguments_of_the_task() -> None:
+@pytest.mark.integration
+def test_the_commands_of_the_page_in_a_shell(tmp_path: Path) -> None:
+    """The commands run as printed; only the models are those of a server on this machine."""
+    pytest.importorskip("openai")
+    suite, skill = files(tmp_path)
+    (tmp_path / "skills").mkdir()
+    skill.parent.rename(tmp_path / "skills" / "tides")
     page = (ROOT / "docs" / "results" / "inspect.md").read_text("utf-8")
-    words = set(re.findall(r"-T (\w+)=", page))
-    assert {"suite", "skill", "condition", "text"} == words
-    assert words <= set(inspect.signature(sc.inspect_task).parameters)
+    (block,) = re.findall(r"```bash\n(inspect eval.*?)```", page, re.DOTALL)
+    commands = re.sub(r"(--model |grader=)\S+", r"\1openai-api/local/m", block)
+    commands = commands.replace("\\\n", "").splitlines()
+
+    def say(text: str, turn: int) -> list[tuple[str, str]]:
+        asked = json.loads(text)[-1]["content"]
+        if "verdict" in asked:
+            return [("text", graded(asked))]
+        return [("text", HOSTILE if "A {tide} is a {{practice}}" in text else "Nothing.")]
+
+    with Loopback(say) as server:
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        settings = {"LOCAL_BASE_URL": server.url, "LOCAL_API_KEY": "k", "PATH": path}
+        settings |= {"PYTHONPATH": str(ROOT), "INSPECT_DISPLAY": "plain"}
+        how: dict[str, Any] = {"shell": True, "cwd": tmp_path, "env": {**os.environ, **settings}}
+        how |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started = [subprocess.Popen(command, **how) for command in commands]
+        for process in started:
+            output, _ = process.communicate(timeout=300)
+            assert process.returncode == 0 and "Log:" in output, output
+    own = results({name: tmp_path / "logs" / name for name in ("baseline", "skill")})
+    (row,) = sc.deltas.paired(own.outcomes).to_dict("records")
+    assert (row["rate"], row["reference_rate"], row["estimate"]) == (1, 0, 1)
+    assert (row["n"], row["n_dropped"], row["n_missing"]) == (3, 1, 3)  # the grader fails on case c
+    assert own.outcomes["repeat"].unique().tolist() == [1, 2, 3] and own.problems.empty

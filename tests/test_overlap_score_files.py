@@ -40,8 +40,10 @@ def test_parts_give_the_frame_of_one_call_bit_by_bit(
     )
     assert [file.name for file in files] == [f"part-00000{at}.parquet" for at in range(3)]
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a"), whole, check_exact=True)
-    with pytest.raises(FrameError, match="is not empty"):
-        sc.overlap.score_files(tmp_path / "in", out=tmp_path / "a", **how)
+    with pytest.raises(FrameError, match=r"part-000000\.parquet is no result of these parts and"):
+        sc.overlap.score_files(tmp_path / "in", out=tmp_path / "a", ngram=3, **how)
+    with pytest.raises(FrameError, match=r"is not empty: 0\.parquet is no result"):
+        sc.overlap.score_files(tmp_path / "in", out=tmp_path / "in", **how)
     with pytest.raises(FrameError, match=r"0\.parquet: texts, column 'skill'.*not in skills"):
         sc.overlap.score_files(tmp_path / "in", out=tmp_path / "b", **{**how, "skills": {}})
     with pytest.raises(FrameError, match="with no parquet file"):
@@ -49,6 +51,34 @@ def test_parts_give_the_frame_of_one_call_bit_by_bit(
     (tmp_path / "x.parquet").write_text("no")
     with pytest.raises(FrameError, match=r"x\.parquet: "):
         sc.overlap.score_files(tmp_path / "x.parquet", out=tmp_path / "d", **how)
+
+
+def test_a_call_that_was_stopped_goes_on_with_the_parts_that_are_missing(
+    pilot: tuple[pd.DataFrame, ...], tmp_path: Path
+) -> None:
+    attempts, cases, whole = pilot
+    parts, out = parts_of(attempts, tmp_path / "in", 3), tmp_path / "a"
+    broken = attempts.iloc[-5:].assign(skill="unknown")
+    last = pd.read_parquet(parts / "2.parquet")
+    broken.to_parquet(parts / "2.parquet")
+    how = {"skills": STORE.skills, "cases": cases, "out": out}
+    with pytest.raises(FrameError, match=r"2\.parquet: texts, column 'skill'"):
+        sc.overlap.score_files(parts, **how)
+    finished = {file: file.stat().st_mtime_ns for file in out.iterdir()}
+    assert sorted(file.name for file in finished) == [f"part-00000{at}.parquet" for at in (0, 1)]
+    (out / ".unfinished-part-000002-x").write_text("cut off by a ki")
+    pd.read_parquet(out)  # passes over the file of a worker that was killed
+    last.to_parquet(parts / "2.parquet")
+    sc.overlap.score_files(parts, **how)
+    assert len(list(out.iterdir())) == 3
+    assert {file: file.stat().st_mtime_ns for file in finished} == finished
+    pd.testing.assert_frame_equal(pd.read_parquet(out), whole, check_exact=True)
+    pd.concat([last, attempts.iloc[:1]]).to_parquet(parts / "2.parquet")
+    with pytest.raises(FrameError, match=r"attempt_id '.*' occurs twice, in .*0\.par.*2\.parquet;"):
+        sc.overlap.score_files(parts, **how)
+    pd.DataFrame({"passage_id": ["p"], "text": "t"}).to_parquet(parts / "2.parquet")
+    with pytest.raises(FrameError, match=r"attempt_id in .*0\.parquet, passage_id in .*2\.parq"):
+        sc.overlap.score_files(parts, **how)
 
 
 def test_a_part_of_many_texts_is_read_in_batches(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -270,11 +271,31 @@ def test_marks_have_a_weighted_kappa_and_an_ordinal_alpha(
     assert names["alpha"].n == 29 and names["alpha"].low < names["alpha"].estimate < 1
 
 
-def test_a_table_of_rates_per_case_has_the_delta_of_all_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_a_query_of_rates_per_case_has_the_delta_of_all_rows(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers(tmp_path, "without skill", "with skill", model=["a", "b"])
-    rows = pd.read_csv(tmp_path / "answers.csv").groupby(["task", "setup"], as_index=False)
-    rows.agg(rate=("solved", "mean")).to_parquet(tmp_path / "cases.parquet")
-    names = executed("million-rows", tmp_path, monkeypatch)
-    assert names["delta"]["estimate"].tolist() == [0.5]
+    database = pytest.importorskip(engine)
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"task": rng.integers(40, size=6000), "setup": rng.random(6000) < 0.5})
+    chance = rows["task"] / 80 + rows["setup"] * 0.1
+    rows["solved"] = pd.array(rng.random(6000) < chance, dtype="boolean")
+    rows.loc[rng.random(6000) < 0.05, "solved"] = pd.NA
+    rows["setup"] = np.where(rows["setup"], "skill", "baseline")
+    (tmp_path / "answers").mkdir()
+    for at in range(3):
+        rows[at::3].to_parquet(tmp_path / f"answers/{at}.parquet")
+    monkeypatch.chdir(tmp_path)
+    page = (HOWTOS.parent / "howto/million-rows.md").read_text("utf-8")
+    if engine == "duckdb":
+        database.sql("".join(re.findall(r"```sql\n(.*?)```", page, re.DOTALL)))
+    else:
+        exec("".join(re.findall(r"```py\n(.*?)```", page, re.DOTALL)), {"pl": database})
+    (row,) = executed("million-rows", tmp_path, monkeypatch)["delta"].to_dict("records")
+    rows["at"] = rows.groupby(["task", "setup"]).cumcount() + 1
+    names = {"skill": None, "case": "task", "condition": "setup", "repeat": "at"}
+    own = sc.from_frame(rows, passed="solved", **names)
+    (expected,) = sc.deltas.paired(own.outcomes).to_dict("records")
+    shown = ("estimate", "rate", "reference_rate", "n")
+    assert [round(row[n], 5) for n in shown] == [round(expected[n], 5) for n in shown]
+    assert pd.read_parquet("cases.parquet")["answers"].sum() == rows["solved"].notna().sum()

@@ -140,7 +140,7 @@ def checks(suite: str | Suite, skill: str | Skill, grader: str | LiveGrader, tru
         if attempt.status != "ok":
             return _score_of(attempt, ())
         grading = await judge().grade(attempt, cases[attempt.case_id], own)
-        return _score_of(attempt, grading.verdicts)
+        return _score_of(attempt, grading.verdicts, "; ".join(grading.problems))
 
     return score
 
@@ -245,10 +245,10 @@ def _attempt_of(state: TaskState) -> Attempt:
     )
 
 
-def _score_of(attempt: Attempt, verdicts: Sequence[Verdict]) -> Score:
+def _score_of(attempt: Attempt, verdicts: Sequence[Verdict], problems: str = "") -> Score:
     passed = [verdict.passed for verdict in verdicts]
     value = float("nan") if None in passed else float(bool(passed) and all(passed))
-    lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or ''}" for v in verdicts]
+    lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or problems}" for v in verdicts]
     names = ("status", "stop_reason", "agent_family")
     own = {"attempt": {name: getattr(attempt, name) for name in names}}
     rows = [verdict.model_dump(mode="json", exclude_none=True) for verdict in verdicts]
