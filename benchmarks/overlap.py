@@ -254,7 +254,10 @@ def files_rows(few: int, many: int) -> list[str]:
     with TemporaryDirectory() as folder:
         with ProcessPoolExecutor(1, **settings) as alone:
             parts = alone.submit(write_parts, many, Path(folder)).result()
-        with ProcessPoolExecutor(1, **settings) as long, ProcessPoolExecutor(1, **settings) as short:
+        with (
+            ProcessPoolExecutor(1, **settings) as long,
+            ProcessPoolExecutor(1, **settings) as short,
+        ):
             whole = long.submit(files_scored, parts)
             calls = [short.submit(files_scored, parts[: few // PART]) for _ in range(many // few)]
             scored = {few: [call.result() for call in calls], many: [whole.result()]}

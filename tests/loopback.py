@@ -111,7 +111,11 @@ class Loopback:
         ]  # fmt: skip
         text = "".join(said for kind, said in parts if kind == "text")
         message = {"role": "assistant", "content": text, "tool_calls": calls or None}
-        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": "tool_calls" if calls else "stop",
+        }
         usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
         return {"id": "r", "object": "chat.completion", "created": 0, "model": body["model"],
                 "choices": [choice], "usage": usage}  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -242,7 +241,7 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
 def test_the_commands_of_the_page_in_a_shell(tmp_path: Path) -> None:
     """The commands run as printed; only the models are those of a server on this machine."""
     pytest.importorskip("openai")
-    suite, skill = files(tmp_path)
+    _, skill = files(tmp_path)
     (tmp_path / "skills").mkdir()
     skill.parent.rename(tmp_path / "skills" / "tides")
     page = (ROOT / "docs" / "results" / "inspect.md").read_text("utf-8")
