@@ -192,11 +192,11 @@ def _missing_results(
     return missing
 
 
-def _key_of_result(file: Path) -> str | None:
+def _key_of_result(file: Path) -> str:
     try:
-        return (pq.read_schema(file).metadata or {}).get(_KEY, b"").decode()
-    except pa.ArrowException:
-        return None
+        return str((pq.read_schema(file).metadata or {}).get(_KEY, b""), "utf-8")
+    except pa.ArrowException:  # not ours
+        return ""
 
 
 @contextmanager
