@@ -53,8 +53,9 @@ $(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
 	npm install --prefix $(VENV)/programs --no-audit --no-fund --no-package-lock --loglevel=error
 	@touch $@
 
-outputs: $(VENV)/.dev-ready  ## run the long chapters and compare their outputs with the stored ones
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m slow -k a_new_run tests/test_notebooks.py
+outputs: $(VENV)/.dev-ready  ## run the chapters and compare their outputs with the stored ones; build the site
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow -k "a_new_run or test_docs or voila" \
+		tests/test_notebooks.py tests/test_docs.py tests/test_explore_jupyter.py
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600

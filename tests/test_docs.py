@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -20,6 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # the pages of the site that are built here; the other notebooks are built like this one
 PAGES = ("*.md", "docs/*.md", "docs/howto/*", "docs/results/*", "docs/api/*", "data/README.md")
 PAGES += tuple(f"notebooks/{name}.ipynb" for name in ("00-*", "11-*", "my-study"))
+
+
+def of_the_site(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test of the site, whose building takes a minute: `make outputs` runs them."""
+    return pytest.mark.slow(pytest.mark.xdist_group("site")(test))
 
 
 class Links(HTMLParser):
@@ -51,6 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
     return {page.resolve(): Links(page) for page in out.rglob("*.html")}
 
 
+@of_the_site
 def test_every_link_inside_the_site_leads_to_a_place_that_is_there(
     site: dict[Path, Links],
 ) -> None:
@@ -67,11 +74,13 @@ def test_every_link_inside_the_site_leads_to_a_place_that_is_there(
                 assert unquote(parts.fragment) in site[target].anchors, f"{page.name}: {link}"
 
 
+@of_the_site
 def test_no_page_loads_anything_from_elsewhere(site: dict[Path, Links]) -> None:
     for page, links in site.items():
         assert not [place for place in links.loads if re.match(r"(https?:)?//", place)], page.name
 
 
+@of_the_site
 def test_every_notebook_has_its_card_and_its_figures(site: dict[Path, Links]) -> None:
     index = next(links for page, links in site.items() if page.match("docs/index.html"))
     pictures = [place for place in index.loads if place.startswith("data:image/png")]
@@ -85,6 +94,7 @@ def test_every_notebook_has_its_card_and_its_figures(site: dict[Path, Links]) ->
     assert all(any("_images/" in place for place in links.loads) for links in pages)
 
 
+@of_the_site
 def test_every_public_function_and_class_is_in_the_api(site: dict[Path, Links]) -> None:
     anchors = set().union(*(links.anchors for links in site.values()))
     modules = [getattr(sc, name) for name in sc.__all__ if inspect.ismodule(getattr(sc, name))]
@@ -97,6 +107,7 @@ def test_every_public_function_and_class_is_in_the_api(site: dict[Path, Links]) 
                 assert f"{module.__name__}.{name}" in anchors
 
 
+@of_the_site
 def test_each_function_has_a_page_that_links_to_pandas_and_has_copy_buttons(
     site: dict[Path, Links],
 ) -> None:
@@ -113,7 +124,7 @@ def test_each_function_has_a_page_that_links_to_pandas_and_has_copy_buttons(
         assert f"api/skillcomp.plots.{name}.html#skillcomp.plots.{name}" in gallery.leads
 
 
-@pytest.mark.integration
+@of_the_site
 def test_search_lands_on_functions_and_their_pages_show_figures_without_a_network(
     site: dict[Path, Links], tmp_path: Path
 ) -> None:

@@ -285,7 +285,10 @@ sc.explore.verdicts(verdicts, attempts, label=True, store=sc.RunStore("STORE"), 
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"'))
 
 
-@pytest.mark.parametrize("path", ["notebooks/notebook-7", "voila/render/voila"])
+@pytest.mark.parametrize(
+    "path",
+    ["notebooks/notebook-7", pytest.param("voila/render/voila", marks=pytest.mark.slow)],
+)
 def test_checks_are_labelled_with_keys_in_notebook_7_and_in_voila_too(
     jupyter: Jupyter, path: str
 ) -> None:

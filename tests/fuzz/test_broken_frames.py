@@ -64,7 +64,7 @@ def test_a_broken_frame_gives_an_answer_or_an_error_of_ours(
     name: str, fuzzed: dict[str, int]
 ) -> None:
     @settings(
-        max_examples=60 if LONG else 3,
+        max_examples=60 if LONG else 2,
         deadline=None,
         derandomize=True,
         database=None,
