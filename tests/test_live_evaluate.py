@@ -276,8 +276,6 @@ def test_a_kept_baseline_is_used_for_less_than_seven_days(call, monkeypatch, pla
     [
         lambda text: text[: len(text) // 2],
         lambda text: text.replace("true", "false", 1),
-        lambda text: "[]",
-        lambda text: json.dumps({"sha256": "x", "body": {"created_at": "2026-01-01"}}),
     ],
 )
 def test_a_damaged_baseline_is_refused_and_made_anew(call, place, damage):
@@ -351,8 +349,6 @@ def test_a_mock_needs_nobody_passes_everything_and_is_never_taken_for_real(
         (["--input", "ranking.json", "--candidate-id", "c9"], "no candidate 'c9'; there: c1, c2"),
         (["--input", "ranking.json", "--candidate-id", "c3"], "content: missing or empty"),
         (["--input", "new/SKILL.md", "--candidate-id", "c1"], "line 1: not JSON"),
-        (["--input", "nothing.json", "--candidate-id", "c1"], "there is no ranking here"),
-        ([*STANDALONE[:2], "nowhere"], "nowhere"),
     ],
 )
 def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, message):
@@ -366,7 +362,6 @@ def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, message
     [
         ({"run_id": "../../out"}, "'../../out' cannot be a slug"),
         ({"target": {"path": "a\x00b"}}, "a"),
-        ({"target": {"path": "/nowhere/at/all"}}, "/nowhere/at/all"),
         ({"target": None}, "target: found None; expected the path of the original"),
         ({"scored_candidates": {}}, "a list 'scored_candidates'"),
         ({"scored_candidates": [{"id": "c1", "score": "7", "content": "x"}]}, "score: found '7'"),
@@ -426,11 +421,3 @@ def test_a_ranking_reads_no_original_outside_its_folder_unless_that_is_allowed(c
         if target != "/etc/passwd":
             code, line, _, err = call(*pipeline, "--original-anywhere", state=f"s{len(target)}")
             assert code == 0 and line["verdict"] == "pass", err
-
-
-def test_the_duration_of_a_result_includes_the_judging(call):
-    with service() as server:
-        _, _, artefact, _ = call(*STANDALONE, server=server)
-    seconds = {row["task_id"]: row["duration_ms"] / 1000 for row in artefact["candidate_results"]}
-    assert seconds["run"] > 0.2  # pytest in a process of its own takes longer than the answer
-    assert seconds["words"] < seconds["run"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.variance_components import paired_components
-from scipy.stats import multinomial, ttest_1samp
+from scipy.stats import multinomial
 from scipy.stats import t as student
 
 from benchmarks.many_studies import bounded_mean_many
@@ -400,33 +400,6 @@ def test_planned_gaps_are_judged_as_transfer_gap_judges_them(rule):
     assert 5 < np.count_nonzero(found) < 25
 
 
-def test_effects_of_skills_are_noise_to_a_claim_about_skills():
-    about = dict(sizes=0.25, n_skills=12, n_cases=20, tau2=0.02, **ASSUMED)
-    by_case = one(planning.power_curve(**about))["estimate"]
-    by_skill = one(planning.power_curve(cluster="skill", **about))["estimate"]
-    assert by_skill < by_case
-
-
-def test_power_without_an_effect_is_at_most_half_the_error_rate():
-    found = planning.power_curve(sizes=[0.0], n_studies=2000, **ASSUMED)
-    assert one(found)["ci_low"] < 0.025
-
-
-@pytest.mark.parametrize(("cluster", "size"), [("case", 0.1), ("skill", 0.25)])
-def test_a_larger_study_has_no_less_power(cluster, size):
-    about = dict(
-        n_skills=12, n_cases=10, n_repeats=1, cluster=cluster, omega2=0.1, tau2=0.01, sigma2=0.1,
-        sizes=size, n_studies=400,
-    )  # fmt: skip
-    larger = ({}, {"n_skills": 24}, {"n_cases": 20}, {"n_repeats": 2})
-    base, skills, *others = (
-        one(planning.power_curve(**(about | more)))["estimate"] for more in larger
-    )
-    assert skills > base
-    # with 12 skills the bounded mean of the skills limits the power, not the cases of a skill
-    assert min(others) >= base - 0.06
-
-
 def test_the_cases_needed_reach_the_power_and_one_fewer_does_not():
     about = dict(n_skills=8, n_repeats=2, seed=3, **ASSUMED)
     found = planning.cases_needed(size=0.15, **about).set_index("measure")["estimate"]
@@ -544,49 +517,6 @@ def test_point_values_agree_with_the_second_implementation():
         assert value(found, name) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cluster", "delta", "design"),
-    [
-        ("case", 0.3, dict(n_skills=1, n_cases=20, n_repeats=3)),
-        ("skill", 0.15, dict(n_skills=10, n_cases=6, n_repeats=2)),
-    ],
-)
-def test_planned_power_comes_true_in_full_studies(cluster, delta, design):
-    truth = dict(
-        baseline_rate=0.4, value="passed", between_attempt_sd=0.0, checks_per_case=1, delta=delta
-    )
-    larger = design | dict(n_skills=40, n_cases=40)
-    pilot = simulate.study(graders=PERFECT, seed=1, **truth, **larger)
-    out = outcomes(pilot.verdicts, pilot.cases)
-    rules = ("adaptive", "bounded", "t")
-    about = dict(sizes=delta, cluster=cluster, n_studies=2000, **design)
-    if cluster == "case":
-        about["tau2"] = 0.0  # the studies have one skill each
-    planned = [one(planning.power_curve(out, interval=r, **about))["estimate"] for r in rules]
-    shown = []
-    for seed in range(60):
-        made = simulate.study(graders=PERFECT, seed=500 + seed, **truth, **design)
-        study = outcomes(made.verdicts, made.cases)
-        deltas = [paired(study, cluster=cluster, interval=rule) for rule in rules]
-        shown.append([one(frame)["ci_low"] > 0 for frame in deltas])
-    # Monte Carlo standard error over 60 studies: at most 6.5 points
-    assert np.mean(shown, axis=0) == pytest.approx(np.array(planned), abs=0.2)
-
-
-def test_deltas_calmer_than_repeats_allow_have_no_interval_of_one_point():
-    # every delta is 0 while repeats differ: the mean square of the cases is 0, the noise is not
-    flat = np.full(6, 0.5)
-    pairs = PilotCases(
-        np.repeat([0, 1], 3), np.tile([0.0, 1.0, 1.0], 2), flat, flat, np.full(6, 2.0),
-        np.full(6, 2.0), flat, flat,
-    )  # fmt: skip
-    found = components(pairs, 0.95)["omega2"]
-    assert found.estimate == 0
-    assert np.isnan([found.low, found.high]).all()
-    assert "both limits" in found.note
-
-
 def by_group(rates, n_repeats=2):
     """Outcomes of two skills by group; a rate of 0 or 1 for all, or None for random ones."""
     rng, parts = np.random.default_rng(0), []
@@ -681,15 +611,6 @@ def test_with_fewer_than_the_fewest_cases_no_result_settles_a_verdict(margin, so
         assert (few == sought) == (verdict == sought)
 
 
-@pytest.mark.slow
-def test_looking_at_a_t_test_again_and_again_inflates_its_error_as_the_page_says():
-    draws = np.random.default_rng(0).binomial(1, 0.5, (2, 20000, 160))
-    deltas, errs = (draws[0] - draws[1]).astype(float), []
-    for n in (20, 40, 80, 160):
-        errs.append(ttest_1samp(deltas[:, :n], 0.0, axis=1).pvalue < 0.05)
-    assert round(100 * np.any(errs, axis=0).mean()) == 14 and round(100 * errs[0].mean()) == 5
-
-
 @pytest.mark.parametrize("plan", ["power_curve", "minimum_detectable_delta", "cases_needed"])
 @pytest.mark.parametrize("effect", ["delta", "gap"])
 def test_a_group_that_cannot_be_planned_with_leaves_the_others(plan, effect):
@@ -718,12 +639,6 @@ def test_a_group_that_lacks_a_component_leaves_the_others_and_alone_is_refused()
         planning.power_curve(pilot[pilot["group"].eq("near only")], **about)
 
 
-def test_numbers_of_numpy_and_single_sizes_are_numbers():
-    plain = planning.power_curve(sizes=[0.1], n_cases=[14], **ASSUMED)
-    other = planning.power_curve(sizes=np.float64(0.1), n_cases=np.int64(14), **ASSUMED)
-    pd.testing.assert_frame_equal(plain, other)
-
-
 def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
     found = {
         scope: one(
@@ -747,12 +662,6 @@ def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
     assert by_skill[0] == by_skill[1]
     with pytest.raises(StudyError, match="needed: tau2"):
         planning.minimum_detectable_delta(effect="gap", scope="pooled", delta=0.2, **ASSUMED)
-
-
-def test_curves_say_their_numbers_in_words():
-    found = planning.power_curve(sizes=0.1, n_repeats=[1, 2], **ASSUMED)
-    assert found["repeats"].tolist() == ["1 repeat", "2 repeats"]
-    assert found[["skills", "cases"]].iloc[0].tolist() == ["6 skills", "14 cases"]
 
 
 def test_keywords_take_the_place_of_the_assumptions_fields():

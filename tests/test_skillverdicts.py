@@ -5,7 +5,6 @@ from build import lenient_judge
 from scipy.stats import multinomial
 
 import skillcomp as sc
-from benchmarks.validity.analyses import null_skills
 from skillcomp.errors import FrameError
 
 
@@ -270,16 +269,6 @@ def test_a_placebo_is_not_in_the_family_and_neither_helps_nor_hurts() -> None:
     assert "does not clearly beat its placebo" in rows.loc["skill", "note"]
 
 
-@pytest.mark.slow
-def test_ten_skills_without_an_effect_have_a_false_gain_or_loss_in_five_percent() -> None:
-    found = list(null_skills(np.random.default_rng(0), 400))
-    error, alone = (
-        np.mean([row[2] for row in found if row[0] == name])
-        for name in ("family-wise error", "without adjustment")
-    )
-    assert error <= 0.05 < 0.12 < alone < 0.4
-
-
 def test_a_skill_that_does_not_beat_its_placebo_is_not_called_teaching_without_a_word() -> None:
     frame = study(60, 10, 50)
     placebo = frame[frame["condition"].eq("skill")].assign(condition="placebo")
@@ -398,24 +387,6 @@ def test_a_placebo_that_lacks_repeats_is_named_with_their_number() -> None:
     notes = sc.skillverdicts.decide(pd.concat([frame, placebo])).set_index("condition")["note"]
     assert "the placebo lacks 6 of the 12 repeats of 'skill'" in notes["skill"]
     assert "lacks" not in notes["placebo"]
-
-
-def test_a_frame_that_needs_conversion_is_judged_with_a_placebo_too() -> None:
-    frame = study(6, 1, 5).astype({"passed": "object"})
-    placebo = frame[frame["condition"].eq("baseline")].assign(condition="placebo")
-    placebo["attempt_id"] = "p" + placebo["attempt_id"]
-    frame = pd.concat([frame, placebo]).assign(skill=7)  # names that are numbers
-    found = sc.skillverdicts.decide(frame, by=["skill"])
-    assert found["skill"].tolist() == ["7", "7"]
-    with pytest.raises(FrameError, match="nothing_here"):
-        sc.skillverdicts.decide(frame, by=["nothing_here"])
-
-
-def test_aggregate_keeps_conditions_apart_once_where_by_names_them() -> None:
-    judged = sc.skillverdicts.dimensions(study(18, 2, 16), by=["skill", "condition"])
-    found = sc.skillverdicts.aggregate(judged, by=["skill", "condition"])
-    assert list(found.columns).count("condition") == 1
-    pd.testing.assert_frame_equal(found, sc.skillverdicts.aggregate(judged, by=["skill"]))
 
 
 def lost_runs(how: str) -> pd.DataFrame:

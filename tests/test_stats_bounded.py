@@ -114,16 +114,6 @@ def test_raising_one_value_never_lowers_a_limit(values: list[float], data) -> No
     assert after.high >= before.high - 1e-9
 
 
-def test_the_interval_moves_no_more_than_the_data() -> None:
-    base = np.array(MIXED)
-    for step in (1e-3, 1e-6):
-        moved = base.copy()
-        moved[3] += step
-        one, other = bounded_means([(base, None, None), (moved, None, None)], quantity=DELTAS)
-        assert 0 <= other.low - one.low <= step
-        assert 0 <= other.high - one.high <= step
-
-
 def test_copies_of_attempts_change_nothing_and_clusters_are_not_counted_as_cases() -> None:
     values = np.array([1, 0, 0.5, 1, 0, 0, 1, 0.5])
     alone = bounded_mean(values)
@@ -240,12 +230,10 @@ def test_a_null_outside_the_bounds_is_refused(null: float) -> None:
     ("values", "counts", "weights", "said"),
     [
         ([0, 2], [[1, 1]], None, "values must lie between 0 and 1"),
-        ([0, math.nan], [[1, 1]], None, "values must lie between 0 and 1"),
         ([0, 1, 1], [[1, 1]], None, "values: found shape"),
         ([0, 1], [[1, -1]], None, "counts must not be negative"),
         ([0, 1], [[1, 1], [0, 0]], None, "at least one case in every study"),
         ([0, 1], [1, 1], None, "counts must be studies by values"),
-        ([0, 1], [[1, 1]], [1, 0], "weights must be above 0"),
         ([0, 1], [[1, 1]], [1, math.inf], "weights must be above 0"),
         ([0, 1], [[1, 1]], [1], "weights: found shape"),
     ],
