@@ -86,16 +86,17 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the recorded study, from the committed outputs in place of a new run."""
     out = tmp_path_factory.mktemp("report")
 
-    def committed(
-        path: Path, *, parameters: dict[str, object], progress: bool, for_page: bool
-    ) -> nbformat.NotebookNode:
-        book = nbformat.read(path, as_version=4)
-        for ending in ("pdf", "png", "csv", "json"):
-            (Path(str(parameters["OUT"])) / f"{path.stem[:3]}figure.{ending}").touch()
-        return book
+    def committed(todo, *_: object, **__: object) -> dict[Path, tuple[nbformat.NotebookNode, str]]:
+        books = {}
+        for path, parameters in iter(todo.get, None):
+            books[path] = nbformat.read(path, as_version=4), ""
+            for ending in ("pdf", "png", "csv", "json"):
+                (Path(str(parameters["OUT"])) / f"{path.stem[:3]}figure.{ending}").touch()
+        todo.put(None)
+        return books
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute_notebooks, "execute", committed)
+        patch.setattr(execute_notebooks, "execute_chapters", committed)
         return report.build(PILOT, out / "new" / "folder", progress=False)
 
 

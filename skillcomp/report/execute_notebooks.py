@@ -6,10 +6,12 @@ import ast
 import asyncio
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 from PIL import Image
 from tqdm.auto import tqdm
@@ -70,27 +72,44 @@ def execute(
     StudyError
         If there are parameters but no cell is tagged ``parameters``.
     """
-    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
-    if for_page:
-        blank_explorers(notebook)
-    if parameters or for_page:
-        _insert_parameters(notebook, parameters or {}, for_page=for_page)
-    live = bool((parameters or {}).get("LIVE"))
+    with _started_kernel(path.parent) as client:
+        return _executed(client, path, parameters or {}, progress=progress, for_page=for_page)
+
+
+@contextmanager
+def _started_kernel(folder: Path) -> Iterator[NotebookClient]:
+    """Start a kernel in a folder and end it after the block."""
     client = NotebookClient(
-        notebook,
-        timeout=None if live else CELL_TIMEOUT,
+        nbformat.v4.new_notebook(),
         kernel_name=_KERNEL,
-        resources={"metadata": {"path": str(path.parent)}},
+        resources={"metadata": {"path": str(folder)}},
         record_timing=False,
         # this hides the kernel's warning that its local sockets are not encrypted
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
+    with client.setup_kernel(env={**os.environ, **_ENVIRONMENT}):
+        yield client
+
+
+def _executed(
+    client: NotebookClient,
+    path: Path,
+    parameters: Mapping[str, object],
+    *,
+    progress: bool,
+    for_page: bool,
+) -> nbformat.NotebookNode:
+    """Run a notebook in the kernel of a client, as :func:`execute` does."""
+    notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
+    if for_page:
+        blank_explorers(notebook)
+    if parameters or for_page:
+        _insert_parameters(notebook, parameters, for_page=for_page)
+    client.nb, client.timeout = notebook, None if parameters.get("LIVE") else CELL_TIMEOUT
+    client.reset_execution_trackers()
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     try:
-        with (
-            client.setup_kernel(env={**os.environ, **_ENVIRONMENT}),
-            tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar,
-        ):
+        with tqdm(code, desc=path.stem, unit="cell", leave=False, disable=not progress) as bar:
             for number, index in enumerate(bar, start=1):
                 client.execute_cell(notebook.cells[index], index, execution_count=number)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
@@ -103,8 +122,44 @@ def execute(
     return notebook
 
 
+def execute_chapters(
+    todo: SimpleQueue[tuple[Path, Mapping[str, object]] | None],
+    folder: Path,
+    *,
+    share_kernel: bool,
+    done: Callable[[], object],
+) -> dict[Path, tuple[Any, str]]:
+    """Run the notebooks of a queue for a page, until it yields None.
+
+    The kernel starts at once and imports the package while the queue is still empty. If it is
+    shared, each notebook begins with an empty namespace; if not, in a kernel of its own.
+
+    Returns
+    -------
+    dict of pathlib.Path to tuple
+        For each notebook its executed copy, and the error that ended it early or an empty text.
+    """
+    books: dict[Path, tuple[Any, str]] = {}
+    with _own_event_loop(), ExitStack() as kernel:
+        client = kernel.enter_context(_started_kernel(folder))
+        client.kc.execute(f"import skillcomp.report.answer\n{_FOR_PAGE}", silent=True)
+        for path, parameters in iter(todo.get, None):
+            client = client or kernel.enter_context(_started_kernel(path.parent))
+            try:
+                client.kc.execute("%reset -f", silent=True)
+                books[path] = _executed(client, path, parameters, progress=False, for_page=True), ""
+            except NotebookError as error:
+                books[path] = error.notebook, str(error)
+            done()
+            if books[path][1] or not share_kernel:
+                kernel.close()
+                client = None
+    todo.put(None)  # ends the next thread
+    return books
+
+
 @contextmanager
-def own_event_loop() -> Iterator[None]:
+def _own_event_loop() -> Iterator[None]:
     """Close the event loop by which a thread talks to its kernels."""
     try:
         yield

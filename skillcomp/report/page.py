@@ -7,14 +7,15 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from platform import python_version
+from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
@@ -41,7 +42,7 @@ from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figu
 from skillcomp.report.findings import is_unconfirmed, main_rows
 from skillcomp.report.first_screen import agent_grid, grader_cells, skill_cells
 from skillcomp.report.grader_findings import grader_sentences
-from skillcomp.report.notebooks import NotebookError, find_notebooks
+from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.notes import notes_of
 from skillcomp.report.phrases import listing, treatment
 from skillcomp.report.study_data import opened
@@ -150,16 +151,24 @@ def build(
     how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by, "interval": interval}
     how |= {"margin": _margin_of(values["MARGIN"])}
     how |= {"round": _round_of(values["ROUND"], study)}
-    result, problem = _answer_or_reason(study, grader, how)
-    if result and result.screens and "decided" not in result.frames and notebooks is None:
-        used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
-        defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
-    if result and values["GRADER"] is None:
-        values["GRADER"] = _recorded_name(result, study)
-    pages_of_cases = _pages_of_cases(study, out, result, reference, how["round"], checks)
-    run = _Run(study, name, out, _with_paths(values, study, out), result, pages_of_cases, progress)
-    chapters = _execute_chapters(run, defaults)
-    page = _write_page(run, problem, chapters, lacking)
+    todo: SimpleQueue[Any] = SimpleQueue()
+    own = notebooks is None
+    with _executed_chapters(todo, list(defaults), share_kernel=own, progress=progress) as books:
+        result, problem = _answer_or_reason(study, grader, how)
+        if result and result.screens and "decided" not in result.frames and own:
+            used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
+            defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
+        if result and values["GRADER"] is None:
+            values["GRADER"] = _recorded_name(result, study)
+        values = _with_paths(values, study, out)
+        for path, names in defaults.items():
+            todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
+        pages = _pages_of_cases(study, out, result, reference, how["round"], checks)
+        figures = _headline_figures(result, out, study.fingerprint)
+    sentences = [] if result is None else list(result.findings["sentence"])
+    chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
+    parts: dict[str, Any] = {"case_pages": pages, "figures": figures, "chapters": chapters}
+    page = _write_page(study, name, out, result, **parts, problem=problem, lacking=lacking)
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -167,19 +176,6 @@ def build(
             + " ".join(failed)
         )
     return page
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The study, folder, parameters and answer that all chapters share."""
-
-    study: RunStore | Frames
-    name: str
-    out: Path
-    values: Mapping[str, object]  # values that replace those of notebook parameters
-    result: Answer | None
-    pages_of_cases: pd.DataFrame
-    progress: bool
 
 
 def _defaults_by_notebook(
@@ -216,7 +212,8 @@ def write_answer(
     """Write the page of an answer that was computed with these settings, without chapters."""
     out.mkdir(parents=True, exist_ok=True)
     pages = _pages_of_cases(study, out, result, reference, 1, checks)
-    return _write_page(_Run(study, _name_of(study), out, {}, result, pages, progress=False), "", [])
+    figures = _headline_figures(result, out, study.fingerprint)
+    return _write_page(study, _name_of(study), out, result, case_pages=pages, figures=figures)
 
 
 def _pages_of_cases(
@@ -241,23 +238,30 @@ def _name_of(study: RunStore | Frames) -> str:
 
 
 def _write_page(
-    run: _Run, problem: str, chapters: list[Chapter], lacking: Sequence[str] = ()
+    study: RunStore | Frames,
+    name: str,
+    out: Path,
+    result: Answer | None,
+    *,
+    case_pages: pd.DataFrame,
+    figures: Sequence[Figure],
+    chapters: Sequence[Chapter] = (),
+    problem: str = "",
+    lacking: Sequence[str] = (),
 ) -> Path:
-    result, fingerprint = run.result, run.study.fingerprint
-    figures = _headline_figures(result, run.out, fingerprint) if result else []
     drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
-    archive = _write_archive(run.out, names.union(*(chapter.files for chapter in chapters)))
-    content = _first_page(result, problem, fingerprint)
-    content["case_pages"] = run.pages_of_cases.to_dict("records")
-    content |= {"study": run.name, "archive": archive, "version": skillcomp.__version__}
-    content["probe"] = _probe_table(run.study, run.out)
+    archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
+    content = _first_page(result, problem, study.fingerprint)
+    content["case_pages"] = case_pages.to_dict("records")
+    content |= {"study": name, "archive": archive, "version": skillcomp.__version__}
+    content["probe"] = _probe_table(study, out)
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
     html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
-    page = run.out / "index.html"
+    page = out / "index.html"
     # links to files of the chapters are relative to the page
-    replace_file(page, html.replace(f"{run.out.resolve().as_posix()}/", "").encode())
+    replace_file(page, html.replace(f"{out.resolve().as_posix()}/", "").encode())
     return page
 
 
@@ -335,34 +339,40 @@ def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
     return fitting[0] if len(fitting) == 1 and len(names) == result.facts["graders"] else None
 
 
-def _execute_chapters(run: _Run, defaults: Mapping[Path, Mapping[str, object]]) -> list[Chapter]:
-    """Execute notebooks in parallel and make chapters from their outputs, even if a cell fails."""
-    if not defaults:
-        return []
-    sentences = [] if run.result is None else list(run.result.findings["sentence"])
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        books = pool.map(partial(_executed, run), *zip(*defaults.items(), strict=True))
-        bar = tqdm(books, "report", len(defaults), unit="chapter", disable=not run.progress)
-        return [
-            chapter_of(notebook, path, run.out, stopped, sentences)
-            for path, (notebook, stopped) in zip(defaults, bar, strict=True)
-        ]
+@contextmanager
+def _executed_chapters(
+    todo: SimpleQueue[Any], paths: Sequence[Path], *, share_kernel: bool, progress: bool
+) -> Iterator[dict[Path, tuple[Any, str]]]:
+    """Start kernels for the notebooks of a queue; after the block, the result has all of them."""
+    books: dict[Path, tuple[Any, str]] = {}
+    if not paths:
+        yield books
+        return
+    from skillcomp.report.execute_notebooks import execute_chapters  # of the extra lab
+
+    n = min(cpu_count(), len(paths))
+    bar = tqdm(desc="report", total=len(paths), unit="chapter", disable=not progress)
+    how = {"share_kernel": share_kernel, "done": bar.update}
+    with bar, ThreadPoolExecutor(n) as pool:
+        parts = [pool.submit(execute_chapters, todo, paths[0].parent, **how) for _ in range(n)]
+        try:
+            yield books
+            todo.put(None)
+            for part in parts:
+                books.update(part.result())
+        except BaseException:
+            with suppress(Empty):  # drop the notebooks that no kernel has begun
+                while True:
+                    todo.get_nowait()
+            raise
+        finally:
+            todo.put(None)
 
 
-def _executed(run: _Run, path: Path, defaults: Mapping[str, object]) -> tuple[Any, str]:
-    """Return an executed notebook, and the error that ended it early or an empty text."""
-    from skillcomp.report.execute_notebooks import execute, own_event_loop  # of the extra lab
-
-    own = {n: value for n, value in run.values.items() if n in defaults and value is not None}
-    try:
-        with own_event_loop():
-            return execute(path, parameters=own, progress=False, for_page=True), ""
-    except NotebookError as error:
-        return error.notebook, str(error)
-
-
-def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
+def _headline_figures(result: Answer | None, out: Path, fingerprint: str) -> list[Figure]:
     """Save and return the headline figure, divided into several if there are many skills."""
+    if result is None:
+        return []
     rows = result.headline()
     skills = list(dict.fromkeys(rows["skill"]))
     reference = rows["reference"].iloc[0] if len(rows) else "baseline"
