@@ -141,7 +141,7 @@ def execute_chapters(
     """
     books: dict[Path, tuple[Any, str]] = {}
     with _own_event_loop(), ExitStack() as kernel:
-        client = kernel.enter_context(_started_kernel(folder))
+        client: Any = kernel.enter_context(_started_kernel(folder))
         client.kc.execute(f"import skillcomp.report.answer\n{_FOR_PAGE}", silent=True)
         for path, parameters in iter(todo.get, None):
             client = client or kernel.enter_context(_started_kernel(path.parent))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
@@ -352,9 +353,9 @@ def _executed_chapters(
 
     n = min(cpu_count(), len(paths))
     bar = tqdm(desc="report", total=len(paths), unit="chapter", disable=not progress)
-    how = {"share_kernel": share_kernel, "done": bar.update}
+    execute = partial(execute_chapters, share_kernel=share_kernel, done=bar.update)
     with bar, ThreadPoolExecutor(n) as pool:
-        parts = [pool.submit(execute_chapters, todo, paths[0].parent, **how) for _ in range(n)]
+        parts = [pool.submit(execute, todo, paths[0].parent) for _ in range(n)]
         try:
             yield books
             todo.put(None)
