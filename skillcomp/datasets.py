@@ -1,4 +1,4 @@
-"""The recorded data of skillcomp: three studies, scripted traces and labelled passages."""
+"""The recorded data of skillcomp: studies, a worked example, traces and labelled passages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillcomp.io.store import RunStore
 
 __all__ = ["load", "passages", "path"]
 
-_STUDIES = {name: name for name in ("pilot", "execution", "triggers", "process")}
+_STUDIES = {name: name for name in ("pilot", "execution", "triggers", "process", "worked_example")}
 _PASSAGES = {name: f"corpus/{name}.jsonl" for name in ("copies", "copies_second")}
 _TABLES = {"messy": "messy/answers.csv"}
 
@@ -23,8 +23,9 @@ def path(name: str) -> Path:
 
     Parameters
     ----------
-    name : {"pilot", "execution", "triggers", "process", "copies", "copies_second", "messy"}
-        Name of the data set.
+    name : str
+        Name of a study (see `load`), of a set of passages (``copies``, ``copies_second``) or of the
+        table ``messy``.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def load(name: str) -> RunStore:
 
     Parameters
     ----------
-    name : {"pilot", "execution", "triggers", "process"}
+    name : {"pilot", "execution", "triggers", "process", "worked_example"}
         ``pilot``: answers to 84 cases of six skills under three conditions (with the skill, without
         it, and with another skill), with verdicts of three graders and gold labels. ``execution``:
         answers to 48 tasks of the same skills without a document and with each of four documents
@@ -62,7 +63,9 @@ def load(name: str) -> RunStore:
         conditions with their factors. ``triggers``: for each of 84 prompts, the skills that an
         agent invokes out of twelve on offer. The agent sees their names and descriptions, which
         have three variants. ``process``: traces of eight runs of claude and codex on a server with
-        scripted answers, so they are no evidence about models.
+        scripted answers, so they are no evidence about models. ``worked_example``: the ten cases of
+        section 6.2 of the comprehension report, with answers written by hand and a scripted grader
+        that agrees with pleased and displeased users.
 
     Returns
     -------

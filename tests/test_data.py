@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 from collections import Counter
 from hashlib import sha256
 from pathlib import Path
@@ -42,8 +43,8 @@ def listed_hashes() -> dict[str, str]:
 def test_every_file_has_the_hash_that_the_readme_gives():
     files = [
         path
-        for folder in ("pilot", "execution", "corpus", "messy", "triggers", "process", "published")
-        for path in (DATA / folder).rglob("*")
+        for folder in DATA.glob("*/")
+        for path in folder.rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
     found = {p.relative_to(DATA).as_posix(): sha256(p.read_bytes()).hexdigest() for p in files}
@@ -278,3 +279,50 @@ def test_the_published_skill_has_the_published_delta_and_standard_error() -> Non
     assert (delta["n"], len(own.attempts)) == (40, 560)
     assert round(delta["estimate"], 4) == 0.3564
     assert round(delta["se"], 4) == 0.0276
+
+
+def test_the_worked_example_of_the_report_covers_every_dimension_and_passes_check() -> None:
+    store = sc.datasets.load("worked_example")
+    assert store.problems == () and store_problems(store) == []
+    findings = sc.lint.lint_path(store.path)
+    assert not findings["severity"].eq("error").any()
+    coverage = sc.frames.coverage(sc.frames.cases(store))  # section 6.3
+    assert coverage["dimension"].tolist() == [f"C{number}" for number in range(1, 10)]
+    assert coverage["n_cases"].tolist() == [1, 1, 1, 1, 1, 1, 2, 1, 1]
+    assert coverage[["n_near", "n_far"]].sum().tolist() == [6, 4]
+    checks = sc.frames.checks(store)
+    assert len(checks) == 45  # section 7.10
+
+
+def test_a_replayed_grader_that_agrees_with_the_user_is_named_by_the_audit(tmp_path) -> None:
+    recorded = sc.datasets.load("worked_example")
+    store = shutil.copytree(recorded.path, tmp_path / "again")
+    (store / "verdicts.jsonl").unlink()
+    sc.grade(sc.RunStore(store), graders=[sc.ReplayGrader(recorded)], progress=False)
+    verdicts = sc.frames.verdicts(sc.RunStore(store), perturbation="all")
+    attempts = sc.frames.attempts(recorded, perturbation="all")
+    assert len(verdicts) == 270 and verdicts["passed"].notna().all()
+    plain = verdicts[~verdicts["attempt_id"].str.endswith("approve")]
+    right = plain.merge(sc.frames.gold(recorded), on=["attempt_id", "check_id"])
+    assert len(plain) == 90 and right["passed_x"].eq(right["passed_y"]).all()
+    framed = verdicts["attempt_id"].str.endswith("/approve")
+    assert verdicts.loc[framed, "passed"].all()
+    audit = sc.bias.audit(verdicts, attempts, sc.frames.gold(recorded), by=["grader"])
+    pleased, displeased = audit[audit["bias"].eq("framing")].to_dict("records")
+    assert pleased["per"].endswith("a pleased user") and pleased["ci_low"] > 0
+    assert displeased["estimate"] < 0 < displeased["ci_high"]
+
+
+def test_deltas_by_kind_of_knowledge_are_of_its_cases_alone() -> None:
+    store = sc.datasets.load("worked_example")
+    cases = sc.frames.cases(store)
+    outcomes = sc.frames.outcomes(sc.frames.verdicts(store), cases)
+    counts = cases["knowledge"].value_counts().to_dict()
+    assert counts == {"conceptual": 6, "factual": 2, "procedural": 1, "metacognitive": 1}
+    deltas = sc.deltas.paired(outcomes, by=["knowledge"], value="share_passed")
+    assert dict(zip(deltas["knowledge"], deltas["n"], strict=True)) == counts
+    alone = cases.loc[cases["knowledge"].eq("conceptual"), "case_id"]
+    expected = sc.deltas.paired(outcomes[outcomes["case_id"].isin(alone)], value="share_passed")
+    conceptual = deltas[deltas["knowledge"].eq("conceptual")]
+    columns = ["estimate", "ci_low", "ci_high"]
+    assert conceptual[columns].to_numpy().tolist() == expected[columns].to_numpy().tolist()

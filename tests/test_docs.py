@@ -1,6 +1,8 @@
 """The documentation site: built without a warning or a network, whole, with links that lead on."""
 
+import doctest
 import inspect
+import operator
 import re
 import subprocess
 import sys
@@ -11,8 +13,11 @@ from urllib.parse import unquote, urlsplit
 
 import browser
 import pytest
+import typer
 
 import skillcomp as sc
+from skillcomp import cli
+from skillcomp.lint import lint_rules
 from skillcomp.live.study_file import StudyFile
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -178,3 +183,36 @@ def default_text(facts: dict[str, object]) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return f"{default:.0f}" if isinstance(default, float) else str(default)
+
+
+def test_every_command_and_function_of_the_source_documents_is_there() -> None:
+    """Each name in code style resolves, and each option belongs to its command."""
+    text = (ROOT / "docs" / "source-documents.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
+    assert len(rows) > 50
+    program = typer.main.get_command(cli.app)
+    rules = set(lint_rules.RULES)
+    for row in rows:
+        cell = row.rstrip("| ").rpartition(" | ")[2]
+        names = [
+            name for name in re.findall(r"`([^`]+)`", cell) if name.startswith(("sc.", "skill"))
+        ]
+        assert names, row
+        for name in names:
+            first, *words = name.split()
+            if first != "skillcomp":
+                assert operator.attrgetter(first.removeprefix("sc."))(sc) is not None
+                continue
+            command = program
+            while hasattr(command, "commands"):
+                command = command.commands[words.pop(0)]
+            options = {o for part in command.params for o in (*part.opts, *part.secondary_opts)}
+            assert set(words) <= options, name
+        if found := re.search(r"\(rules? (.+?)\)", cell):
+            assert set(re.findall(r"`(\w+)`", found[1])) <= rules
+
+
+def test_the_examples_of_the_source_documents_print_what_the_page_shows() -> None:
+    page = ROOT / "docs" / "source-documents.md"
+    results = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert results.failed == 0 and results.attempted > 15
