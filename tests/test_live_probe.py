@@ -16,7 +16,7 @@ from live_study import call
 
 import skillcomp as sc
 from skillcomp.errors import StudyError
-from skillcomp.live import BaseGrader, CliAgent, Grading, on_check, probe, probe_rates
+from skillcomp.live import BaseGrader, CliAgent, Grading, on_check, probe
 
 SLUGS = ("type-safety", "idempotent-retries")
 EMPTY_TEST = "def test_it():\n    assert True\n"
@@ -61,15 +61,18 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
         "type-safety/no-file: contains: punishes refusal: fails a refusal (missing: 'I have",
     ):
         assert line in out
-    rows = pd.DataFrame(sc.RunStore(study.parent / "study").table("probe").to_pylist())
+    store = sc.RunStore(study.parent / "study")
+    rows = sc.frames.probes(store)
     of_plants = rows[rows["case_id"].str.contains("hollow|never|no-file")]
     assert of_plants["finding"].tolist() == ["vacuous", "impossible", "punishes refusal"]
-    rates = probe_rates(rows.astype(dict.fromkeys(("empty", "reference"), "boolean")))
-    assert len(sc.plots.dimensions(rates, x="answer", y="skill").texts)
-    store = sc.RunStore(study.parent / "study")
     page = sc.report.build(store, study.parent / "page", notebooks=[], progress=False)
     text = page.read_text()
     assert "3 of 11 checks are at fault" in text and "punishes refusal" in text
+    assert "answers of known worth pass. The reference should" in text  # the caption of the figure
+    drawn = pd.read_csv(page.parent / "00-probe-rates.csv").set_index(["skill", "answer"])
+    empty = drawn.loc[("type-safety", "empty")]
+    assert empty["n_checks"] == rows.loc[rows["skill"].eq("type-safety"), "empty"].count()
+    assert empty["estimate"] == pytest.approx(1 / empty["n_checks"])
     others = rows.drop(of_plants.index).dropna(subset="grader")  # a rubric asks a model
     assert others["reference"].eq(True).all()  # recorded tasks pass their references
     assert not others["finding"].str.contains("impossible|punishes").any()
@@ -118,8 +121,8 @@ def test_graders_decide_what_no_program_does_and_copying_is_searched_for(tmp_pat
     assert rows.loc["names_heat", "lenient"]["finding"] == "vacuous"
     assert rows.loc["no_verbatim_span", "lenient"]["finding"] == "vacuous"
     assert rows.loc["no_verbatim_span", "overlap"]["finding"] == ""
-    rates = probe_rates(rows.reset_index()).set_index("answer")
-    assert rates.loc["empty", "estimate"] == 1 and rates.loc["empty", "n"] == 2
+    rates = sc.frames.probe_rates(rows.reset_index()).set_index("answer")
+    assert rates.loc["empty", "estimate"] == 1 and rates.loc["empty", "n_checks"] == 2
     ax = sc.plots.dimensions(rates.reset_index(), x="answer", y="skill")
     assert len(ax.texts)
     with pytest.raises(StudyError, match="have no checks"):

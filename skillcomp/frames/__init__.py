@@ -35,6 +35,10 @@ from_store: a store
 outcomes: verdicts aggregated
     ``outcomes``: one row per attempt, grader version and round.
 
+probes: answers of known worth, put through every check
+    ``probes``: the result of the last probe of a store.
+    ``probe_rates``: the share of checks that each answer passes, for a figure.
+
 table_reader: how a table is read
     ``FrameWarning``: the warning that lists how values were converted.
 """

@@ -23,4 +23,6 @@ from .from_store import passages as passages
 from .from_store import runs as runs
 from .from_store import verdicts as verdicts
 from .outcomes import outcomes as outcomes
+from .probes import probe_rates as probe_rates
+from .probes import probes as probes
 from .table_reader import FrameWarning as FrameWarning

@@ -15,7 +15,6 @@ compare: comparisons
 
 probe: a test of the checks before a study
     ``probe``: put answers of known worth through every check.
-    ``probe_rates``: the share of checks that each answer passes, for a figure.
 
 status: how far a study is
     ``status``: one row per agent or grader and condition, with counts and costs.

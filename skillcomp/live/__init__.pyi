@@ -30,7 +30,6 @@ from .graders.task_graders import SuiteGrader as SuiteGrader
 from .graders.traces import TraceGrader as TraceGrader
 from .graders.traces import TraceJudge as TraceJudge
 from .probe import probe as probe
-from .probe import probe_rates as probe_rates
 from .run import run as run
 from .status import status as status
 from .study_file import read_study as read_study

@@ -11,6 +11,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, SkillcompError, StudyError, plural
+from skillcomp.frames.probes import ANSWERS, PROBE, probed_frame
 from skillcomp.grading_rules import forbids_copying, shared_with_skill
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.io.task_suites import reference_of
@@ -22,21 +23,12 @@ from skillcomp.live.graders.task_graders import Contains, Pytest
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Attempt, Case, Check, Skill, Suite
 
-TABLE = "probe"  # table of the store with the results
-ANSWERS = {
-    "empty": "the empty answer",
-    "skill_text": "the skill's text",
-    "other_reference": "a reference answer about another skill",
-    "reference": "the reference answer",
-    "refusal": "a refusal",
-}
 REFUSAL = (
     "This cannot be done as asked: what the task needs does not exist, so any result would be "
     "invented. I stop here and have changed nothing."
 )
 REFUSING = "refusal"  # key of a case: the text of a justified refusal, or true for REFUSAL
 NGRAM = 6  # as in ComprehensionGrader
-_COLUMNS = ["skill", "case_id", "check_id", "grader", *ANSWERS, "finding", "note"]
 
 
 @dataclass
@@ -52,10 +44,10 @@ class _Probed:
 
     def attempt(self, name: str, answer: str) -> Attempt:
         return Attempt(
-            attempt_id=f"{TABLE}/{self.case.case_id}/{name}",
+            attempt_id=f"{PROBE}/{self.case.case_id}/{name}",
             skill=self.skill.slug,
             case_id=self.case.case_id,
-            condition=TABLE,
+            condition=PROBE,
             answer=answer,
         )
 
@@ -77,7 +69,7 @@ def probe(
     ----------
     store : RunStore
         The study. The result is also added to its table ``probe``, which the page of a report
-        shows.
+        shows and `skillcomp.frames.probes` reads.
     graders : sequence of LiveGrader
         Graders that ask a model, to test all other checks as well. This costs up to five gradings
         per case and grader.
@@ -119,7 +111,7 @@ def probe(
     A heat map of the share of checks that each answer passes:
 
     >>> probed = probe(store)  # doctest: +SKIP
-    >>> rates = probe_rates(probed)  # doctest: +SKIP
+    >>> rates = sc.frames.probe_rates(probed)  # doctest: +SKIP
     >>> sc.plots.dimensions(rates, x="answer", y="skill")  # doctest: +SKIP
     """
     cases = _probed_cases(as_store(store))
@@ -131,7 +123,7 @@ def probe(
     judges, problem = _judges(store, cases)
 
     async def main(stop: Stop) -> None:
-        with tqdm(total=len(work), desc=TABLE, disable=not progress) as bar:
+        with tqdm(total=len(work), desc=PROBE, disable=not progress) as bar:
 
             async def put(item: tuple[_Probed, str]) -> None:
                 await _decide_by_program(*item, judges, problem)
@@ -146,29 +138,8 @@ def probe(
     run_sync(main)
     rows = [row for probed in cases for row in _rows_of(probed)]
     now = datetime.now(UTC).isoformat()
-    store.append(TABLE, [{**row, "probed_at": now} for row in rows])
-    types = dict.fromkeys(_COLUMNS, "str") | dict.fromkeys(ANSWERS, "boolean")
-    return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
-
-
-def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of checks that each answer of a probe passes, for `plots.dimensions`.
-
-    Parameters
-    ----------
-    probed : pandas.DataFrame
-        The result of :func:`probe`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per skill and ``answer``: ``estimate`` (the share), ``n`` (the number of checks with
-        a verdict) and ``unit`` (``rate``). NaN without a verdict.
-    """
-    long = probed.melt(["skill", "check_id"], list(ANSWERS), "answer", "passed")
-    shares = long["passed"].astype("boolean").astype("float64")
-    passed = shares.groupby([long["skill"], long["answer"]], sort=False)
-    return passed.agg(estimate="mean", n="count").reset_index().assign(unit="rate")
+    store.append(PROBE, [{**row, "probed_at": now} for row in rows])
+    return probed_frame(rows)
 
 
 def _probed_cases(store: RunStore) -> list[_Probed]:
@@ -284,8 +255,8 @@ def _rows_of(probed: _Probed) -> list[dict[str, Any]]:
             if grader is None:
                 notes.append("no program decides this check; ask a grader")
             place = [probed.skill.slug, probed.case.case_id, check.check_id, grader]
-            values = [*place, *passed.values(), ", ".join(faults), "; ".join(notes)]
-            rows.append(dict(zip(_COLUMNS, values, strict=True)))
+            row = dict(zip(("skill", "case_id", "check_id", "grader"), place, strict=True))
+            rows.append({**row, **passed, "finding": ", ".join(faults), "note": "; ".join(notes)})
     return rows
 
 

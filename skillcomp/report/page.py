@@ -28,11 +28,12 @@ from markupsafe import Markup
 from tqdm.auto import tqdm
 
 import skillcomp
-from skillcomp import style
+from skillcomp import plots, style
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.corrected_deltas import NAIVE
+from skillcomp.frames.probes import probe_rates, probes
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
@@ -53,7 +54,6 @@ from skillcomp.table import table
 
 ARCHIVE = "figures.zip"
 CASES = "cases"  # folder of the pages of the cases
-PROBE = "probe"  # table of a store, written by `skillcomp.live.probe`
 _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study was given as frames
 _OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
 _SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
@@ -250,13 +250,14 @@ def _write_page(
     problem: str = "",
     lacking: Sequence[str] = (),
 ) -> Path:
-    drawn = [*figures, *(figure for chapter in chapters for figure in chapter.figures)]
+    probe = _probe_box(study, out)
+    drawn = [*figures, *probe["figures"], *(f for chapter in chapters for f in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
     content = _first_page(result, problem, study.fingerprint)
     content["case_pages"] = case_pages.to_dict("records")
     content |= {"study": name, "archive": archive, "version": skillcomp.__version__}
-    content["probe"] = _probe_table(study, out)
+    content["probe"] = probe
     lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     chapters = [chapter for chapter in chapters if not chapter.lacking]
     html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
@@ -266,18 +267,25 @@ def _write_page(
     return page
 
 
-def _probe_table(study: RunStore | Frames, out: Path) -> Markup | None:
-    """Return the checks at fault in the last recorded probe as HTML; None without a probe."""
-    recorded = study.table(PROBE).to_pandas() if isinstance(study, RunStore) else pd.DataFrame()
-    if recorded.empty:
-        return None
-    last = recorded[recorded["probed_at"].eq(recorded["probed_at"].max())]
-    at_fault = last[last["finding"].ne("")].drop(columns=["probed_at", "skill"])
-    n = f"{len(at_fault):,} of {len(last):,} checks are at fault."
-    if at_fault.empty:
-        return Markup("<p>{}</p>").format(n)
-    rows = table(at_fault).linked(out / "probe.csv").html(most=5)
-    return Markup("<p>{}</p>").format(n) + Markup(rows)
+def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
+    """Return the checks at fault in the last probe as HTML, and a figure; empty without a probe."""
+    probed = probes(study) if isinstance(study, RunStore) else pd.DataFrame()
+    if probed.empty:
+        return {"figures": []}
+    at_fault = probed[probed["finding"].ne("")].drop(columns="skill")
+    html = Markup("<p>{:,} of {:,} checks are at fault.</p>").format(len(at_fault), len(probed))
+    if len(at_fault):
+        rows = Markup(table(at_fault).linked(out / "probe.csv").html(most=5))
+        html += Markup('<div class="table">{}</div>').format(rows)
+    rates = probe_rates(probed)
+    rates = rates.assign(answer=rates["answer"].str.replace("_", " "))
+    fig: Any = plots.dimensions(rates, x="answer", y="skill", label="checks passed").figure
+    lead = (
+        "Share of checks (%) that answers of known worth pass. The reference should pass all, the "
+    )
+    lead += "others few, except checks that forbid something."
+    how = {"data": {"rates": rates}, "caption": lead, "fingerprint": study.fingerprint}
+    return {"html": html, "figures": [_saved_figure(fig, "00-probe", out, how)]}
 
 
 def _margin_of(value: object) -> float:

@@ -1,0 +1,61 @@
+"""Results of a probe: whether answers of known worth pass the checks of a study."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from skillcomp.io.store import RunStore, as_store
+
+PROBE = "probe"  # table of a store, written by `skillcomp.live.probe`
+ANSWERS = {
+    "empty": "the empty answer",
+    "skill_text": "the skill's text",
+    "other_reference": "a reference answer about another skill",
+    "reference": "the reference answer",
+    "refusal": "a refusal",
+}
+_COLUMNS = ["skill", "case_id", "check_id", "grader", *ANSWERS, "finding", "note"]
+_TYPES = dict.fromkeys(_COLUMNS, "str") | dict.fromkeys(ANSWERS, "boolean")
+
+
+def probes(store: RunStore) -> pd.DataFrame:
+    """Return the result of the last probe of a store; without rows if there was none.
+
+    Parameters
+    ----------
+    store : RunStore
+        The study.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check and grader, as :func:`skillcomp.live.probe` returns it.
+    """
+    rows = as_store(store).table(PROBE).to_pandas()
+    last = rows if rows.empty else rows[rows["probed_at"].eq(rows["probed_at"].max())]
+    return probed_frame(last.to_dict("records"))
+
+
+def probed_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
+    """Return rows of a probe as a frame with its columns and dtypes."""
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
+
+
+def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of checks that each answer of a probe passes, for `plots.dimensions`.
+
+    Parameters
+    ----------
+    probed : pandas.DataFrame
+        The result of :func:`probes` or :func:`skillcomp.live.probe`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per skill and ``answer``: ``estimate`` (the share), ``n_checks`` (the number of
+        checks with a verdict) and ``unit`` (``rate``). NaN without a verdict.
+    """
+    long = probed.melt(["skill", "check_id"], list(ANSWERS), "answer", "passed")
+    shares = long["passed"].astype("boolean").astype("float64")
+    passed = shares.groupby([long["skill"], long["answer"]], sort=False)
+    return passed.agg(estimate="mean", n_checks="count").reset_index().assign(unit="rate")
