@@ -82,7 +82,7 @@ CATEGORIES: tuple[Look, ...] = tuple(map(Look, _PETROFF, "os^DvP"))
 RATES = "cividis"
 DIFFERENCES = "RdBu"
 
-_MAX_DRAWS = 30
+_MAX_LAYOUTS = 30
 # Names of values in tables, legends and texts. In all other names, underscores become blanks.
 _CALLED = {
     "percentage points": "points",
@@ -652,9 +652,9 @@ def _between_panels(fig: Figure) -> float | None:
 
 @contextmanager
 def _layout_at_rest(fig: Figure) -> Iterator[None]:
-    """Draw until the layout is stable, then fix it.
+    """Compute the layout until it is stable, then fix it.
 
-    A constrained layout changes slightly at every draw. If it were not fixed, the pdf would differ
+    A constrained layout changes slightly each time. If it were not fixed, the pdf would differ
     from the png, and one run from the next.
     """
     engine = fig.get_layout_engine()
@@ -665,8 +665,8 @@ def _layout_at_rest(fig: Figure) -> Iterator[None]:
         if (spec := ax.get_subplotspec()) is not None:
             ax.set_subplotspec(spec)
     before = np.full(4 * len(fig.axes), np.nan)
-    for _ in range(_MAX_DRAWS):
-        fig.draw_without_rendering()
+    for _ in range(_MAX_LAYOUTS):
+        engine.execute(fig)
         now = np.array([ax.get_position().bounds for ax in fig.axes]).ravel()
         if np.allclose(before, now, rtol=0, atol=1e-9):
             break
