@@ -1,4 +1,4 @@
-"""Position bias: judgements of any layout are read as what they say, or refused."""
+"""Position bias: pairwise judgements are read as what they say, or refused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 
 
-def test_position_by_hand_in_a_foreign_layout() -> None:
+def judged(patterns: list[str], **columns: object) -> pd.DataFrame:
+    """Winners of pairs in both orders; "t" is a tie, "-" no verdict."""
+    words = {"A": "x", "B": "y", "t": "tie", "-": None}
+    rows = [
+        {"case_id": str(n), "first": order[0], "second": order[1], "winner": words[letter]}
+        for n, two in enumerate(patterns)
+        for order, letter in zip(("xy", "yx"), two, strict=True)
+    ]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_position_by_hand_and_from_a_table_of_another_layout() -> None:
     # 6 pairs: 3 consistent, 2 won twice by the first shown, 1 twice by the second
-    outcomes = ["AA", "BB", "AA", "AB", "AB", "BA"]
-    frame = pd.DataFrame(
-        [
-            {"pair": n, "order": order, "winner": winner}
-            for n, two in enumerate(outcomes)
-            for order, winner in zip(("AB", "BA"), two, strict=True)
-        ]
-    )
-    found = sc.bias.position(frame).set_index("measure")
+    patterns = ["AA", "BB", "AA", "AB", "AB", "BA"]
+    rows = sc.bias.position(judged(patterns))
+    found = rows.set_index("measure")
     consistent = found.loc["position_consistency"]
     assert consistent["estimate"] == pytest.approx(3 / 6)
     # 3 of 6 with a pseudo-case of weight c at the bound: Beta(3, 3 + c) and Beta(3 + c, 3)
@@ -33,28 +38,18 @@ def test_position_by_hand_in_a_foreign_layout() -> None:
     # twice the chance that Beta(2, 1 + 1), the lower limit's, lies below 1/2; c is 1 above p = 0.1
     assert first["p_value"] == pytest.approx(2 * beta.cdf(0.5, 2, 2))
     assert found.loc["position_points", "estimate"] == pytest.approx(100 * (2 - 1) / 6)
-
-
-def test_winners_named_by_position_and_numbered_orders_are_read() -> None:
-    answers = pd.DataFrame(
-        {"id": [1, 1, 2, 2], "order": [1, 2, 1, 2], "winner": ["A", "A", "A", "B"]}
-    )
-    places = answers.assign(winner=["A", "B", "A", "A"])
-    by_answer = sc.bias.position(answers)
-    by_place = sc.bias.position(places, winner_names="position")
-    pd.testing.assert_frame_equal(by_answer, by_place)
-    assert by_answer.loc[0, "estimate"] == pytest.approx(0.5)
-
-
-def judged(patterns: list[str], names: str = "AB", **columns: object) -> pd.DataFrame:
-    """Winners of pairs in both orders; "t" is a tie, "-" no verdict."""
-    words = {"A": names[0], "B": names[1], "t": "tie", "-": None}
-    rows = [
-        {"pair": n, "order": order, "winner": words[letter]}
-        for n, two in enumerate(patterns)
-        for order, letter in zip(("AB", "BA"), two, strict=True)
-    ]
-    return pd.DataFrame(rows).assign(**columns)
+    table = pd.DataFrame(
+        {"id": [str(n) for n in range(6) for _ in "AB"], "order": ["AB", "BA"] * 6,
+         "winner": list("".join(patterns))}
+    )  # fmt: skip
+    for named in (
+        table,
+        table.assign(winner=table["winner"].map({"A": "model_a", "B": "model_b"})),
+    ):
+        made = sc.from_pairs(named, case="id", winner_names="answer")
+        pd.testing.assert_frame_equal(sc.bias.position(made.pairwise), rows)
+    with pytest.raises(FrameError, match="have no case_id and no first and no second"):
+        sc.bias.position(table)
 
 
 def test_a_tie_is_a_verdict_and_consistent_with_a_tie_only() -> None:
@@ -75,16 +70,17 @@ def test_a_tie_is_a_verdict_and_consistent_with_a_tie_only() -> None:
 
 def test_pairs_without_a_verdict_are_left_out_and_counted() -> None:
     frame = judged(["AA", "tA", "-A", "B-"])
-    for nothing in (None, "None", "n/a", "error"):
+    for nothing in (None, "None", "error"):
         found = sc.bias.position(frame.assign(winner=frame["winner"].fillna(nothing)))
         assert found["n"].iloc[0] == 2 and set(found["n_dropped"]) == {2}
         assert "2 of 4 pairs without a verdict in an order left out" in found["note"].iloc[0]
-    alone = sc.bias.position(frame[frame["pair"].ge(2) & frame["winner"].notna()])
+    number = frame["case_id"].astype(int)
+    alone = sc.bias.position(frame[number.ge(2) & frame["winner"].notna()])
     # shown in one order: A lost as the second, and B won as the first
     assert alone["measure"].tolist() == ["first_wins", "position_points"]
-    few = sc.bias.position(frame[frame["pair"].ge(1) & frame["winner"].notna()])
+    few = sc.bias.position(frame[number.ge(1) & frame["winner"].notna()])
     assert few["measure"].tolist()[-1] == "first_wins" and few["n"].tolist()[-1] == 2
-    half = sc.bias.position(frame[frame["pair"].ne(2)])
+    half = sc.bias.position(frame[number.ne(2)])
     assert "first_wins" not in set(half["measure"]) and set(half["n_dropped"]) == {1}
 
 
@@ -97,43 +93,6 @@ def test_a_winner_of_our_frame_is_an_answer_a_place_a_tie_or_missing() -> None:
     assert found.loc["position_consistency", counts].tolist() == [3, 2, 1, 3, 1]
     with pytest.raises(FrameError, match="winner 'tie' and winner_position 1 of case 's/1' contra"):
         sc.bias.position(frame.assign(winner="tie", winner_position=1))
-
-
-@pytest.mark.parametrize("reading", ["answer", "position"])
-def test_places_read_as_answers_are_noted(reading: str) -> None:
-    # 92 of 100 pairs keep their winner; as names of the other kind, 92 reverse, both ways
-    right = ["AA"] * 44 + ["BB"] * 48 + ["AB"] * 5 + ["BA"] * 3
-    places = [two[0] + {"A": "B", "B": "A"}[two[1]] for two in right]
-    other = {"answer": "position", "position": "answer"}[reading]
-    frame = judged(places if reading == "answer" else right)
-    found = sc.bias.position(frame, winner_names=reading)
-    assert found["estimate"].iloc[0] == pytest.approx(0.08)
-    assert found["note"].str.contains(f"probably name the {other}, not .*='{other}'$").all()
-    fixed = sc.bias.position(frame, winner_names=other)
-    assert fixed["estimate"].iloc[0] == pytest.approx(0.92)
-    assert not fixed["note"].str.contains("winner_names").any()
-
-
-@pytest.mark.parametrize("patterns", [["AA"] * 97 + ["BB"] * 3, ["AB"] * 97 + ["BB"] * 3])
-@pytest.mark.parametrize("reading", ["answer", "position"])
-def test_one_answer_that_nearly_always_wins_cannot_be_told_from_one_place(
-    patterns: list[str], reading: str
-) -> None:
-    found = sc.bias.position(judged(patterns), winner_names=reading)
-    assert found["note"].str.contains("nearly always wins: the data cannot tell").all()
-
-
-def test_meaning_of_winners_is_not_questioned_without_reason() -> None:
-    # by chance alone, a strong bias to the first place, few pairs, places named as such
-    for patterns in (["AA", "BB", "AB", "BA"] * 10, ["AA"] * 12 + ["BB"] * 10 + ["AB"] * 8,
-                     ["AB", "BA"]):  # fmt: skip
-        assert not sc.bias.position(judged(patterns))["note"].str.contains("winner_names").any()
-    named = judged(["AA"] * 50 + ["BB"] * 50)
-    named["winner"] = named["winner"].map({"A": "first", "B": "second"})
-    found = sc.bias.position(named)
-    assert found["estimate"].iloc[0] == 0 and not found["note"].str.contains("_names").any()
-    mostly = sc.bias.position(judged(["AB"] * 70 + ["AA"] * 15 + ["BB"] * 15))
-    assert mostly["note"].str.contains("mostly wins: the data cannot tell").all()
 
 
 def test_consistency_is_compared_only_at_similar_tie_rates() -> None:
@@ -155,61 +114,28 @@ def test_consistency_is_compared_only_at_similar_tie_rates() -> None:
     assert not alike["note"].str.contains("ties").any()
 
 
-def test_a_layout_that_cannot_be_read_says_what_is_needed() -> None:
-    frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "B"]})
-    with pytest.raises(FrameError, match=r"missing: winner; there: pair, order"):
-        sc.bias.position(frame.drop(columns="winner"))
-    with pytest.raises(FrameError, match=r"missing: a pair column"):
-        sc.bias.position(frame.rename(columns={"pair": "x"}))
-    assert len(sc.bias.position(frame.rename(columns={"pair": "x"}), pair="x")) == 5
-    with pytest.raises(FrameError, match="order 'XY'; allowed: AB and BA, or 1 and 2"):
-        sc.bias.position(frame.assign(order="XY"))
-    with pytest.raises(FrameError, match="has one order twice"):
-        sc.bias.position(frame.assign(order="AB"))
-    with pytest.raises(FrameError, match="winner_names: found 'answers'; allowed"):
-        sc.bias.position(frame, winner_names="answers")
-
-
-@pytest.mark.parametrize(
-    ("a", "b"), [("model_a", "model_b"), ("Answer_A", "answer_b"), (1, 2), (1.0, 2.0), ("1", "2")]
-)
-def test_names_of_the_two_answers_in_other_tools_are_read(a: object, b: object) -> None:
-    frame = pd.DataFrame({"pair": [1, 1, 2, 2], "order": ["AB", "BA"] * 2, "winner": list("AABA")})
-    named = frame.assign(winner=frame["winner"].map({"A": a, "B": b}))
-    pd.testing.assert_frame_equal(sc.bias.position(named), sc.bias.position(frame))
-
-
 def test_a_winner_that_names_no_answer_is_refused_and_not_taken_for_a_tie() -> None:
-    frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["gpt-x", "A"]})
-    with pytest.raises(FrameError, match=r"1 of 2 rows name a winner that is not known: 'gpt-x'"):
-        sc.bias.position(frame)
-    assert sc.bias.position(frame, ties=["GPT-x"])["n_tie_differs"].iloc[0] == 1
     ours = pd.DataFrame({"case_id": "s/1", "first": ["x", "y"], "second": ["y", "x"],
                          "winner": ["x", "model_a"]})  # fmt: skip
-    with pytest.raises(FrameError, match=r"'model_a'; allowed: the id of the first or the second"):
+    with pytest.raises(FrameError, match=r"1 of 2 rows name a winner that is not known: 'model_a'"):
         sc.bias.position(ours)
     with pytest.raises(FrameError, match=r"winner 'x' and winner_position 2 of case 's/1' contrad"):
         sc.bias.position(ours.assign(winner="x", winner_position=[2, 2]))
 
 
-@pytest.mark.parametrize("name", ["pair", "case", "cluster", "first_1", "winner_names", "n_ties"])
+@pytest.mark.parametrize("name", ["pair", "case", "cluster", "first_1", "n_ties"])
 def test_columns_of_the_result_are_no_groups(name: str) -> None:
-    frame = judged(["AA", "AB"]).rename(columns={"pair": "id"}).assign(**{name: "x"})
-    with pytest.raises(FrameError, match=f"by= names '{name}', a column of the result"):
-        sc.bias.position(frame, by=[name])
+    with pytest.raises(FrameError, match=f"by= names '{name}', "):
+        sc.bias.position(judged(["AA", "AB"]).assign(**{name: "x"}), by=[name])
 
 
-@pytest.mark.parametrize("column", ["judge", "model", "grader", "grader_version"])
+@pytest.mark.parametrize("column", ["grader", "grader_version"])
 def test_one_order_by_one_judge_and_the_other_by_another_is_no_consistency(column: str) -> None:
-    frame = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"],
-                          column: ["x", "y"]})  # fmt: skip
+    frame = judged(["AA"]).assign(**{column: ["x", "y"]})
     with pytest.raises(FrameError, match=rf"more than one {column}: x, y. Add '{column}' to by="):
         sc.bias.position(frame)
     apart = sc.bias.position(frame, by=[column])
     assert set(apart["measure"]) == {"first_wins", "position_points"}  # nothing about consistency
-    # a judge with one name in each group is kept apart by the group
-    both = frame.assign(grader=frame[column], rater=frame[column])
-    assert len(sc.bias.position(both, by=["grader", *({column} - {"grader"})])) == 4
 
 
 def swapped(case_ids: list[str], winners: list[str]) -> pd.DataFrame:
@@ -236,40 +162,13 @@ def test_the_members_of_a_contrast_pair_are_one_cluster_of_position() -> None:
         assert points["estimate"] == alone.loc["position_points", "estimate"]
         assert found.loc["position_consistency", ["n", "n_clusters"]].tolist() == [12, 9]
     assert alone.loc["position_points", "n_clusters"] == 12
-    foreign = pd.DataFrame({"pair": [1, 1], "order": ["AB", "BA"], "winner": ["A", "A"]})
-    with pytest.raises(FrameError, match="cases= needs a column case_id in the judgements; there"):
-        sc.bias.position(foreign, cases=cases)
 
 
-def test_case_ids_may_repeat_between_skills_in_a_foreign_layout() -> None:
-    rows = {"pair": [1, 1, 2, 2], "skill": ["s", "s", "t", "t"], "case_id": "1",
-            "order": ["AB", "BA"] * 2, "winner": ["A", "B", "A", "A"]}  # fmt: skip
-    found = sc.bias.position(pd.DataFrame(rows)).set_index("measure")
+def test_case_ids_may_repeat_between_skills() -> None:
+    frame = judged(["AB", "AA"]).assign(case_id="1", skill=["s", "s", "t", "t"])
+    found = sc.bias.position(frame).set_index("measure")
     assert found.loc["position_points", ["n", "n_clusters"]].tolist() == [2, 2]
     assert found.loc["position_consistency", "note"] == "only 2 cases: read with care"
-
-
-def some_frames(pilot: sc.RunStore) -> tuple[pd.DataFrame, ...]:
-    verdicts, attempts = sc.frames.verdicts(pilot).head(50), sc.frames.attempts(pilot)
-    graded = attempts["attempt_id"].isin(verdicts["attempt_id"])
-    return verdicts, attempts[graded], sc.frames.empty("gold")
-
-
-def test_the_audit_takes_judgements_that_name_no_case_as_independent(pilot: sc.RunStore) -> None:
-    frames, cases = some_frames(pilot), sc.frames.cases(pilot)
-    foreign = pd.DataFrame({"pair": [1, 1, 2, 2, 3, 3], "order": ["AB", "BA"] * 3,
-                            "winner": list("AAABBB")})  # fmt: skip
-    found = sc.bias.audit(*frames, pairwise=foreign, cases=cases).set_index("bias")
-    alone = sc.bias.position(foreign).set_index("measure").loc["position_points"]
-    told = "contrast pairs taken as independent: no case_id"
-    assert found.loc["position", "estimate"] == alone["estimate"]
-    assert found.loc["position", "note"].split("; ")[-1] == told
-    assert not found.drop("position")["note"].str.contains(told).any()
-    # without contrast pairs there is nothing to say, nor is there where nothing was judged
-    plain = sc.bias.audit(*frames, pairwise=foreign, cases=cases.assign(contrast_of=None))
-    tied = sc.bias.audit(*frames, pairwise=foreign.assign(winner=None), cases=cases)
-    for other in (plain, tied):
-        assert told not in other.set_index("bias").loc["position", "note"]
 
 
 def test_first_wins_of_one_random_order_by_hand_and_within_both_orders() -> None:

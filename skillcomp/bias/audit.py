@@ -22,7 +22,6 @@ from skillcomp.bias.first_wins import first_wins
 from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
 from skillcomp.bias.position import position_intervals
 from skillcomp.errors import FrameError, require_known, require_type
-from skillcomp.frames.check import check, require_frame
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -98,7 +97,7 @@ def audit(
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
     pairwise : pandas.DataFrame, optional
-        A pairwise frame for the position bias, or a frame of another layout as in :func:`position`.
+        A pairwise frame for the position bias, as in :func:`position`.
         Its graders have separate rows.
     families : mapping of str to str, optional
         The model family of graders and agents by their names, such as ``{"judge": "a", "m1": "a",
@@ -201,7 +200,8 @@ def audit(
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
-    judgements = _PairwiseJudgements.read(pairwise, shared, cases, ci_level)
+    pairs = None if pairwise is None else first_wins(pairwise, by=shared, cases=cases)
+    judgements = _PairwiseJudgements(pairs, shared, ci_level)
     rows: list[dict[str, Any]] = []
     for values, part in groups(graded, names):
         number = part["_group"].iloc[0] if len(part) else -1
@@ -318,30 +318,11 @@ def _leniency_rows(
 
 @dataclass(frozen=True)
 class _PairwiseJudgements:
-    """Pairwise judgements with one row per pair, and a note for the rows about position bias."""
+    """Pairwise judgements with one row per pair; None if there are no judgements."""
 
     pairs: pd.DataFrame | None
     by: list[str]
-    note: str
     ci_level: float
-
-    @classmethod
-    def read(
-        cls,
-        pairwise: pd.DataFrame | None,
-        by: list[str],
-        cases: pd.DataFrame | None,
-        ci_level: float,
-    ) -> _PairwiseJudgements:
-        """Reshape pairwise judgements; add a note if contrast pairs cannot be recognised."""
-        if pairwise is None:
-            return cls(None, by, "", ci_level)
-        require_frame(pairwise, "pairwise")
-        if cases is None or "case_id" in pairwise.columns:
-            return cls(first_wins(pairwise, by=by, cases=cases), by, "", ci_level)
-        contrasts = check(cases, "cases")["contrast_of"].notna().any()
-        note = "contrast pairs taken as independent: no case_id" if contrasts else ""
-        return cls(first_wins(pairwise, by=by), by, note, ci_level)
 
     def position_row(self, values: dict[str, Any]) -> dict[str, Any]:
         """Estimate the position bias in the group that has ``values`` in the `by` columns."""
@@ -352,8 +333,7 @@ class _PairwiseJudgements:
                 intervals, counts = position_intervals(pairs, self.ci_level)
                 interval, n_dropped = intervals["position_points"], counts["n_dropped"]
                 effect = row("position_points", interval, n_dropped=n_dropped)
-                known = not math.isnan(interval.estimate)
-                return _with_notes(effect, self.note if known else "") | _bias_columns(*_POSITION)
+                return effect | _bias_columns(*_POSITION)
             reason = "no pairwise judgements of this group"
         missing = not_identified(reason, self.ci_level)
         return row("position_points", missing) | _bias_columns(*_POSITION)

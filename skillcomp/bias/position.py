@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from skillcomp.bias.feature_effects import in_points, not_identified
-from skillcomp.bias.first_wins import COUNTS, TIE, TIES, WHAT, first_wins
+from skillcomp.bias.first_wins import COUNTS, TIE, WHAT, first_wins
 from skillcomp.errors import FrameError, plural, suggest
 from skillcomp.frames.estimates import By, check_settings, estimates, groups, listed, row
 from skillcomp.reliability.drift import paired_change
@@ -26,9 +26,6 @@ _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "refe
                  "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is comparable
-# A note on the meaning of winners needs this many pairs with two winners. One answer "nearly always
-# wins" from this share of them on; reversals go both ways if neither way has a larger share.
-_ENOUGH_PAIRS, _NEARLY_ALL, _MOSTLY = 10, 0.9, 0.8
 # The order of pairs of two systems was not random if a system is shown first in more than this
 # share of them, and a random order gives such a share with less than this chance.
 _UNEVEN, _RARE = 0.6, 0.001
@@ -39,9 +36,6 @@ def position(
     pairwise: pd.DataFrame,
     *,
     by: By = (),
-    pair: str | None = None,
-    winner_names: str = "answer",
-    ties: Sequence[str] = TIES,
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -51,27 +45,14 @@ def position(
     ----------
     pairwise : pandas.DataFrame
         A pairwise frame with case_id, first, second, and winner or winner_position, and with both
-        orders of each pair, or with one random order. Or a frame of another layout, with one row
-        per pair and order. It has a pair column, ``order`` (``"AB"`` and ``"BA"``, or 1 and 2) and
-        ``winner`` (``"A"`` and ``"B"``, ``"model_a"`` and ``"model_b"``, ``"answer_a"`` and
-        ``"answer_b"``, or 1 and 2).
+        orders of each pair, or with one random order. A tie is a verdict, a missing winner is none.
+        :func:`skillcomp.from_pairs` reads tables of other layouts, such as winners A and B with a
+        column for the order.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``. Without it, judgements of several graders are
-        refused, and so are several values of a column such as judge or model.
-    pair : str, optional
-        The column that identifies the pair in another layout. By default the first that is present
-        of pair, pair_id, comparison, case_id, question_id and id.
-    winner_names : {"answer", "position"}, default "answer"
-        In another layout, what a winner ``"A"`` means. ``"answer"``: A is one answer, shown first
-        in order AB (or 1) and second in order BA (or 2). A grader that always prefers this answer
-        has A twice. ``"position"``: A is the answer shown first, whichever it is. The same grader
-        then has A and B.
-    ties : sequence of str, default ("tie", "draw", "equal", "both", "neither", "c", ...)
-        Words in ``winner`` for a tie, in any letter case. A tie is a verdict. A missing value or a
-        word for it ("na", "none", "error") is no verdict. Any other word is an error.
+        refused.
     cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster. Needs case_id in
-        ``pairwise``.
+        A cases frame; the two cases of a contrast pair then form one cluster.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -102,16 +83,14 @@ def position(
 
     Notes
     -----
-    A pair is identified by its case (skill and case_id, if present) and its two answers, or by the
-    pair column. Intervals are those of :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a
-    case, or of a contrast pair of cases, are one cluster. A grader with more ties has other chances
+    A pair is identified by its case (skill and case_id) and its two answers. Intervals are those of
+    :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a case, or of a contrast pair of
+    cases, are one cluster. A grader with more ties has other chances
     of consistency and reversal, so rows with tie rates more than 5 points apart carry a note. In
     pairs shown in one order, the preference for a place is confounded with the quality of the
     answers, unless the order was random. The note states this assumption. If a system is shown
     first in more than 60 % of its pairs with another one, and a random order makes that unlikely
-    (p < .001, times the number of pairs of systems), both measures are NaN. In
-    another layout, a note also says if the data fit the other value of ``winner_names`` better, or
-    equally well because one answer or one place nearly always wins.
+    (p < .001, times the number of pairs of systems), both measures are NaN.
 
     References
     ----------
@@ -120,16 +99,14 @@ def position(
     Examples
     --------
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"pair": [1, 1, 2, 2, 3, 3], "order": ["AB", "BA"] * 3,
-    ...                       "winner": ["A", "A", "A", "B", "B", "B"]})
+    >>> frame = pd.DataFrame({"case_id": list("112233"), "first": ["x", "y"] * 3,
+    ...                       "second": ["y", "x"] * 3, "winner": list("xxxyyy")})
     >>> position(frame)[["measure", "estimate", "n"]].round(3).values.tolist()[:2]
     [['position_consistency', 0.667, 3.0], ['first_wins_if_inconsistent', 1.0, 1.0]]
     """
     check_settings(WHAT, ci_level)
     names = listed(by)
-    pairs = first_wins(
-        pairwise, by=names, pair=pair, winner_names=winner_names, ties=ties, cases=cases
-    )
+    pairs = first_wins(pairwise, by=names, cases=cases)
     parts = [(values, *position_intervals(part, ci_level)) for values, part in groups(pairs, names)]
     note = _tie_rates_note([_tie_rate(counts["n_ties"], i) for _, i, counts in parts])
     rows = []
@@ -203,7 +180,7 @@ def position_intervals(
     others = (shares["reversed"], shares["tie_differs"])
     intervals = (shares["consistent"], first_share, in_points(points), *others)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
-    note = join_notes(dropped if n_dropped else "", _other_reading(decided, ci_level))
+    note = dropped if n_dropped else ""
     noted = {m: _with_note(i, note) for m, i in zip(_MEASURES, intervals, strict=True)}
     return noted | once, counts
 
@@ -258,43 +235,12 @@ def _pair_outcomes(pairs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(named | {"tie_differs": wins.isin([TIE, 1 + TIE])})
 
 
-def _other_reading(decided: pd.DataFrame, ci_level: float) -> str:
-    """Return a note if the other value of ``winner_names`` fits the data better or equally well."""
-    reading = decided["winner_names"].iloc[0] if len(decided) else None
-    clear = decided[decided[["first_1", "first_2"]].ne(TIE).all(axis=1)]
-    if pd.isna(reading) or len(clear) < _ENOUGH_PAIRS:
-        return ""
-    other = {"answer": "position", "position": "answer"}[reading]
-    unclear = (
-        "one answer or one place nearly always wins: the data cannot tell whether winners name "
-        f"answers or places; check winner_names={reading!r}"
-    )
-    if clear.value_counts(["first_1", "first_2"]).max() >= _NEARLY_ALL * len(clear):
-        return unclear
-    wins = clear["first_1"] + clear["first_2"]
-    same = bounded_mean(
-        wins.eq(1).to_numpy(), clear["cluster"].to_numpy(), quantity=RATES, ci_level=ci_level
-    )
-    if not same.high < 0.5:
-        return ""
-    share = float(wins[wins.ne(1)].eq(2).mean())
-    if max(share, 1 - share) > _MOSTLY:
-        return unclear.replace("nearly always", "mostly")
-    return (
-        f"consistency is below chance and reversals go both ways: winners probably name the {other}"
-        f", not the {reading}; then winner_names={other!r}"
-    )
-
-
 def position_change(
     pairwise: pd.DataFrame,
     *,
     reference_grader: str,
     grader: str = "grader",
     by: By = (),
-    pair: str | None = None,
-    winner_names: str = "answer",
-    ties: Sequence[str] = TIES,
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -314,7 +260,7 @@ def position_change(
         The column that distinguishes the graders or their versions.
     by : str or sequence of str, default ()
         Further columns to group by.
-    pair, winner_names, ties, cases, ci_level
+    cases, ci_level
         As in :func:`position`.
 
     Returns
@@ -353,9 +299,9 @@ def position_change(
     The old grader prefers the first answer in three of four pairs, the new one in none.
 
     >>> import pandas as pd
-    >>> old = pd.DataFrame({"pair": [1, 1, 2, 2, 3, 3, 4, 4], "order": ["AB", "BA"] * 4,
-    ...                     "winner": ["A", "A"] + ["A", "B"] * 3, "grader": "old"})
-    >>> new = old.assign(winner="A", grader="new")
+    >>> old = pd.DataFrame({"case_id": list("11223344"), "first": ["x", "y"] * 4,
+    ...                     "second": ["y", "x"] * 4, "winner": list("xxxyxyxy"), "grader": "old"})
+    >>> new = old.assign(winner="x", grader="new")
     >>> change = position_change(pd.concat([old, new]), reference_grader="old").iloc[0]
     >>> float(change["estimate"]), int(change["n_gained"]), round(float(change["p_value"]), 3)
     (0.75, 3, 0.125)
@@ -365,9 +311,7 @@ def position_change(
     names = listed(by)
     if grader in names:
         raise FrameError(f"{what}: by= names '{grader}', which is what is compared. Leave it out.")
-    pairs = first_wins(
-        pairwise, by=[*names, grader], pair=pair, winner_names=winner_names, ties=ties, cases=cases
-    )
+    pairs = first_wins(pairwise, by=[*names, grader], cases=cases)
     pairs[grader] = pairs[grader].astype("str")
     reference, graders = str(reference_grader), pairs[grader].dropna().unique().tolist()
     if reference not in graders or len(graders) < 2:
@@ -387,22 +331,21 @@ def position_change(
             new = rows_of_grader[[*keys, *measured.columns]]
             both = new.merge(old, on=keys, how="outer", suffixes=("", "_old"))
             columns = {**values, grader: name, "reference": reference}
-            pairs_of_both = part[decided[part.index] & part[grader].isin([name, reference])]
-            note = _other_reading(pairs_of_both, ci_level)
-            rows += [columns | change for change in _change_rows(both, note, ci_level)]
+            rows += [columns | change for change in _change_rows(both, ci_level)]
     return estimates(rows, by=[*names, grader], extra=["reference", *_CHANGE_EXTRA])
 
 
-def _change_rows(both: pd.DataFrame, note: str, ci_level: float) -> Iterator[dict[str, Any]]:
+def _change_rows(both: pd.DataFrame, ci_level: float) -> Iterator[dict[str, Any]]:
     """Estimate the differences between a grader and the reference grader, one row per measure."""
     common = both.dropna(subset=["consistent", "consistent_old"])
     counts = {"n_dropped": len(both) - len(common), "n_ties": int(common["n_ties"].sum())}
     counts["reference_n_ties"] = int(common["n_ties_old"].sum())
+    note = ""
     if len(common):
         rates = [common[name].mean() / 2 for name in ("n_ties", "n_ties_old")]
         n_lost = f"{counts['n_dropped']} of {plural(len(both), 'pair')}"
         lacking = f"{n_lost} without a verdict of both in an order left out"
-        note = join_notes(lacking if counts["n_dropped"] else "", _tie_rates_note(rates), note)
+        note = join_notes(lacking if counts["n_dropped"] else "", _tie_rates_note(rates))
     for name, measure in _CHANGES.items():
         if common.empty:
             why = "no pair has a verdict in both orders by both judges"
