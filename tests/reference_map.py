@@ -114,15 +114,17 @@ def _ratings(table: Any) -> Any:
 
 def _agreement(i: Inputs) -> Values:
     table = i["table"]
-    kappa, ac1 = agreement.cohen_kappa(table), agreement.gwet_ac1(table)
+    kappa = agreement.cohen_kappa(table)
+    ac1 = agreement.bootstrap_agreement(_ratings(table), "gwet_ac1", n_resamples=99)
     alpha = agreement.krippendorff_alpha(_ratings(table), n_resamples=99)
     raw = agreement.bootstrap_agreement(_ratings(table), "raw_agreement")
     # irrCAC divides a table's variance by n, where ratings are divided by n - 1.
     n = np.sum(table)
+    of_table = np.sqrt((n - 1) / n)
     return {
         "cohen_kappa": [kappa.estimate, kappa.se],
-        "gwet_ac1": [ac1.estimate, ac1.se],
-        "krippendorff": [alpha.estimate, alpha.se * np.sqrt((n - 1) / n)],
+        "gwet_ac1": [ac1.estimate, ac1.se * of_table],
+        "krippendorff": [alpha.estimate, alpha.se * of_table],
         "percent": [raw.estimate, None],
     }
 

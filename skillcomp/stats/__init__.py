@@ -4,8 +4,8 @@ This package does not depend on frames or skills. Most functions return a frozen
 imported on first use. Each heading below is a file.
 
 agreement: graders compared with each other
-    ``cohen_kappa``, ``gwet_ac1``, ``krippendorff_alpha``: coefficients of agreement.
-    ``bootstrap_agreement``: any of these coefficients for ratings in clusters.
+    ``cohen_kappa``, ``krippendorff_alpha``: coefficients of agreement.
+    ``bootstrap_agreement``: raw agreement, kappa, Gwet's AC1 or alpha for ratings in clusters.
 
 association: association of two numbers per unit
     ``association``, ``Association``: R squared of a straight line, and Spearman's correlation.

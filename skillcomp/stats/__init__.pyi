@@ -1,6 +1,5 @@
 from .agreement import bootstrap_agreement as bootstrap_agreement
 from .agreement import cohen_kappa as cohen_kappa
-from .agreement import gwet_ac1 as gwet_ac1
 from .agreement import krippendorff_alpha as krippendorff_alpha
 from .association import Association as Association
 from .association import association as association

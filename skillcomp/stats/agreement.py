@@ -27,13 +27,11 @@ from skillcomp.stats.results import NAN, Interval, check_level, join_notes, quan
 
 Floats = NDArray[np.float64]
 Solve = Callable[[Floats], tuple[Floats, Floats]]
-Formula = Callable[[Floats, float], tuple[float, float, float]]
 
 COEFFICIENTS = ("raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha")
 _ORDINAL = "ordinal krippendorff_alpha"
 _ONE_CATEGORY = "all ratings fall into one category: agreement beyond chance is not defined"
 _FROM_RAW = "limits derived from those of the raw agreement"
-_CONSTANT_AC1 = "all ratings fall into one category: AC1 equals raw agreement here"
 # With fewer events (for example, disagreements), neither a normal approximation nor resampling
 # shows the true spread. If a sample has only two events, one resample in seven has none.
 FEWEST_EVENTS = 5
@@ -77,51 +75,11 @@ class _Parts:
     n_categories: int
 
 
-def _table_interval(
-    name: str, table: ArrayLike, ci_level: float, compute: Formula, rare: bool
-) -> Interval:
-    """Estimate a coefficient and its interval from a table of counts.
-
-    ``compute`` takes the table and its total, and returns estimate, standard error and chance
-    agreement. ``rare`` is True if the coefficient depends on the rarest category.
-    """
-    level, cells = check_level(ci_level), np.asarray(table, dtype=float)
-    if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
-        raise ValueError(f"table must be square, at least 2 x 2, found shape {cells.shape}.")
-    if not np.all(np.isfinite(cells) & (cells >= 0)):
-        raise ValueError("table must hold counts: finite and not negative.")
-    total = float(cells.sum())
-    if total == 0.0:
-        return undefined(name, "no units", ci_level=level, n=0.0)
-    estimate, se, expected = compute(cells, total)
-    if math.isnan(estimate):
-        return undefined(name, _ONE_CATEGORY, ci_level=level, n=total)
-    agreed = float(np.trace(cells))
-    base = Interval(estimate, NAN, NAN, level, n=total, se=se)
-    if total - agreed < FEWEST_EVENTS:
-        rule = f"fewer than {FEWEST_EVENTS} disagreements"
-    elif rare and float(np.min(np.diag(cells))) < FEWEST_EVENTS:
-        rule = f"a category with fewer than {FEWEST_EVENTS} agreements"
-    elif not se > 0.0:
-        rule = "standard error is zero"
-    else:
-        half = quantile(level, total - 1.0) * se
-        method = f"{name}, t with the analytic standard error"
-        low, high = max(-1.0, estimate - half), min(1.0, estimate + half)
-        return replace(base, low=low, high=high, method=method, df=total - 1.0)
-    wilson_low, wilson_high = wilson_limits(agreed / total, total, quantile(level))
-    low, high = _score_limits(estimate, expected, float(wilson_low), float(wilson_high))
-    note = f"{rule}: {_FROM_RAW}"
-    method = f"{name}, Wilson limits of the raw agreement rescaled"
-    return replace(base, low=low, high=high, method=method, note=note)
-
-
 def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     """Estimate Cohen's kappa: the agreement of two raters beyond chance.
 
     Chance agreement follows from the category rates of each rater. If one category is rare, kappa
-    is near 0 even if the raters agree on nearly all units, so report raw agreement and
-    :func:`gwet_ac1` as well.
+    is near 0 even if the raters agree on nearly all units, so report raw agreement as well.
 
     Parameters
     ----------
@@ -157,74 +115,34 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     >>> round(cohen_kappa([[40, 9], [6, 45]]).estimate, 4)
     0.6995
     """
-    return _table_interval("Cohen's kappa", table, ci_level, _kappa_with_se, rare=True)
-
-
-def _kappa_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
-    shares = cells / total
-    expected = float(shares.sum(axis=0) @ shares.sum(axis=1))
+    level, cells = check_level(ci_level), np.asarray(table, dtype=float)
+    if cells.ndim != 2 or cells.shape[0] != cells.shape[1] or cells.shape[0] < 2:
+        raise ValueError(f"table must be square, at least 2 x 2, found shape {cells.shape}.")
+    if not np.all(np.isfinite(cells) & (cells >= 0)):
+        raise ValueError("table must hold counts: finite and not negative.")
+    name, total, agreed = "Cohen's kappa", float(cells.sum()), float(np.trace(cells))
+    if total == 0.0:
+        return undefined(name, "no units", ci_level=level, n=0.0)
+    expected = float(cells.sum(axis=0) @ cells.sum(axis=1)) / total**2
     if 1.0 - expected < 1e-12:
-        return NAN, NAN, expected
+        return undefined(name, _ONE_CATEGORY, ci_level=level, n=total)
     with np.errstate(invalid="ignore", divide="ignore"):
         kappa = cohens_kappa(cells)
-        return float(kappa.kappa), float(kappa.std_kappa), expected
-
-
-def gwet_ac1(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
-    """Estimate Gwet's AC1: agreement of two raters beyond chance, even if a category is rare.
-
-    Parameters
-    ----------
-    table : array_like, shape (q, q)
-        Number of units by category of the first rater (rows) and of the second (columns).
-    ci_level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    Interval
-        AC1 in [-1, 1] with ``se`` and limits from t with n - 1 degrees of freedom. With fewer than
-        5 disagreements the limits are derived from Wilson's limits of the raw agreement, with a
-        note. NaN for an empty table.
-
-    Raises
-    ------
-    ValueError
-        If the table is not square or has an entry that is not a count.
-
-    Notes
-    -----
-    Chance agreement is the sum over categories of ``pi (1 - pi) / (q - 1)``. Here ``pi`` is the
-    share of a category, averaged over both raters, and ``q`` is the number of categories. The
-    standard error divides by n, as the R package irrCAC 1.0 does for a table. Results are checked
-    against irrCAC.
-
-    References
-    ----------
-    Gwet 2008, doi:10.1348/000711006X126600.
-
-    Examples
-    --------
-    >>> found = gwet_ac1([[118, 5], [2, 0]])
-    >>> round(found.estimate, 4), round(found.se, 4)
-    (0.9408, 0.023)
-    """
-    ac1 = _table_interval("Gwet's AC1", table, ci_level, _ac1_with_se, rare=False)
-    if ac1.n and np.any(np.diag(table) == ac1.n):
-        ac1 = replace(ac1, note=f"{_CONSTANT_AC1}; {ac1.note}")
-    return ac1
-
-
-def _ac1_with_se(cells: Floats, total: float) -> tuple[float, float, float]:
-    q, p = cells.shape[0], cells / total
-    share = (p.sum(axis=0) + p.sum(axis=1)) / 2.0
-    observed, expected = float(np.trace(p)), float((share * (1.0 - share)).sum() / (q - 1))
-    estimate = 1.0 - (1.0 - observed) / (1.0 - expected)
-    pair = (share[:, None] + share[None, :]) / 2.0
-    terms = np.eye(q) - 2.0 * (1.0 - estimate) * (1.0 - pair) / (q - 1)
-    centre = observed - 2.0 * (1.0 - estimate) * expected
-    variance = (float((p * terms**2).sum()) - centre**2) / (total * (1.0 - expected) ** 2)
-    return estimate, math.sqrt(max(variance, 0.0)), expected
+    estimate, se = float(kappa.kappa), float(kappa.std_kappa)
+    base = Interval(estimate, NAN, NAN, level, n=total, se=se)
+    if total - agreed < FEWEST_EVENTS:
+        rule = f"fewer than {FEWEST_EVENTS} disagreements"
+    elif float(np.min(np.diag(cells))) < FEWEST_EVENTS:
+        rule = f"a category with fewer than {FEWEST_EVENTS} agreements"
+    else:
+        half = quantile(level, total - 1.0) * se
+        method = f"{name}, t with the analytic standard error"
+        low, high = max(-1.0, estimate - half), min(1.0, estimate + half)
+        return replace(base, low=low, high=high, method=method, df=total - 1.0)
+    wilson_low, wilson_high = wilson_limits(agreed / total, total, quantile(level))
+    low, high = _score_limits(estimate, expected, float(wilson_low), float(wilson_high))
+    method = f"{name}, Wilson limits of the raw agreement rescaled"
+    return replace(base, low=low, high=high, method=method, note=f"{rule}: {_FROM_RAW}")
 
 
 def bootstrap_agreement(
