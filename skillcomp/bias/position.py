@@ -286,9 +286,9 @@ def position_change(
 
     Notes
     -----
-    ``p_value`` is that of the mid-p McNemar test on consistent and inconsistent pairs, with cases
-    as units: the changes of a case, or of a contrast pair of cases, are reversed together. The
-    interval is that of :func:`skillcomp.reliability.drift`. A grader may be consistent but wrong.
+    ``p_value`` is the larger of two: that of the interval, and the mid-p McNemar test with cases
+    as units, in which the changes of a case, or of a contrast pair of cases, are reversed together.
+    Both are those of :func:`skillcomp.reliability.drift`. A grader may be consistent but wrong.
 
     References
     ----------
@@ -304,7 +304,7 @@ def position_change(
     >>> new = old.assign(winner="x", grader="new")
     >>> change = position_change(pd.concat([old, new]), reference_grader="old").iloc[0]
     >>> float(change["estimate"]), int(change["n_gained"]), round(float(change["p_value"]), 3)
-    (0.75, 3, 0.125)
+    (0.75, 3, 0.25)
     """
     what = "bias.position_change"
     check_settings(what, ci_level)

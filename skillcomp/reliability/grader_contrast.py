@@ -34,7 +34,7 @@ from skillcomp.frames.reference_labels import (
     join_gold,
     reference_labels,
 )
-from skillcomp.reliability.drift import sample_of_checks
+from skillcomp.reliability.drift import sample_of_checks, with_larger_p
 from skillcomp.stats.bounded import DELTAS, IntervalRule, Sample, bounded_means
 from skillcomp.stats.intervals import wilson
 from skillcomp.stats.results import NAN, Interval, join_notes, undefined
@@ -349,10 +349,8 @@ def _pair_interval(
         return undefined("paired difference", why, ci_level=ci_level, n=0.0), columns
     readings = [
         replace(
-            limits[at + k],
+            with_larger_p(limits[at + k], test),
             n=float(len(items)),
-            p_value=float(np.fmax(test.p_value, limits[at + k].p_value)),
-            method=f"{limits[at + k].method}; p: at least that of {test.method}",
             note=join_notes(limits[at + k].note, test.note, note),
         )
         for k, test in enumerate(tests)
