@@ -28,7 +28,6 @@ from benchmarks.validity import (
 )
 from skillcomp.deltas import by_dimension
 from skillcomp.frames.case_table import AVAILABLE_DELTAS
-from skillcomp.reliability import drift
 from skillcomp.stats import bounded_mean, cr2_mean, wilson
 from skillcomp.stats.clusters import Clusters
 
@@ -281,8 +280,10 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     short.append(analyses.Analysis("leniency_scan", "audit: leniency", "exact", (("n", 4),), 0))
     monkeypatch.setattr(analyses, "cells", lambda runs: short)
     audits = analyses.study(3, tmp_path, jobs=1, docs=tmp_path / "docs")
-    assert {"drift", "perturbed", "structure.score_association", "audit: polish: sentences",
+    assert {"drift", "drift and contrast", "planning.gold_needed", "perturbed",
+            "structure.score_association", "audit: polish: sentences",
             "deltas.by_dimension, family-wise"} <= set(audits["analysis"])  # fmt: skip
+    assert audits["length"].notna().eq(audits["analysis"].eq("planning.gold_needed")).all()
     exact = audits[audits["studies"].eq(0)].iloc[0]
     assert 0.931 <= exact["rate"] < 1 and exact["side"] <= 0.05 and not exact["fails"]
     status = validity.study(result, 2, tmp_path, jobs=1, audits=audits)
@@ -303,22 +304,6 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     written = validity.write_page(result, tmp_path, tmp_path / "docs")
     assert "Why this interval" in written.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")
-
-
-def test_drift_is_simulated_with_the_intervals_of_the_public_function() -> None:
-    simulated = [row[2:] for row in analyses.versions(np.random.default_rng(7), 1, rare=False)]
-    rng, answer = np.random.default_rng(7), np.repeat(np.arange(20), 3)
-    gold = rng.random(60) < rng.beta(2.0, 2.0, 20)[answer]
-    old, new = (
-        rng.random(60) < np.where(gold, high, low) for low, high in ((0.2, 0.95), (0.1, 0.85))
-    )
-    frame = pd.DataFrame({"case_id": answer.astype(str), "check_id": list("abc") * 20})
-    frame = frame.assign(skill="s", attempt_id=frame["case_id"], condition="skill")
-    verdicts = [frame.assign(grader="old", passed=old), frame.assign(grader="new", passed=new)]
-    labels = frame[["attempt_id", "check_id"]].assign(passed=gold, labeller="a")
-    rows = drift(pd.concat(verdicts), labels, reference_grader="old")
-    rows = rows[rows["measure"].ne("agreement_change")]
-    assert rows[["ci_low", "ci_high"]].head(3).to_numpy() == pytest.approx(np.array(simulated))
 
 
 def test_null_p_values_are_those_of_the_public_function() -> None:

@@ -1,9 +1,9 @@
-"""Coverage of the analyses that have an interval of their own, and family-wise errors.
+"""Coverage of the analyses that have an interval of their own, family-wise errors, planned widths.
 
 Leniency of ``bias.audit`` among answers that fail by gold is scanned exactly for two conditions
-with different cases. All else is simulated. ``bias.audit`` and ``perturbed`` get verdicts,
-``bias.position`` and ``bias.win_rates`` preferences. For ``drift``,
-``structure.score_association``, ``deltas.by_dimension`` and the verdicts of skills
+with different cases. All else is simulated. ``perturbed``, ``drift``, ``contrast`` and
+``agreement`` get verdicts, ``bias.position`` and ``bias.win_rates`` preferences. For
+``bias.audit``, ``structure.score_association``, ``deltas.by_dimension`` and the verdicts of skills
 without an effect, the functions behind them compute the same intervals and p-values.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,9 @@ from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp.bias import perturbed, position, win_rates
 from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
-from skillcomp.stats import (
-    DELTAS,
-    Arm,
-    Sample,
-    bounded_means,
-    bounded_slope,
-    clustered_midp,
-    holm,
-    rank_sets,
-)
+from skillcomp.planning import gold_needed
+from skillcomp.reliability import agreement, contrast, drift
+from skillcomp.stats import DELTAS, Arm, bounded_slope, holm
 from skillcomp.stats.association import association
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 
@@ -66,6 +58,8 @@ GRADERS = (
     ("few answers fool the grader, effect", 0.03, 0.05),
 )
 UNADJUSTED = "without adjustment"
+FALSE_CHANGE = "p below .05 without a change"
+LONGEST = 1.1  # most that the mean length of planned intervals may be, in planned lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +78,8 @@ class Analysis:
 
 
 def cells(runs: int) -> list[Analysis]:
-    """List the analyses and their designs; those that need verdicts have a third of the studies."""
-    third = max(1, runs // 3)
+    """List the analyses and their designs; those that need verdicts have fewer of the studies."""
+    third, sixth, twelfth = (max(1, runs // parts) for parts in (3, 6, 12))
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
                  (("n", n),), 0)
@@ -108,10 +102,24 @@ def cells(runs: int) -> list[Analysis]:
     ]
     for rare in (True, False):
         design = "few verdicts change" if rare else "two noisy versions"
-        made.append(Analysis("versions", "drift", design, (("rare", rare),), runs))
+        made.append(Analysis("versions", "drift", design, (("rare", rare),), third))
+    for rate in (0.03, 0.1):
+        design = f"40 cases of five checks, {rate:.0%} errors, of one version in whole cases"
+        made.append(Analysis("clumps", "drift and contrast", design, (("rate", rate),), third))
     for rates in ((0.8,) * 6, (0.9, 0.9, 0.8, 0.8, 0.7, 0.7), (0.95, 0.9, 0.85, 0.8, 0.75, 0.7)):
         design = f"six graders, {len(set(rates))} different, 30 cases of one or two checks"
-        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), third))
+        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), sixth))
+    for measure, width, compared in (
+        ("agreement", 0.2, False), ("kappa", 0.3, False), ("false_passes", 0.2, False),
+        ("agreement", 0.2, True), ("false_passes", 0.3, True),
+    ):  # fmt: skip
+        for pilot in (0, 40):
+            design = f"{'two graders' if compared else 'one grader'}, " + (
+                f"a pilot of {pilot} cases of two checks" if pilot else "stated error rates"
+            )
+            numbers = (("measure", measure), ("width", width), ("compared", compared))
+            made.append(Analysis("planned", "planning.gold_needed", design,
+                                 (*numbers, ("pilot", pilot)), twelfth))  # fmt: skip
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
@@ -141,6 +149,7 @@ def run(cell: Analysis) -> Rows:
         return [about | row for row in world(rng, 0, **dict(cell.numbers))]
     columns = ["quantity", "truth", "low", "high"]
     found = pd.DataFrame(list(world(rng, cell.runs, **dict(cell.numbers))), columns=columns)
+    planned = dict(cell.numbers).get("width", math.nan)
     rows = []
     for quantity, part in found.dropna().groupby("quantity", sort=False):
         above, below = (
@@ -151,7 +160,8 @@ def run(cell: Analysis) -> Rows:
             float(1 - (above | below).mean()),
             float(max(above.mean(), below.mean())),
         )
-        numbers = {"studies": len(part), "rate": rate, "side": side}
+        numbers = {"studies": len(part), "rate": rate, "side": side, "planned": planned}
+        numbers["length"] = float((part["high"] - part["low"]).mean() / planned)
         rows.append(about | {"quantity": quantity} | numbers)
     return rows
 
@@ -163,10 +173,14 @@ def table(results: Sequence[tuple[Analysis, Rows]]) -> pd.DataFrame:
     limit, side_limit = margins(
         pd.Series(1 - LEVEL, frame.index), frame["studies"].where(~exact, 1)
     )
-    family = frame["analysis"].str.contains("family-wise")
+    # of errors, only the share counts; they have no interval
+    family = frame["analysis"].str.contains("family-wise") | frame["quantity"].str.endswith(
+        FALSE_CHANGE
+    )
     frame["limit"] = limit.where(~exact, SCAN_FEWEST).where(~family)
     frame["side_limit"] = side_limit.where(~exact, LEVEL)
     fails = frame["rate"].lt(frame["limit"]) | frame["side"].gt(frame["side_limit"])
+    fails |= frame["length"].gt(LONGEST)
     frame["ruled"] &= frame["quantity"].ne(UNADJUSTED)
     return frame.assign(fails=fails & frame["ruled"])
 
@@ -307,32 +321,50 @@ def copies(rng: Rng, runs: int, *, down: float) -> Iterator[Found]:
 
 
 def versions(rng: Rng, runs: int, *, rare: bool) -> Iterator[Found]:
-    """Draw verdicts of two versions on twenty answers with three checks, and gold.
-
-    The intervals are those of ``drift``: changes of checks, with answers as clusters.
-    """
+    """Draw verdicts of two versions on twenty answers with three checks, and gold."""
     # chance to pass of the old and of the new version: gold fail, gold pass
     chances = ((0.0, 1.0), (0.0, 0.96)) if rare else ((0.2, 0.95), (0.1, 0.85))
-    answer, change = np.repeat(np.arange(20), 3), np.subtract(chances[1], chances[0])
-    quantities = {
-        "pass rate": (None, float(change.mean())),
-        "sensitivity": (1, float(change[1])),
-    }
+    change = np.subtract(chances[1], chances[0])
+    quantities = {"pass_rate": float(change.mean()), "sensitivity": float(change[1])}
+    quantities["agreement"] = float(change[1] - change[0]) / 2
     if not rare:
-        quantities["specificity"] = (0, -float(change[0]))
-    parts, samples = [], []
-    for _ in range(runs):
-        label = (rng.random(60) < rng.beta(2.0, 2.0, 20)[answer]).astype(int)
-        old, new = (1.0 * (rng.random(60) < np.array(chance)[label]) for chance in chances)
-        for quantity, (gold, truth) in quantities.items():
-            at = label == gold if gold is not None else label >= 0
-            sides = (new[at], old[at]) if gold != 0 else (old[at], new[at])
-            arms = [Arm(x, np.ones(len(x)), s) for x, s in zip(sides, (1.0, -1.0), strict=True)]
-            parts.append((quantity, truth))
-            samples.append(Sample.of_arms(*arms, clusters=answer[at]))
-    intervals = bounded_means(samples, quantity=DELTAS)
-    for (quantity, truth), interval in zip(parts, intervals, strict=True):
-        yield quantity, truth, interval.low, interval.high
+        quantities["specificity"] = -float(change[0])
+    for names in _batches(runs):
+        frame = _items(names, 20, ("check_id", list("abc")))
+        gold = rng.random(len(frame)) < _of_case(frame, lambda n: rng.beta(2.0, 2.0, n))
+        passes = [rng.random(len(frame)) < np.where(gold, high, low) for low, high in chances]
+        rows = drift(*_judged(frame, gold, passes), reference_grader="0", by="skill")
+        for name, truth in quantities.items():
+            of_measure = rows[rows["measure"].eq(f"{name}_change")]
+            yield from _limits(of_measure, name.replace("_", " "), truth)
+
+
+def clumps(rng: Rng, runs: int, *, rate: float) -> Iterator[Found]:
+    """Draw two graders with equal shares of errors: on single checks, or on all of a case."""
+    for names in _batches(runs):
+        frame = _items(names, 40, ("check_id", list("abcde")))
+        gold = rng.random(len(frame)) < 0.5
+        whole = _of_case(frame, lambda n: rng.random(n) < rate)
+        passes = [gold ^ (rng.random(len(frame)) < rate), gold ^ whole]
+        made = _judged(frame, gold, passes)
+        for name, rows in (
+            ("drift", drift(*made, reference_grader="0", by="skill")),
+            ("contrast", contrast(*made, by="skill")),
+        ):
+            changes = rows[rows["measure"].str.match("agreement_(change|difference)")]
+            yield from _limits(changes, f"{name}: agreement", 0.0)
+            errors = changes["p_value"].lt(LEVEL).astype(float)
+            yield from ((f"{name}: {FALSE_CHANGE}", 0.0, error, error) for error in errors)
+
+
+def _judged(
+    frame: pd.DataFrame, gold: np.ndarray, passes: Sequence[np.ndarray]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the verdicts of graders "0", "1" and so on, and the gold labels, one answer a case."""
+    frame = frame.assign(attempt_id=frame["case_id"], condition="skill")
+    graders = [frame.assign(grader=str(k), passed=passed) for k, passed in enumerate(passes)]
+    labels = frame[["attempt_id", "check_id"]].assign(passed=gold)
+    return pd.concat(graders, ignore_index=True), labels
 
 
 def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> Iterator[Found]:
@@ -374,28 +406,79 @@ def pairs(rng: Rng, runs: int, *, place: float, upper: float, tied: float) -> It
 
 
 def ranks(rng: Rng, runs: int, *, rates: tuple[float, ...]) -> Iterator[Found]:
-    """Draw graders that find the same checks hard; whether all sets hold the true ranks.
-
-    The sets follow from McNemar's tests with cases as clusters. Those of ``reliability.contrast``
-    are as wide or wider, because its p-value is at least that of the interval.
-    """
-    n, limit = len(rates), norm.ppf(rates)[:, None]
-    best, worst = (rankdata(np.negative(rates), method=way) for way in ("min", "max"))
-    pairs = np.array(list(combinations(range(n), 2)))
+    """Draw graders that find the same checks hard; whether all sets hold the true ranks."""
+    limit = norm.ppf(rates)[:, None]
+    places = [rankdata(np.negative(rates), method=way) for way in ("min", "max")]
     for checks in (1, 2):
-        case = np.repeat(np.arange(30), checks)
-        for _ in range(runs):
-            shared = 0.5 * rng.standard_normal(30)[case] + 0.4 * rng.standard_normal(len(case))
-            own = math.sqrt(1 - 0.5**2 - 0.4**2) * rng.standard_normal((n, len(case)))
-            right = shared + own < limit
-            p = np.ones((n, n))
-            tests = [clustered_midp(right[a] & ~right[b], right[b] & ~right[a], case).p_value
-                     for a, b in pairs]  # fmt: skip
-            p[*pairs.T] = p[*pairs.T[::-1]] = holm(tests)
-            share = right.mean(axis=1)
-            low, high = rank_sets(share[:, None] - share, p)
-            missed = float(((low > best) | (high < worst)).any())
-            yield f"all ranks, {30 * checks} checks", 0.0, missed, missed
+        for names in _batches(runs):
+            frame = _items(names, 30, ("check_id", ["a", "b"][:checks]))
+            shared = 0.5 * _of_case(frame, rng.standard_normal)
+            shared += 0.4 * rng.standard_normal(len(frame))
+            own = math.sqrt(1 - 0.5**2 - 0.4**2) * rng.standard_normal((len(rates), len(frame)))
+            rows = contrast(*_judged(frame, np.ones(len(frame), bool), shared + own < limit),
+                            by="skill")  # fmt: skip
+            sets = rows[rows["measure"].eq("agreement_rank")]
+            best, worst = (place[sets["grader"].astype(int)] for place in places)
+            missed = sets["ci_low"].gt(best) | sets["ci_high"].lt(worst)
+            for wrong in missed.groupby(sets["skill"]).any().astype(float):
+                yield f"all ranks, {30 * checks} checks", 0.0, wrong, wrong
+
+
+# share of gold passes; chance of two graders to be right on gold fails and on gold passes
+PREVALENCE, RIGHT = 0.6, np.array([[0.8, 0.9], [0.7, 0.85]])
+_MEASURES = {"agreement": "raw_agreement", "kappa": "cohen_kappa", "false_passes": "false_passes"}
+
+
+def planned(
+    rng: Rng, runs: int, *, measure: str, width: float, compared: bool, pilot: int
+) -> Iterator[Found]:
+    """Draw studies with as many labels as are planned for an interval of a length.
+
+    The plan is from the true rates or from a pilot, in whose cases the two checks go together.
+    """
+    right = RIGHT[: 1 + compared]
+    how: dict[str, Any] = {"measure": measure, "width": width}
+    how |= {"reference_grader": "1"} if compared else {}
+    if not pilot:
+        rates = [dict(zip("01", column, strict=False)) for column in right.T]
+        stated = rates if compared else [column["0"] for column in rates]
+        how |= dict(zip(("specificity", "sensitivity"), stated, strict=True))
+        labels = gold_needed(**how, baseline_rate=PREVALENCE)["estimate"].iloc[0]
+    agreed = right @ [1 - PREVALENCE, PREVALENCE]
+    truths = {"agreement": agreed[0], "false_passes": 1 - right[0, 0]}
+    passes = (1 - PREVALENCE) * (1 - right[0, 0]) + PREVALENCE * right[0, 1]
+    chance = PREVALENCE * passes + (1 - PREVALENCE) * (1 - passes)
+    truths["kappa"] = (agreed[0] - chance) / (1 - chance)
+    if compared:  # drift has the change of the specificity
+        changes = right[0] - right[1]
+        truths = {"agreement": agreed[0] - agreed[1], "false_passes": changes[0]}
+    checks = 2 if pilot else 1
+    for _ in range(runs):
+        if pilot:
+            labels = gold_needed(*_labelled(rng, pilot, checks, right), **how)["estimate"].iloc[0]
+        made = _labelled(rng, math.ceil(labels / checks), checks, right)
+        if compared:
+            name = "specificity" if measure == "false_passes" else measure
+            rows = drift(*made, reference_grader="1").set_index("measure").loc[[f"{name}_change"]]
+        else:
+            rows = agreement(*made, quantities=_MEASURES[measure], n_resamples=500)
+        yield from _limits(rows, measure.replace("_", " "), truths[measure])
+
+
+def _labelled(
+    rng: Rng, n_cases: int, checks: int, right: np.ndarray
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Draw verdicts of graders, and gold; the checks of a case go together."""
+    frame = _items(["s"], n_cases, ("check_id", ["a", "b"][:checks]))
+
+    def ranks() -> np.ndarray:
+        own = rng.standard_normal(len(frame))
+        return norm.cdf((_of_case(frame, rng.standard_normal) + own) / math.sqrt(2))
+
+    gold = ranks() < PREVALENCE
+    return _judged(
+        frame, gold, [gold == (ranks() < chances[gold.astype(int)]) for chances in right]
+    )
 
 
 def scores(rng: Rng, runs: int, *, documents: int, signal: float) -> Iterator[Found]:
@@ -458,8 +541,8 @@ def _family_errors(families: dict[str, np.ndarray]) -> Iterator[Found]:
 WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
-        leniency_scan, leniency_study, feature, copies, versions, ranks, pairs, scores, dimensions,
-        null_skills,
+        leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs, planned,
+        scores, dimensions, null_skills,
     )
 }  # fmt: skip
 

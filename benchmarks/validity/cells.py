@@ -60,7 +60,9 @@ FRAMES = (
 _FRAMES_PACKAGES = ("skillcomp/frames", "skillcomp/simulate", "skillcomp/stats")
 
 ANALYSES = ("benchmarks/validity/analyses.py", *FRAMES)
-_ANALYSES_PACKAGES = ("skillcomp/bias", "skillcomp/reliability", "skillcomp/structure")
+_ANALYSES_PACKAGES = tuple(
+    f"skillcomp/{name}" for name in ("bias", "planning", "reliability", "structure")
+)
 
 Cell = Design | Batch | Scan | Available | NextSkill | Analysis
 C = TypeVar("C", Design, Batch, Scan, Available, NextSkill, Analysis)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import pandas as pd
 
-from benchmarks.validity import claims, next_skill, pilot
+from benchmarks.validity import analyses, claims, next_skill, pilot
 from benchmarks.validity.cells import ROOT
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, WEAKNESSES, designs
 from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
@@ -182,6 +182,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "next_runs": f"{next_skill.MOST_RUNS:,}",
         "available": read["available"].to_dict("records"),
         "analyses": read["analyses"].to_dict("records"),
+        "longest": analyses.LONGEST,
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
         "lowest": main_suite.groupby("method")["lowest"].min().to_dict(),
