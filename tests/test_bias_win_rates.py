@@ -90,3 +90,25 @@ def test_a_system_that_is_always_shown_first_is_named_and_no_random_order_assume
     table = table.assign(model_a="y", model_b="x")
     note = rates(table).iloc[0]["note"]
     assert note.startswith("'y' was shown first in 100% of 20 comparisons") and "random" not in note
+
+
+@pytest.mark.parametrize(("wins", "losses", "ties", "percent", "standard_error"), [
+    (642, 134, 25, 81.71036205, 1.330613333),  # gpt35_turbo_instruct
+    (707, 89, 9, 88.38509317, 1.11448754),  # claude
+    (436, 356, 13, 54.9689441, 1.740266793),  # oasst-sft-llama-33b
+    (112, 672, 20, 15.17412935, 1.235107892),  # text_davinci_001
+])  # fmt: skip
+def test_published_win_rates_and_their_standard_errors(
+    wins: int, losses: int, ties: int, percent: float, standard_error: float
+) -> None:
+    # AlpacaEval with text_davinci_003 as reference, judged by GPT-4 (method: arXiv:2305.14387):
+    # tatsu-lab/alpaca_eval, leaderboards/data_AlpacaEval/alpaca_eval_gpt4_leaderboard.csv
+    table = pair_table(wins + losses + ties, orders=1)
+    table = table.assign(winner=["x"] * wins + ["y"] * losses + ["tie"] * ties)
+    row = rates(table, interval="t").iloc[0]
+    assert row[["n_wins", "n_losses", "n_ties"]].tolist() == [wins, losses, ties]
+    assert 100 * row["estimate"] == pytest.approx(percent)
+    assert 100 * row["se"] == pytest.approx(standard_error, rel=1e-6)
+    default = rates(table).iloc[0]
+    length = 2 * 1.96 * standard_error / 100
+    assert default["ci_high"] - default["ci_low"] == pytest.approx(length, rel=0.03)
