@@ -79,7 +79,7 @@ class Analysis:
 
 def cells(runs: int) -> list[Analysis]:
     """List the analyses and their designs; those that need verdicts have fewer of the studies."""
-    third, sixth, twelfth = (max(1, runs // parts) for parts in (3, 6, 12))
+    third, sixth, few = (max(1, runs // parts) for parts in (3, 6, 20))
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
                  (("n", n),), 0)
@@ -102,13 +102,13 @@ def cells(runs: int) -> list[Analysis]:
     ]
     for rare in (True, False):
         design = "few verdicts change" if rare else "two noisy versions"
-        made.append(Analysis("versions", "drift", design, (("rare", rare),), third))
+        made.append(Analysis("versions", "drift", design, (("rare", rare),), sixth))
     for rate in (0.03, 0.1):
         design = f"40 cases of five checks, {rate:.0%} errors, of one version in whole cases"
         made.append(Analysis("clumps", "drift and contrast", design, (("rate", rate),), third))
     for rates in ((0.8,) * 6, (0.9, 0.9, 0.8, 0.8, 0.7, 0.7), (0.95, 0.9, 0.85, 0.8, 0.75, 0.7)):
         design = f"six graders, {len(set(rates))} different, 30 cases of one or two checks"
-        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), sixth))
+        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), few * 2))
     for measure, width, compared in (
         ("agreement", 0.2, False), ("kappa", 0.3, False), ("false_passes", 0.2, False),
         ("agreement", 0.2, True), ("false_passes", 0.3, True),
@@ -119,7 +119,7 @@ def cells(runs: int) -> list[Analysis]:
             )
             numbers = (("measure", measure), ("width", width), ("compared", compared))
             made.append(Analysis("planned", "planning.gold_needed", design,
-                                 (*numbers, ("pilot", pilot)), twelfth))  # fmt: skip
+                                 (*numbers, ("pilot", pilot)), few))  # fmt: skip
     for n, signal in ((12, 0.6), (30, 0.6), (30, 0.0)):
         design = f"{n} documents, " + ("a score that predicts" if signal else "an unrelated score")
         numbers = (("documents", n), ("signal", signal))
