@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,39 @@ def test_results_of_another_tool_with_unknown_arms(
     assert asked.exit_code == 0 and "Which of these is the baseline: x, y?" in asked.output
     result = run(file, *out, "--condition", "y=baseline", "--condition", "x=skill")
     assert result.exit_code == 0, result.output
+
+
+def test_columns_of_a_table_are_named_on_the_command_line(tmp_path: Path) -> None:
+    file, out = tmp_path / "own.csv", ["--out", tmp_path / "page"]
+    names = {"case": "task", "passed": "ok", "condition": "arm"}
+    table = pd.DataFrame(ROWS).rename(columns=names).assign(passed="a remark")
+    table.to_csv(file, index=False)
+    assert "such as --column task=case" in str(run(file, *out).exception)
+    options = [f"--column={name}={role}" for role, name in names.items()]
+    result = run(file, *options, *out)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[:2] == run(a_table(tmp_path), *out).output.splitlines()[:2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs = {"q": "case", "one": "first", "two": "second", "best": "winner", "by": "grader"}
+        rows = pd.DataFrame({"q": [1, 2], "one": "x", "two": "y", "best": ["x", "y"], "by": "j"})
+        rows.to_json(tmp_path / "pairs.jsonl", orient="records", lines=True)
+        made = sc.read_results(tmp_path / "pairs.jsonl", columns=pairs)
+        assert made.pairwise["grader"].tolist() == ["j", "j"]
+        texts = pd.DataFrame({"words": ["a b", "c d"], "kind": ["copy", "fresh"]})
+        texts.assign(topic=["u", "v"], **{"from": "tide " * 30}).to_csv(file, index=False)
+        roles = {"words": "text", "from": "source", "kind": "label", "topic": "document"}
+        assert len(sc.read_results(file, columns=roles).passages) == 2
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["ok"], "--column 'ok'; expected NAME=ROLE, as task=case"),
+    (["taks=case"], "columns: found no column 'taks'; there: .*Did you mean 'task'"),
+    (["task=cas"], "columns: 'task': found no role 'cas'; allowed: .*Did you mean 'case'"),
+    (["task=case", "ok=case"], "'task' and 'ok' are both 'case'; give one column per role"),
+])  # fmt: skip
+def test_a_wrong_column_or_role_is_named(tmp_path: Path, options: list[str], message: str) -> None:
+    file = tmp_path / "own.csv"
+    pd.DataFrame({"task": ["a"], "ok": [True], "condition": "baseline"}).to_csv(file, index=False)
+    result = run(file, *(f"--column={option}" for option in options), "--out", tmp_path / "page")
+    assert re.search(message, str(result.exception), re.DOTALL), result.exception

@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from skillcomp.cli.study_commands import warnings_as_notes
 from skillcomp.cli.terminal import say
-from skillcomp.errors import StudyError, require_known
+from skillcomp.errors import FrameError, StudyError, require_known
 from skillcomp.io.journal import is_store
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ def answer(
     condition: Annotated[
         list[str] | None,
         Option(metavar="WORD=NAME", help="What a word for an arm means, such as plain=baseline."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=ROLE", help="What a column of a table holds, such as task=case."),
     ] = None,
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
     skill: Annotated[str | None, Option(help="The skill, if the files do not name it.")] = None,
@@ -62,6 +66,8 @@ def answer(
     with warnings_as_notes(None):
         # the sentences list what its warning does
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
+        if column:
+            facts["columns"] = _meanings(column, "--column", "NAME=ROLE, as task=case")
         frames = _frames_at(source, _meanings(condition or []), facts)
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
@@ -110,15 +116,22 @@ def _frames_at(
         baseline = _chosen_baseline([first, second], options)
         other = second if baseline == first else first
         return sc.read_results(path, conditions={baseline: _BASELINE, other: "skill"}, **facts)
+    except FrameError as error:
+        if "there is no column" not in str(error):
+            raise
+        hint = "On the command line, --column names a column, such as --column task=case."
+        raise StudyError(f"{error}\n{hint}") from error
 
 
-def _meanings(settings: list[str]) -> dict[str, str]:
+def _meanings(
+    settings: list[str], option: str = "--condition", form: str = "WORD=NAME, as a=baseline"
+) -> dict[str, str]:
     """Parse settings WORD=NAME."""
     meanings: dict[str, str] = {}
     for setting in settings:
         word, _, name = setting.rpartition("=")
         if not word or not name:
-            raise StudyError(f"answer: --condition '{setting}'; expected WORD=NAME, as a=baseline.")
+            raise StudyError(f"answer: {option} '{setting}'; expected {form}.")
         meanings[word] = name
     return meanings
 

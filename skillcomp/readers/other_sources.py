@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from skillcomp.errors import FrameError
+from skillcomp.errors import FrameError, require_known
 from skillcomp.frames import from_store
 from skillcomp.frames.from_frame import Frames, from_frame
 from skillcomp.frames.from_pairs import from_pairs
@@ -27,6 +27,8 @@ from skillcomp.readers.result_table import ROLES
 
 # columns of the frames, as arguments of from_frame
 _OF_PASSAGES = {"text", "source", "label"}
+_ALSO_OF_PASSAGES = ("document", "question")
+_OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
@@ -75,7 +77,22 @@ def table_at(path: Path) -> pd.DataFrame | None:
     return pd.read_csv(StringIO(text), sep=separator)
 
 
-def json_table_at(path: Path) -> pd.DataFrame | None:
+def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Call columns by their roles; a column of the table that has the name of a role is dropped."""
+    known = [*ROLES, *sorted(_OF_PASSAGES), *_ALSO_OF_PASSAGES, *_OF_PAIRS]
+    labels, roles = [str(name) for name in table.columns], list(columns.values())
+    for name, role in columns.items():
+        require_known(f"columns: {name!r}: found no role", role, list(dict.fromkeys(known)))
+        require_known("columns: found no column", name, labels, label="there")
+        if roles.count(role) > 1:
+            both = " and ".join(repr(n) for n, r in columns.items() if r == role)
+            raise FrameError(f"columns: {both} are both {role!r}; give one column per role.")
+    replaced = [n for n in table.columns if str(n) in roles and str(n) not in columns]
+    table = table.drop(columns=replaced)
+    return table.rename(columns={n: columns.get(str(n), n) for n in table.columns})
+
+
+def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
     """Return the table in a file of JSON objects, one per line or in a list; None without one."""
     if not path.is_file() or path.suffix not in (".json", ".jsonl"):
         return None
@@ -90,37 +107,42 @@ def json_table_at(path: Path) -> pd.DataFrame | None:
         return None
     flat = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
     table = pd.DataFrame(rows) if flat and rows else pd.DataFrame()
-    names = set(map(str, table.columns))
+    names = {columns.get(str(name), str(name)) for name in table.columns}
     has_case = names & {"case", "case_id", "question_id", "id"}
     has_verdict = names & {"winner", "passed", "score"}
     return table if names >= _OF_PASSAGES or (has_case and has_verdict) else None
 
 
-def frames_of_table(table: pd.DataFrame, values: Mapping[str, str | None], **how: Any) -> Frames:
+def frames_of_table(
+    table: pd.DataFrame, values: Mapping[str, str | None], columns: Mapping[str, str], **how: Any
+) -> Frames:
     """Convert a table whose columns have the names of from_frame's arguments, or usual ones.
 
-    A table of texts with sources and labels is read by from_passages, and one of winners by
-    from_pairs.
+    ``columns`` names the role of others. A table of texts with sources and labels is read by
+    from_passages, and one of winners by from_pairs.
     """
+    table = renamed_columns(table, columns)
     present = set(map(str, table.columns))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)  # the caller reports the problems
         if present >= _OF_PASSAGES and "condition" not in present:
-            return from_passages(table, name=how.get("name"))
+            more: dict[str, Any] = {name: name for name in _ALSO_OF_PASSAGES if name in present}
+            return from_passages(table, **more, name=how.get("name"))
         if "winner" in present and not present & {"passed", "score"}:
-            return from_pairs(table)
+            pairs: dict[str, Any] = {r: r for r in columns.values() if r in _OF_PAIRS}
+            return from_pairs(table, **pairs)
     names = {c: _ARGUMENTS.get(str(c), c) for c in table.columns}
     names = {c: role for c, role in names.items() if role == c or role not in table.columns}
     table = table.rename(columns=names)
     for role, value in values.items():
         if value is not None:
             table = table.assign(**{role: table[value] if value in table.columns else value})
-    columns: dict[str, Any] = {role: role for role in ROLES if role in table.columns}
-    columns.setdefault("skill", None)
-    if "gold" in columns:
-        columns.setdefault("condition", None)
-    if "score" in columns:
-        columns.setdefault("passed", None)
+    roles: dict[str, Any] = {role: role for role in ROLES if role in table.columns}
+    roles.setdefault("skill", None)
+    if "gold" in roles:
+        roles.setdefault("condition", None)
+    if "score" in roles:
+        roles.setdefault("passed", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FrameWarning)  # the caller reports the problems
-        return from_frame(table, **columns, **how)
+        return from_frame(table, **roles, **how)

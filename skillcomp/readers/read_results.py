@@ -81,6 +81,7 @@ def read_results(
     *,
     format: str | None = None,
     conditions: Mapping[Any, str] | None = None,
+    columns: Mapping[str, str] | None = None,
     skill: str | None = None,
     case: str | None = None,
     agent: str | None = None,
@@ -106,6 +107,10 @@ def read_results(
         Condition (baseline, skill, placebo, previous or a name of your own) of each word that the
         tool uses for an arm. Usual words such as with_skill and old_skill need none. If the format
         has no field for the arm, these words select the field.
+    columns : mapping of str to str, optional
+        Of a table, the role of columns with other names, such as ``{"task": "case"}``. A role is an
+        argument of :func:`skillcomp.from_frame`, :func:`skillcomp.from_pairs` or
+        :func:`skillcomp.from_passages`. A column that already has that name is left out.
     skill, agent, agent_model, grader_model : str, optional
         What the files cannot say, with one value for all rows. ``skill`` also selects one of
         several skills. A file that says otherwise is overruled, and the problems list it.
@@ -174,13 +179,18 @@ def read_results(
     try:
         if None in paths and paths[None].is_dir() and is_store(paths[None]):
             named = {**facts, "conditions": conditions, "case": case, "format": format}
+            named["columns"] = columns
             refuse_arguments(named, place)
             return _reported(frames_of_store(paths[None]), problems, place, strict)
-        own = _table_of_file(paths[None]) if None in paths and format is None else None
+        columns, is_one = columns or {}, None in paths and format is None
+        own = _table_of_file(paths[None], columns) if is_one else None
         if own is not None:
             how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
-            made = frames_of_table(own, {**facts, "case": case}, name=shown(paths[None]), **how)
+            how["name"] = shown(paths[None])
+            made = frames_of_table(own, {**facts, "case": case}, columns, **how)
             return _reported(made, problems, place, strict)
+        if columns:
+            raise FrameError(f"{place}: columns= names the columns of a table, and this is none.")
         tables, pairs = [], []
         for condition, file in paths.items():
             reader, file = _reader_and_file(file, format)
@@ -235,11 +245,11 @@ def _readers() -> list[Reader]:
     return readers
 
 
-def _table_of_file(path: Path) -> pd.DataFrame | None:
+def _table_of_file(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
     """Return the table in a file; in a JSON file only if no reader recognises it."""
     table = table_at(path)
     if table is None and not any(reader.recognises(path) for reader in _readers()):
-        return json_table_at(path)
+        return json_table_at(path, columns)
     return table
 
 
