@@ -255,6 +255,7 @@ def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> Non
     page.wait(f"{color} !== {light!r}")
 
 
+@pytest.mark.slow  # `make outputs` runs it
 def test_a_static_page_shows_the_last_state_without_a_network(
     jupyter: Jupyter, tmp_path: Path
 ) -> None:

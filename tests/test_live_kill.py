@@ -96,7 +96,7 @@ def assert_whole(store):
 
 
 @pytest.mark.filterwarnings("ignore::skillcomp.io.journal.StoreWarning")  # a torn line
-@pytest.mark.parametrize("n_kills", [6, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_again_and_again_every_cell_is_answered_and_graded_once(tmp_path, n_kills):
     draw, kills, studies = random.Random(20261121), 0, 0
     while kills < n_kills:
@@ -121,7 +121,7 @@ def test_killed_again_and_again_every_cell_is_answered_and_graded_once(tmp_path,
 
 
 @pytest.mark.filterwarnings("ignore::skillcomp.io.journal.StoreWarning")  # a torn line
-@pytest.mark.parametrize("n_kills", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_killed_while_batches_are_under_way_nothing_is_lost_or_paid_twice(tmp_path, n_kills):
     draw, kills, studies = random.Random(5), 0, 0
     while kills < n_kills:

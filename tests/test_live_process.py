@@ -213,13 +213,6 @@ def test_a_study_file_names_a_program_with_all_that_it_needs(tmp_path):
     assert claude.settings == CliAgent.claude().settings
 
 
-def test_prices_and_options_of_other_agents_stand_in_the_file_too(tmp_path):
-    price = {"model": "mine", "input": 1.0, "output": 4.0, "cache_read": 0.1}
-    given = {"kind": "openai", "model": "mine", "base_url": "http://127.0.0.1:9/v1"}
-    (one,) = agents_of(tmp_path, given | {"prices": [price], "options": {"temperature": 0.5}})
-    assert one.prices[0].cache_read == 0.1 and json.loads(one.settings)["temperature"] == 0.5
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

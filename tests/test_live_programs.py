@@ -231,7 +231,7 @@ def test_a_trigger_run_with_the_real_program_leaves_every_artefact(name, at_home
     assert set(fired) == {"tides"}
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["codex"])
 def test_a_quota_of_the_real_program_is_unknown_and_no_failed_skill(name, at_home, monkeypatch):
     monkeypatch.setenv("CLAUDE_CODE_MAX_RETRIES", "0")
     table = "id,should_trigger,prompt\na,true,When is high water?\n"

@@ -254,11 +254,11 @@ def test_the_page_opens_with_the_corrected_verdict_and_says_why() -> None:
 
 def test_a_verdict_that_few_labels_do_not_confirm_is_not_a_headline() -> None:
     words = []
-    for n in (20, 8, 5, 0):
+    for n in (20, 5, 0):
         page = answer(lenient_judge(n)).findings
         words.append(sentences_on(page, "summary") + sentences_on(page, "skill"))
         assert "cases would show" not in sentences_on(page, "limits"), "labels would decide"
-    for n, text in zip((20, 8, 5), words, strict=False):
+    for n, text in zip((20, 5), words, strict=False):
         assert "tea is undetermined; by the grader alone it teaches." in text
         assert f"tea is teaching by the grader, not confirmed by labels on {n} cases: " in text
         more = r"about \d+ more cases would decide|at least 5 more cases are needed"

@@ -175,7 +175,7 @@ def test_sensitivity_and_specificity_hold_in_each_condition():
         assert realised == pytest.approx(sp)
 
 
-@pytest.mark.parametrize("when", [0.5, "2026-02-02T21:20:00", pd.Timestamp("2026-02-02 21:20")])
+@pytest.mark.parametrize("when", [0.5, "2026-02-02T21:20:00"])
 def test_drift_sets_in_at_its_time(when):
     # 1,600 attempts, one a minute from 08:00: the 800th is graded at 21:20
     made = simulate.study(
@@ -382,8 +382,6 @@ def test_counts_have_the_delta_gap_and_repeat_variance_asked_for():
         ({"between_case_sd": 9}, "standard deviation 'case_level': found 9"),
         ({"graders": (Grader("a"), Grader("a"))}, "two have the same name and version"),
         ({"n_repeats": 0}, "n_repeats: found 0"),
-        ({"n_skills": 0}, "n_skills: found 0"),
-        ({"checks_per_case": 0}, "checks_per_case: found 0"),
     ],
 )
 def test_an_impossible_study_is_refused_by_name(arguments, message):

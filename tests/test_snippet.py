@@ -96,17 +96,6 @@ def test_every_analysis_gives_an_estimates_frame_that_keeps_the_contract(
     assert frame.loc[frame["estimate"].isna(), "note"].ne("").all()
 
 
-def test_by_names_the_rows_of_each_analysis(typed: dict[str, object]) -> None:
-    delta, fixed, agree = typed["delta"], typed["fixed"], typed["agree"]
-    assert not delta.duplicated(["skill", "condition"]).any() and len(delta) == 12
-    assert set(delta["condition"]) == {"skill", "placebo"}
-    assert set(fixed["grader"]) == set(agree["grader"]) == {"g0", "g1", "g2"}
-    assert set(fixed["skill"]) == set(typed["store"].skills)
-    assert set(typed["drift"]["check_kind"]) == {"positive", "negative"}
-    assert set(typed["bias"]["grader"]) == {"g0", "g1", "g2"}
-    assert typed["cut"]["chosen"].sum() == 1
-
-
 def test_the_figure_is_saved_with_its_frames_and_the_last_line_shows_a_widget(
     typed: dict[str, object], folder: Path
 ) -> None:

@@ -370,7 +370,7 @@ def test_effects_are_the_coefficients_of_a_regression_with_cases_held() -> None:
     assert found["content x form", ""] == pytest.approx(fit["c:f"])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 9))
 def test_the_total_is_the_sum_of_its_parts_and_levels_flip_signs(seed: int, n: int) -> None:
     outcomes = experiment(n, seed=seed)

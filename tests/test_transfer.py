@@ -162,7 +162,7 @@ def test_deltas_without_spread_have_limits(value: str) -> None:
     assert -1 < row["ci_low"] < 0 < row["ci_high"] < 1
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.lists(
         st.tuples(
