@@ -43,8 +43,9 @@ OTHER = "other"  # kind of a prompt that belongs to the suite of another skill
 NOTHING = "none"  # the word for no skill in a table
 CONTROL = "control"  # kind of a prompt that tests the instrument, as in every run of `trigger run`
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
-_MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead")
+_MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"
+_ALARM = "{} fired at a prompt that no skill should answer, so recall may show only that it fires"
 CEILING = "all right: a ceiling, which shows no more than the lower limit"
 FLOOR = "none right: a floor, which shows no more than the upper limit"
 
@@ -127,7 +128,8 @@ def detection(
 
     Prompts of the kind ``control`` test the instrument and count for no measure. If the explicit
     call of a skill did not fire it, the instrument is dead for this skill: all its invocations
-    count as unknown, and ``note`` says so. See :func:`controls`.
+    count as unknown, and ``note`` says so. ``note`` also names a skill that fired at the prompt for
+    no skill, as in a program that fires everything. See :func:`controls`.
 
     Examples
     --------
@@ -156,7 +158,7 @@ def detection(
         sums += _detection_samples(group, values)
         if "offered" not in names:
             sums.append(_exact_sample(rows_of_group(exact, values), values))
-        dead += [_dead_note(group)] * (len(sums) - len(dead))
+        dead += [_instrument_note(group)] * (len(sums) - len(dead))
     intervals = bounded_means([sample for *_, sample in sums], quantity=RATES, ci_level=ci_level)
     rows = [
         row(measure, _with_edge_note(interval, "" if note else nothing, note), **about)
@@ -183,9 +185,9 @@ def controls(
     pandas.DataFrame
         One row per ``by``, condition and skill on offer with a control: ``n_calls`` and
         ``n_called`` (explicit calls with a known invocation, and those that fired the skill),
-        ``n_others`` and ``n_false_alarms`` (other controls, and those that fired it), ``dead``
-        (whether no explicit call fired the skill; NA if no invocation is known) and ``note``.
-        Without controls the frame is empty.
+        ``n_others`` and ``n_false_alarms`` (prompts for no skill, and those that fired it),
+        ``dead`` (whether no explicit call fired the skill; NA if no invocation is known) and
+        ``note``. Without controls the frame is empty.
 
     Raises
     ------
@@ -198,7 +200,8 @@ def controls(
     )
     rows = []
     for values, group in groups(checked[checked["prompt_kind"].eq(CONTROL)], names):
-        calls, others = (group.loc[group["should"].eq(ought), "did"] for ought in (1.0, 0.0))
+        calls = group.loc[group["should"].eq(1.0), "did"]
+        others = group.loc[_is_for_no_skill(group), "did"]
         counts = {"n_calls": calls.count(), "n_called": int(calls.sum())}
         counts |= {"n_others": others.count(), "n_false_alarms": int(others.sum())}
         is_dead = bool(calls.sum() == 0) if calls.count() else pd.NA
@@ -425,10 +428,10 @@ def _checked_invocations(
     needs_truth: bool = True,
     with_controls: bool = False,
 ) -> pd.DataFrame:
-    """Check invocations; add the columns kind, cluster, dead, should and did (NaN if unknown).
+    """Check invocations; add kind, cluster, dead, alarm, should and did (NaN if unknown).
 
     Controls are left out unless asked for. Of a skill whose explicit call did not fire it, nothing
-    is known.
+    is known; ``alarm`` marks a skill that fired at a prompt for no skill.
     """
     checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
@@ -460,18 +463,24 @@ def _checked_invocations(
     instrument = [name for name in ("agent", "condition", "offered") if name in checked]
     calls = checked[is_control & checked["should"].eq(1.0)]
     best = calls.groupby(instrument, dropna=False)["did"].max()
-    dead = checked[instrument].merge(
-        best.eq(0.0).rename("dead").reset_index(), on=instrument, how="left"
-    )["dead"]
-    checked["dead"] = dead.eq(True).to_numpy(dtype=bool)
+    others = checked[is_control & _is_for_no_skill(checked)]
+    worst = others.groupby(instrument, dropna=False)["did"].max()
+    for name, state in (("dead", best.eq(0.0)), ("alarm", worst.eq(1.0))):
+        states = checked[instrument].merge(state.rename(name).reset_index(), how="left")
+        checked[name] = states[name].eq(True).to_numpy(dtype=bool)
     for name in ("did", "invoked"):
         checked[name] = checked[name].mask(checked["dead"])
     return checked[~is_control]
 
 
+def _is_for_no_skill(controls: pd.DataFrame) -> pd.Series[bool]:
+    return controls["should_trigger"].eq(False).fillna(False).astype(bool)
+
+
 def _prompts_by_skill(invocations: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     """Count, by ``by``, case and skill on offer, all attempts and those that fired the skill."""
-    keys = list(dict.fromkeys([*names, *CASE, "offered", "cluster", "should", "kind", "dead"]))
+    facts = ("offered", "cluster", "should", "kind", "dead", "alarm")
+    keys = list(dict.fromkeys([*names, *CASE, *facts]))
     return _counts_by(keys, invocations[invocations["should"].notna()], "did")
 
 
@@ -561,9 +570,11 @@ def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
     return "exact", about, nothing, (answered["share"], answered["cluster"], None)
 
 
-def _dead_note(group: pd.DataFrame) -> str:
-    skills = ", ".join(ordered(group.loc[group["dead"], "offered"]))
-    return _DEAD.format(skills) if skills else ""
+def _instrument_note(group: pd.DataFrame) -> str:
+    """Return what the controls show of the skills of a group; empty if they worked."""
+    texts = {"dead": _DEAD, "alarm": _ALARM}
+    skills = {name: ", ".join(ordered(group.loc[group[name], "offered"])) for name in texts}
+    return join_notes(*(text.format(skills[name]) for name, text in texts.items() if skills[name]))
 
 
 def _with_edge_note(interval: Interval, nothing: str, dead: str = "") -> Interval:

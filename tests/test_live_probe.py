@@ -78,6 +78,36 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
     assert not others["finding"].str.contains("impossible|punishes").any()
 
 
+PROMPTS = r"""id,should_trigger,prompt,must_include,must_not_include,require_files,output_schema
+a,true,Use $tea,boil|^(?!.*sorry)|(?!.*sorry)|steep,milk,out.md,s.json
+b,false,茶 or ☕?,,tea,,s.json
+"""
+
+
+def test_the_patterns_schemas_and_files_of_a_trigger_suite_are_tested_without_a_run(tmp_path):
+    store = sc.RunStore(tmp_path / "study")
+    skill = tmp_path / "tea" / "SKILL.md"
+    skill.parent.mkdir()
+    skill.write_text("---\nname: tea\ndescription: Tea.\n---\nSteep the leaves.")
+    (tmp_path / "prompts.csv").write_text(PROMPTS, encoding="utf-8")
+    shape = {"type": "object", "properties": {"invoked_skills": {"type": "array"}}}
+    (tmp_path / "s.json").write_text(json.dumps(shape))
+    store.add_skill(skill)
+    suite = store.add_suite(tmp_path / "prompts.csv", skill="tea")
+    rows = probe(store, progress=False).set_index(["case_id", "check_id"])
+    assert rows["grader"].eq("trace").all()
+    vacuous = rows[rows["finding"].eq("vacuous")]["note"].to_dict()
+    assert vacuous == {  # a lookahead without an anchor passes everything, and one word is copied
+        (f"{suite.slug}/a", "must_include-3"): "passes on the empty answer, the skill's text",
+        (f"{suite.slug}/a", "must_include-4"): "passes on the skill's text",
+    }
+    assert rows["finding"].isin(["", "vacuous"]).all()
+    forbidden = rows.loc[(f"{suite.slug}/a", "must_include-2")]  # ^(?! forbids, so empty is right
+    assert forbidden["empty"] and rows.loc[(f"{suite.slug}/b", "invoked_skills"), "empty"]
+    assert not rows.loc[(f"{suite.slug}/a", "require_files-1"), "empty"]
+    assert "a run of the program" in rows.loc[(f"{suite.slug}/a", "trigger"), "note"]
+
+
 class Lenient(BaseGrader):
     """A grader that passes every answer and forgets one check."""
 

@@ -273,6 +273,29 @@ def test_a_broken_harness_is_reported_as_dead_and_no_recall_of_it(repo, trigger)
     assert sc.frames.attempts(store)["exit_code"].eq(0).all()
 
 
+def test_a_program_that_fires_at_everything_is_reported(repo, trigger):
+    program = repo / "bin" / "claude"
+    fires = 'use("Skill", skill="tides"); use("Skill", skill="ebbs")'
+    code = program.read_text().replace('    result("56")', f'    {fires}\n    result("56")')
+    code = code.replace('if "mortgage" not in prompt:\n    use("Skill", skill="tides")', fires)
+    program.write_text(code)
+    args = ["run", "--suite", "smoke", "--run-id", "e", "--no-judge", "--quiet"]
+    code, out, _ = trigger(*args)
+    line = "tides, ebbs fired at a prompt that no skill should answer"
+    assert code == 1 and out.startswith(line), out
+    run = repo / "artifacts" / "skill-evals" / "e"
+    assert f"**T{line[1:]}.**" in (run / "summary.md").read_text()
+    assert trigger("status", "--run-id", "e")[1].startswith(line)
+    store = RunStore(run / "store")
+    fired, cases = sc.frames.invocations(store), sc.frames.cases(store)
+    controls = sc.triggers.controls(fired, cases).set_index("offered")
+    assert controls["n_false_alarms"].to_dict() == {"tides": 1, "ebbs": 1}
+    rates = sc.triggers.detection(fired, cases, by=["offered"])
+    assert rates["note"].str.contains("fired at a prompt that no skill should answer").all()
+    sentences = sc.report.answer(store).findings["sentence"]
+    assert sentences.str.contains("tides fired at a prompt that no skill should answer").any()
+
+
 def test_a_killed_background_run_resumes_and_repeats_nothing(repo, trigger):
     (repo / "hold").touch()
     args = ["run", "--background", "--suite", "all", "--run-id", "b1", "--max-cases", "3"]

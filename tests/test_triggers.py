@@ -193,6 +193,12 @@ def test_controls_count_for_no_measure_and_a_dead_instrument_reports_none() -> N
     found = sc.triggers.detection(rows, cases, by=["offered"])
     tea, coffee = (found[found["offered"].eq(name)] for name in ("tea", "coffee"))
     assert tea["estimate"].isna().all() and tea["note"].str.contains("dead for tea").all()
+    called = rows.assign(invoked=rows["invoked"] | rows["case_id"].eq("control-tea/a"))
+    warned = sc.triggers.detection(called, cases, by=["offered"]).set_index("offered")
+    alarm = "tea fired at a prompt that no skill should answer"  # as at any prompt
+    assert warned.loc["tea", "note"].str.contains(alarm).all()
+    assert warned.loc["tea", "estimate"].notna().any()
+    assert not warned.loc["coffee", "note"].str.contains("no skill should").any()
     plain = sc.triggers.detection(two_skills().merge(rows), CASES, by=["offered"])
     plain = plain[plain["offered"].eq("coffee")]
     assert coffee["estimate"].tolist() == pytest.approx(plain["estimate"].tolist(), nan_ok=True)

@@ -281,7 +281,8 @@ def trigger_status(
     if as_json:
         say(json.dumps(state))
         return
-    for slug in state.pop("dead"):
-        say(triggers.dead_line(slug))
+    for line in state.pop("warnings"):
+        say(line)
+    state.pop("dead")
     for name, value in state.items():
         say(f"{name}: {'nobody' if value is None else value}")

@@ -373,7 +373,7 @@ def _meaning_of(kind: str, settings: Mapping[str, Any]) -> tuple[Goal, bool, str
         place = f"the file {target['path']}" if isinstance(target, dict) else target
         goal: Goal = "process" if target == "trace" else "outcome"
         text = f"{place} {match} /{settings['pattern']}/{settings.get('flags', '')}"
-        return goal, match == "not_contains", text
+        return goal, match in ("not_contains", "count:0"), text
     if kind == "tool_used":
         least, most = settings.get("min", 1), settings.get("max")
         limits = f"at least {least}" if most is None else f"{least} to {most}"

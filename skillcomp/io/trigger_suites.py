@@ -314,8 +314,9 @@ def checks_of(trigger: bool | None, extra: Mapping[str, Any]) -> tuple[Check, ..
     if "schema" in extra:
         checks.append(_as_check("output_schema", "style", str(extra["output_schema"])))
         if trigger is not None and "invoked_skills" in extra["schema"].get("properties", {}):
-            expectation = "names the skill" if trigger else "does not name the skill"
-            checks.append(_as_check("invoked_skills", "process", f"invoked_skills {expectation}"))
+            text = f"invoked_skills {'names' if trigger else 'does not name'} the skill"
+            sign: CheckKind = "positive" if trigger else "negative"
+            checks.append(_as_check("invoked_skills", "process", text, sign))
     several: tuple[tuple[str, Goal, CheckKind], ...] = (
         ("require_files", "outcome", "positive"),
         ("must_include", "outcome", "positive"),

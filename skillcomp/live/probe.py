@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,11 +16,14 @@ from skillcomp.frames.probes import ANSWERS, PROBE, probed_frame
 from skillcomp.grading_rules import forbids_copying, shared_with_skill
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.io.task_suites import reference_of
+from skillcomp.io.trigger_suites import checks_of
+from skillcomp.live.agents.agent import Reply
 from skillcomp.live.concurrency import Stop, fan_out, run_sync
 from skillcomp.live.graders.gold_answers import gold_answers
 from skillcomp.live.graders.grader import LiveGrader, agent_of
 from skillcomp.live.graders.rule_checks import RuleChecker
 from skillcomp.live.graders.task_graders import Contains, Pytest
+from skillcomp.live.graders.traces import WITHOUT_RUN, grade_trace, rule_name, usage
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Attempt, Case, Check, Skill, Suite
 
@@ -29,6 +33,10 @@ REFUSAL = (
 )
 REFUSING = "refusal"  # key of a case: the text of a justified refusal, or true for REFUSAL
 NGRAM = 6  # as in ComprehensionGrader
+# ids of the checks that the rules of a trigger suite decide
+_RULES = {check.check_id for check in checks_of(True, {})} | {*WITHOUT_RUN, "required_steps"}
+_RULES |= {f"max_{what}" for what in ("commands", *usage(Reply()))}
+_PROHIBITION = re.compile(r"(?:\^|\\A)\(\?!")
 
 
 @dataclass
@@ -63,7 +71,8 @@ def probe(
 
     The answers are the empty one, the skill's own text, a reference answer about another skill, the
     reference answer of the case, and a refusal. Checks that a program decides are always tested:
-    rules, contained words, tests in the sandbox and the search for copied text.
+    rules, contained words, tests in the sandbox, the patterns, schemas and files of a trigger suite
+    and the search for copied text.
 
     Parameters
     ----------
@@ -97,9 +106,10 @@ def probe(
     -----
     A positive check is vacuous if one of the first three answers passes it; a check against copying
     is vacuous if the skill's text passes it. Other negative checks are not, since an answer without
-    content does nothing wrong. A check is impossible if the reference answer fails it. The
-    reference of a task is ``reference/<id>.*``; that of another case is its first gold answer on
-    which all labels are passes. The reference about another skill is one of the same study.
+    content does nothing wrong, nor are patterns that begin with ``^(?!`` and pass the empty answer.
+    A check is impossible if the reference answer fails it. The reference of a task is
+    ``reference/<id>.*``; that of another case is its first gold answer on which all labels are
+    passes. The reference about another skill is one of the same study.
 
     A refusal is right for a case with the key ``refusal`` (its text, or true for a text of this
     library), and for negative checks of dimension C9. There, a check that it fails punishes a
@@ -184,21 +194,29 @@ def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], 
     return judges, ""
 
 
-def _program_for(check: Check) -> str | None:
+def _program_for(check: Check, case: Case) -> str | None:
     """Return what decides a check without a model; None if nothing does."""
     if check.rule is not None:
         return "rule"
     if check.judge is not None:
         return check.judge.type if check.judge.type != "llm-rubric" else None
+    if case.prompt_kind is not None and rule_name(check) in _RULES:
+        return "trace"
     return "overlap" if forbids_copying(check) else None
+
+
+def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
+    """Return whether a pattern passes any answer without a certain text: it begins with (?!."""
+    pattern = check.rule.settings.get("pattern", "") if check.rule else check.description
+    return bool(passed["empty"] and _PROHIBITION.match(str(pattern)))
 
 
 async def _decide_by_program(
     probed: _Probed, name: str, judges: Mapping[str, Any], problem: str
 ) -> None:
-    answer = probed.answers[name]
-    for check in probed.case.checks:
-        program = _program_for(check)
+    answer, case = probed.answers[name], probed.case
+    for check in case.checks:
+        program = _program_for(check, case)
         if program is None:
             continue
         result: tuple[bool | None, str] = (None, "")
@@ -207,11 +225,19 @@ async def _decide_by_program(
         elif program == "rule" and check.rule is not None:
             files = () if name == "empty" else None
             result = RuleChecker(probed.attempt(name, answer), files).result_of(check.rule)
+        elif program == "trace":
+            result = (None, "a run of the program decides this check")
+            if rule_name(check) in WITHOUT_RUN:
+                files = () if name == "empty" else None
+                one = case.model_copy(update={"checks": (check,)})
+                skill = probed.skill.name or probed.skill.slug
+                checked = grade_trace(probed.attempt(name, answer), one, skill, files)[0]
+                result = (checked.passed, checked.note)
         elif program == "overlap":
-            shared = shared_with_skill(answer, probed.skill, probed.case, n=NGRAM)
+            shared = shared_with_skill(answer, probed.skill, case, n=NGRAM)
             result = (None if shared is None else not shared, "")
         elif program in judges:
-            judgement = await judges[program].judge(probed.case, check, answer)
+            judgement = await judges[program].judge(case, check, answer)
             result = (judgement.passed, judgement.reason)
             if judgement.passed is None and name == "reference":
                 result = (False, judgement.reason)  # a test that cannot judge it passes no answer
@@ -223,7 +249,7 @@ async def _decide_by_program(
 async def _decide_by_grader(probed: _Probed, name: str, grader: LiveGrader) -> None:
     answer = probed.answers[name]
     results: dict[str, tuple[bool | None, str]]
-    checks = [c for c in probed.case.checks if _program_for(c) in (None, "overlap")]
+    checks = [c for c in probed.case.checks if _program_for(c, probed.case) in (None, "overlap")]
     if answer is None or not checks:
         return
     case = probed.case.model_copy(update={"checks": tuple(checks)})
@@ -264,7 +290,7 @@ def _faults(
     check: Check, passed: Mapping[str, bool | None], probed: _Probed
 ) -> dict[str, list[str]]:
     """Return the answers that show each fault of a check."""
-    is_positive = check.check_kind == "positive"
+    is_positive = check.check_kind == "positive" and not _forbids_only(check, passed)
     empty = ["empty", "skill_text", "other_reference"] if is_positive else []
     if forbids_copying(check):
         empty = ["skill_text"]

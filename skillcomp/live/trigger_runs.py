@@ -61,6 +61,7 @@ Program = Literal["claude", "codex"]
 CALL = "Use the skill ${} now. In one sentence, what is it for?"
 OTHER = "What is 7 times 8? Answer with the number only."
 CONTROLS = "control-"  # start of the slug of their suites
+NOT_ASKED = "not asked yet"
 SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in trigger-evals.md
 _WORDS = {True: "PASS", False: "FAIL", None: "unknown"}
 # fields of the reply that are copied to meta.json
@@ -538,7 +539,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
         judge = _read_object(place / JUDGEMENT) if case_id in plan.judged else None
         deterministic = graded.get("deterministic")
         parts = [deterministic["pass"] if deterministic else None]
-        notes = (meta.get("run", {}).get("error") or "") if meta else "not asked yet"
+        notes = (meta.get("run", {}).get("error") or "") if meta else NOT_ASKED
         if judge is not None:
             parts.append(judge.get("overall_pass"))
             score = f"judge score={judge['score']}" if judge else "not judged"
@@ -579,7 +580,7 @@ def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
     works = None if fired is None else slug in fired if called else not fired
     about = {"skill": slug, "called": called, "fired": fired, "works": works}
-    return about | {"notes": done.get("error") or ("" if meta else "not asked yet")}
+    return about | {"notes": done.get("error") or ("" if meta else NOT_ASKED)}
 
 
 def dead_line(slug: str) -> str:
@@ -633,8 +634,9 @@ def run_state(folder: Path) -> dict[str, Any]:
     -------
     dict
         run_id, suite, the numbers cases, answered, pass_count, fail_count and unknown_count, dead
-        (skills that an explicit call did not fire), judged (such as "2 of 3"), state (running, done
-        or stopped), and at_work (the process that is working on the run, or None).
+        (skills that an explicit call did not fire), warnings (lines on the controls), judged (such
+        as "2 of 3"), state (running, done or stopped), and at_work (the process that is working on
+        the run, or None).
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     rows = store.table("attempts").select(["case_id", "status"]).to_pylist()
@@ -644,8 +646,10 @@ def run_state(folder: Path) -> dict[str, Any]:
     who = writer(store) or _background_process(folder)
     open_ = len(plan.cases) - len(answered) + len(plan.judged) - judged
     names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
+    lines = [line for line in control_lines(summary) if not line.endswith(NOT_ASKED)]
     return {
         **{name: summary[name] for name in names},
+        "warnings": lines,
         "answered": len(answered),
         "judged": f"{judged} of {len(plan.judged)}",
         "state": "running" if who else "stopped" if open_ else "done",

@@ -42,6 +42,7 @@ SECONDS = 2.0  # time limit for all patterns of a case together
 _Result = tuple[bool | None, str]
 _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_include")
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
+WITHOUT_RUN = (*_OF_ANSWER, "require_files")  # decided by the answer and the files alone
 # Each of these kinds of checks is decided by the method of _TraceChecks with the same name.
 _METHODS = (
     *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
@@ -112,6 +113,12 @@ def _trace_checks(case: Case) -> tuple[Check, ...]:
     return (*case.checks, trigger_check(case.should_trigger))
 
 
+def rule_name(check: Check) -> str:
+    """Return the name of the rule of this module that decides a check: its id without a number."""
+    name, _, number = check.check_id.rpartition("-")
+    return name if number.isdigit() else check.check_id
+
+
 class _TraceChecks:
     """One attempt with its answer and trace; each kind of check has a method that decides it."""
 
@@ -133,8 +140,7 @@ class _TraceChecks:
     def result_of(self, check: Check) -> _Result:
         if check.rule is not None:
             return self.checker.result_of(check.rule)
-        name, _, number = check.check_id.rpartition("-")
-        name = name if number.isdigit() else check.check_id
+        name = rule_name(check)
         if name in _OF_ANSWER and not self.ended:
             return None, "no answer"
         if name in _OF_TRACE and self.trace.kind == "text":
