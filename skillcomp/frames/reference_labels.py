@@ -64,12 +64,13 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     rank = np.where(labelled, last, last + 2)
     ordered = gold.loc[np.argsort(rank, kind="stable")]
     first = ordered.drop_duplicates(ITEM).sort_index()
-    about = ordered.groupby(ITEM).agg(
+    about = ordered.assign(person=ordered["labeller_kind"].eq("person")).groupby(ITEM)
+    about = about.agg(
         n=("passed", "count"),
         n_passed=("passed", "sum"),
         borderline=("borderline", "max"),
         chance=("inclusion_probability", "first"),
-        by_person=("labeller_kind", lambda kinds: kinds.eq("person").any()),
+        by_person=("person", "any"),
     )
     about = about.loc[pd.MultiIndex.from_frame(first[ITEM])].set_index(first.index)
     several = about["n"].gt(1) & first["labeller"].ne(ADJUDICATED)
