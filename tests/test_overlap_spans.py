@@ -126,14 +126,16 @@ def test_a_skill_is_its_whole_folder(tmp_path: Path) -> None:
         (skills / name).parent.mkdir(parents=True, exist_ok=True)
         (skills / name).write_text(text)
     (skills / "tea" / "latin.txt").write_bytes(b"\xe9\xe8")
+    (skills / "tea" / "utf16.txt").write_bytes("Pour quickly, stir twice.".encode("utf-16"))
     texts = passages("Soft water gives clearer colours.", "Secret answers stand inside this file.",
-                     "Warm the pot. Soft water.")  # fmt: skip
+                     "Warm the pot. Soft water.", "Pour quickly, stir twice.")  # fmt: skip
     how: dict[str, Any] = {"ngram": 3}
     for given_as in (skills, {"tea": skills / "tea"}, skills / "tea"):
         spans = sc.overlap.spans(texts, skills=given_as, **how)
-        assert spans[["passage_id", "file"]].values.tolist() == [["p0", "references/water.md"]]
+        files = [["p0", "references/water.md"], ["p3", "utf16.txt"]]
+        assert spans[["passage_id", "file"]].values.tolist() == files
         assert sc.overlap.score(texts, skills=given_as, **how)["any_shared"].tolist() == [
-            *(True, False, False)
+            *(True, False, False, True)
         ]
     alone = {"tea": skills / "tea" / "SKILL.md"}  # the switch: a file stands for itself
     assert sc.overlap.spans(texts, skills=alone, **how).empty

@@ -188,6 +188,8 @@ def test_without_a_length_to_choose_the_screen_has_the_reason_and_no_table() -> 
     assert lines[0].startswith("No length of shared n-grams can be chosen: ")
     assert lines[0].endswith("; tokenizer='unicode' reads every script.")
     assert lines[1:3] == ["", "What this study cannot say"]
+    read = answer(sc.from_passages(table), tokenizer="unicode").frames["calibration"]
+    assert read["tokenizer"].str.endswith("unicode").all() and read["estimate"].notna().any()
 
 
 def test_a_skill_study_keeps_its_headline_and_adds_pairs_and_copies(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -416,7 +417,8 @@ def _is_suite(file: Path) -> bool:
 def skill_texts(path: Path) -> dict[str, str]:
     """Return the text files of a skill's folder by relative name, SKILL.md first; or one file.
 
-    Files that are not UTF-8 text are left out, as are those that `skill_files` leaves out.
+    Files that are not text in UTF-8, or in UTF-16 with a byte order mark, are left out, as are
+    those that `skill_files` leaves out.
 
     Raises
     ------
@@ -429,9 +431,10 @@ def skill_texts(path: Path) -> dict[str, str]:
     texts = {}
     for name, file in skill_files(path):
         data = read_bytes(file, root=path, **how)
+        is_utf16 = data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
         try:
-            text = decode(data, file, SkillError)
-        except SkillError:
+            text = data.decode("utf-16") if is_utf16 else decode(data, file, SkillError)
+        except (SkillError, UnicodeDecodeError):
             continue
         if "\0" not in text and text.strip():
             texts[name] = text

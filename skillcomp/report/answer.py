@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -34,6 +34,7 @@ from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_plann
 from skillcomp.frames.reference_labels import RESULTS, Drawn
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.store import RunStore
+from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import default_reference
@@ -178,6 +179,7 @@ def answer(
     reference: str | None = None,
     gold_drawn: Drawn | None = None,
     drawn_by: str | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Answer:
     """Compute the results of a study for its skills and graders.
 
@@ -216,6 +218,8 @@ def answer(
     gold_drawn, drawn_by : str, optional
         How gold was drawn, as in :func:`skillcomp.correction.delta`. Default: as the frames of your
         own table state it (:func:`skillcomp.from_frame`), otherwise at random.
+    tokenizer : callable or "unicode", optional
+        For a calibration study, as in :func:`skillcomp.overlap.calibrate`.
 
     Returns
     -------
@@ -232,7 +236,7 @@ def answer(
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study = opened(study)
-    data = study_data(study, round)
+    data = replace(study_data(study, round), tokenizer=tokenizer)
     cases, verdicts, gold = data.cases, data.verdicts, data.gold
     attempts = _asked_attempts(study, data.attempts, asked)
     estimates = StudyEstimates()

@@ -30,6 +30,7 @@ def calibration_screen(
     # the page of a skill study calibrates on answers in its chapter
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
     about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
+    about["tokenizer"] = data.tokenizer
     results.add("calibration", True, _calibration, data, with_answers=alone, **about)
     cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure"]))
     chosen = _chosen_row(cut)
@@ -51,7 +52,8 @@ def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.Dat
     """Calibrate on the passages and, if asked for, on the answers."""
     if not with_answers:
         return overlap.calibrate(**about)
-    shared = overlap.score(data.attempts, skills=data.skills, cases=data.cases, ngram=range(3, 13))
+    how = {name: about[name] for name in ("skills", "tokenizer")}
+    shared = overlap.score(data.attempts, cases=data.cases, ngram=range(3, 13), **how)
     return overlap.calibrate(shared, data.attempts, **about)
 
 

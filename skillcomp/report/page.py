@@ -37,6 +37,7 @@ from skillcomp.frames.probes import probe_rates, probes
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
+from skillcomp.ngrams import Tokenizer
 from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer
 from skillcomp.report.case_pages import write_case_pages
@@ -81,6 +82,7 @@ def build(
     reference: str | None = None,
     gold_drawn: Drawn | None = None,
     drawn_by: str | None = None,
+    tokenizer: Tokenizer | None = None,
     progress: bool = True,
 ) -> Path:
     """Write ``index.html``: the answer of a study, and the notebooks executed on its data.
@@ -105,7 +107,7 @@ def build(
         is relative to the working directory, like `study` and `out`.
     grader, groups, margin, interval, order, round, assume_missing, asked, checks : optional
         As for :func:`answer`.
-    reference, gold_drawn, drawn_by : optional
+    reference, gold_drawn, drawn_by, tokenizer : optional
         As for :func:`answer`.
     progress : bool, default True
         Show progress bars.
@@ -150,6 +152,7 @@ def build(
     how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
     how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by, "interval": interval}
+    how["tokenizer"] = tokenizer
     how |= {"margin": _margin_of(values["MARGIN"])}
     how |= {"round": _round_of(values["ROUND"], study)}
     todo: SimpleQueue[Any] = SimpleQueue()

@@ -17,6 +17,7 @@ from skillcomp.frames.save_frames import saved_facts
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
+from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.consistency import round_flips
 from skillcomp.report.default_grader import best_grader, grader_named, grader_versions
 
@@ -37,6 +38,8 @@ class StudyData:
         What is recorded of how gold was drawn and how a table was read.
     base_names : mapping of str to str
         The name of each grader without its version.
+    tokenizer : callable, str or None
+        How texts become tokens; None for that of the package.
     """
 
     cases: pd.DataFrame
@@ -49,6 +52,7 @@ class StudyData:
     skills: Mapping[str, Any]
     facts: Mapping[str, Any]
     base_names: Mapping[str, str]
+    tokenizer: Tokenizer | None = None
 
     @property
     def graders(self) -> list[str]:
