@@ -126,11 +126,15 @@ class Drawing(SphinxDirective):
         self.env.note_dependency(str(ROOT / "docs/figures.py"))
         if self.arguments:
             name = self.arguments[0]
-            return self.figure(name) if name in DRAWINGS else []
-        parts = [self.code(SETUP.strip())]
-        for name in DRAWINGS:
-            parts += [*self.parse_text_to_nodes(f"{{py:func}}`{name}`"), *self.figure(name)]
-        return parts
+            frames = self.parse_text_to_nodes("The frames are those of {doc}`/docs/figures`.")
+            return [*self.figure(name), *frames] if name in DRAWINGS else []
+        return [self.code(SETUP.strip()), *map(self.section, DRAWINGS)]
+
+    def section(self, name: str) -> nodes.section:
+        """Return the figure of a function below its name, which links to its page."""
+        (link,) = self.parse_text_to_nodes(f"{{py:func}}`{name}`")
+        title = nodes.title("", "", *link.children)
+        return nodes.section("", title, *self.figure(name), ids=[nodes.make_id(name)])
 
     def figure(self, name: str) -> list[nodes.Node]:
         """Return the picture of a function and the code that draws it."""

@@ -11,12 +11,13 @@ verdicts, gold = sc.frames.verdicts(store), sc.frames.gold(store)
 outcomes = sc.frames.outcomes(verdicts, cases, grader="g2")
 
 # %% skillcomp.plots.estimates
-delta = sc.deltas.paired(outcomes, by=["skill"])
+delta = sc.deltas.paired(outcomes, by=["skill"]).sort_values("estimate", ascending=False)
 sc.plots.estimates(delta, y="skill", null=0)
 
 # %% skillcomp.plots.cases
 changes = sc.skillverdicts.cases(outcomes, by=["skill"])
-sc.plots.cases(changes, sc.deltas.paired(outcomes, by=["skill"]))
+decided = sc.skillverdicts.decide(outcomes, by=["skill"])
+sc.plots.cases(changes, decided.sort_values("estimate", ascending=False))
 
 # %% skillcomp.plots.case_map
 sc.plots.case_map(sc.skillverdicts.cases(outcomes, by=["skill"]))
@@ -27,7 +28,8 @@ rows = rows[rows["condition"].eq("skill")]
 sc.plots.corrected(rows, y=["grader", "condition"])
 
 # %% skillcomp.plots.severity
-drift = sc.reliability.drift(verdicts, gold, reference_grader="g0", cases=cases, n_resamples=199)
+how = {"reference_grader": "g0", "cases": cases, "n_resamples": 199}
+drift = sc.reliability.drift(verdicts, gold, **how)
 sc.plots.severity(drift[drift["measure"].eq("severity_shift")], y="grader")
 
 # %% skillcomp.plots.ranks
@@ -46,7 +48,7 @@ sc.plots.facet(by_g2, sc.plots.flips, by="gold", title="gold {}")
 
 # %% skillcomp.plots.facet
 rates = sc.deltas.rates(outcomes, by=["skill", "condition"])
-sc.plots.facet(rates, sc.plots.estimates, by="skill", y="condition")
+sc.plots.facet(rates, sc.plots.estimates, by="skill", y="condition", height=3.2)
 
 # %% skillcomp.plots.overlap
 shared = sc.overlap.score(attempts, skills=store.skills, cases=cases, ngram=3)

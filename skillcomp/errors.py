@@ -196,7 +196,7 @@ def without_control(text: str) -> str:
 
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun, such as ``1 label`` or ``3 labels``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:

@@ -96,6 +96,8 @@ _CALLED = {
     "rate_passed": "pass rate",
     "delta_passed": "change in pass rate",
     "delta_share_passed": "change in share of checks passed",
+    "sensitivity_change": "fewer false fails",
+    "specificity_change": "fewer false passes",
     "near_delta": "change on near cases",
     "far_delta": "change on far cases",
     "near_far_failure": "near-far failure",

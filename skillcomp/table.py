@@ -374,14 +374,22 @@ def _common_facts(frame: pd.DataFrame) -> tuple[str, list[Any]]:
     for name in _ABOUT if len(frame) > 1 else ("ci_level",):
         if name in frame.columns and name not in hidden and frame[name].nunique(dropna=False) == 1:
             value = frame[name].iloc[0]
-            text = f"{100 * value:g} % intervals" if name == "ci_level" else called(value)
             hidden.append(name)
             if name == "unit" and value == "rate":
                 continue  # percent signs show this unit
-            text = f"in {text}" if name == "unit" else text
-            sentences.append(f"{name} {text}" if name in ("margin", "reference") else text)
+            sentences.append(_fact_text(name, value, units))
     text = "; ".join(sentences)
     return (text[:1].upper() + text[1:] + "." if text else ""), hidden
+
+
+def _fact_text(name: str, value: Any, units: set[str | None]) -> str:
+    """Describe the value of a column that is the same in all rows."""
+    if name == "ci_level":
+        return f"{100 * value:g} % intervals"
+    if name == "margin" and units == {"points"}:
+        return f"margin of {100 * value:g} points"
+    start = {"unit": "in ", "margin": "margin of ", "reference": "compared with "}.get(name, "")
+    return f"{start}{called(value)}"
 
 
 def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:

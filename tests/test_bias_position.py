@@ -104,7 +104,7 @@ def test_consistency_is_compared_only_at_similar_tie_rates() -> None:
     assert change["estimate"].tolist() == pytest.approx([0.4, -0.4, 0])
     assert change["rate"].tolist() == pytest.approx([1, 0, 0])
     assert change[["n_ties", "reference_n_ties"]].iloc[0].tolist() == [16, 0]
-    told = "ties are 0% to 40% of the verdicts: compare consistency only at similar tie rates"
+    told = "ties are 0 % to 40 % of the verdicts: compare consistency only at similar tie rates"
     assert change["note"].str.contains(told).all()
     rows = sc.bias.position(both, by=["grader"])
     compared = rows["measure"].isin(["position_consistency", "position_reversals"])
@@ -195,7 +195,7 @@ def test_a_system_that_is_always_shown_first_shows_no_position_bias() -> None:
     table = pair_table(40, orders=2).query("model_a == 'x'")
     rows = sc.bias.position(sc.from_pairs(table).pairwise)
     assert rows["estimate"].isna().all()
-    assert rows["note"].str.contains("'x' was shown first in 100% of its 40 pairs with 'y'").all()
+    assert rows["note"].str.contains("'x' was shown first in 100 % of its 40 pairs with 'y'").all()
 
 
 def test_self_preference_where_the_families_are_arguments() -> None:

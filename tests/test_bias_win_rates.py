@@ -89,7 +89,8 @@ def test_a_system_that_is_always_shown_first_is_named_and_no_random_order_assume
     assert "order was random" in rates(table).iloc[0]["note"]
     table = table.assign(model_a="y", model_b="x")
     note = rates(table).iloc[0]["note"]
-    assert note.startswith("'y' was shown first in 100% of 20 comparisons") and "random" not in note
+    assert note.startswith("'y' was shown first in 100 % of 20 comparisons")
+    assert "random" not in note
 
 
 @pytest.mark.parametrize(("wins", "losses", "ties", "percent", "standard_error"), [

@@ -73,7 +73,7 @@ def decisions(path, round=1, **options):
 
 
 def test_check_of_the_pilot_prints_advice_when_asked_and_ends_well(run):
-    summary = "study 'pilot': 6 skills, 84 cases, 480 attempts, 7143 verdicts: 35 warnings"
+    summary = "study 'pilot': 6 skills, 84 cases, 480 attempts, 7,143 verdicts: 35 warnings"
     assert run("check", PILOT) == (0, f"{summary} (--advice shows them)\n", "")
     status, out, err = run("check", PILOT, "--advice")
     assert (status, err) == (0, "")

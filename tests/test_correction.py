@@ -288,7 +288,7 @@ def test_gold_that_was_selected_by_the_outcome_recommends_nothing() -> None:
         found = sc.correction.delta(verdicts, gold[case.isin(failed)], gold_drawn=drawn)
         assert not found["recommended"].any()
         reason = found["reason"].iloc[0]
-        assert reason.startswith("gold on 0% of the passes and 100% of the fails ('baseline')")
+        assert reason.startswith("gold on 0 % of the passes and 100 % of the fails ('baseline')")
         assert "state gold_drawn='verdict'" in reason
     drawn = sc.correction.delta(verdicts, gold[case.isin(range(0, 60, 2))])["reason"].iloc[0]
     assert drawn.startswith("gold on 30 cases, taken as drawn at random (gold_drawn='random')")

@@ -56,7 +56,7 @@ def test_gold_on_all_fails_and_some_passes_is_weighted_by_the_verdicts() -> None
     for gold_drawn in ("random", "chosen"):
         found = sc.correction.rate(verdicts, gold, gold_drawn=gold_drawn)
         assert not found["recommended"].any()
-        expected = "gold on 17% of the passes and 100% of the fails ('baseline')"
+        expected = "gold on 17 % of the passes and 100 % of the fails ('baseline')"
         assert found["reason"].str.startswith(expected).all()
 
 
@@ -359,7 +359,7 @@ def test_six_labelled_fails_of_six_are_no_random_draw() -> None:
     verdicts, gold = split(answers((6, 6, 5, False), (54, 12, 9, True)))
     found = sc.correction.rate(verdicts, gold)
     assert not found["recommended"].any()
-    assert found["reason"].str.startswith("gold on 22% of the passes and 100% of the fails").all()
+    assert found["reason"].str.startswith("gold on 22 % of the passes and 100 % of the fails").all()
     table = sc.reliability.agreement(verdicts, gold).set_index("measure")
     assert "such shares are no random draw" in table.loc["false_fails", "note"]
 

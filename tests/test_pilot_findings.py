@@ -21,7 +21,7 @@ def shown_in(stem: str) -> str:
 
 
 CLAIMS = [
-    "Of 6 skills 3 teach and 3 are undetermined.",
+    "Of 6 skills, 3 teach and 3 are undetermined.",
     "+52 points [38, 64] on 84 cases; corrected for the grader's errors, +52 points",
     "a shared run of 4 content tokens (rule 'any')",
     "far minus near −6 points [−39, 25]",

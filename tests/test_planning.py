@@ -592,7 +592,7 @@ def test_the_cases_that_would_settle_a_verdict_are_for_the_change_observed():
     assert cautious.loc[("gain", "teaching"), "estimate"] > same
     for place in (("loss", "harmful"), ("same", "ineffective")):
         assert np.isnan(cautious.loc[place, "estimate"])
-        assert "no number can be promised" in cautious.loc[place, "note"]
+        assert "no number is enough" in cautious.loc[place, "note"]
     repeats = counts.xs("repeats_at_estimate", level="measure")["note"]
     assert repeats.str.contains("the pilot has one repeat a case").all()
 

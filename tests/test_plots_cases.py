@@ -22,6 +22,7 @@ def cases_of(rates, *, condition="skill", skill="tea", names=None):
     base, rate = (np.array(side, dtype=float) for side in zip(*rates, strict=True))
     names = [f"{skill}/{i}" for i in range(len(rates))] if names is None else names
     columns = {"skill": skill, "case_id": names, "condition": condition, "note": ""}
+    columns["reference"] = "baseline"
     numbers = {"rate": rate, "reference_rate": base, "delta": rate - base}
     return pd.DataFrame(columns | numbers)
 
@@ -67,13 +68,13 @@ def test_the_svg_names_each_case_and_escapes_what_it_names(tmp_path):
         text = svg.read_text()
         assert "<script" not in text and "<title>&lt;script&gt;alert(1)&lt;/script&gt;" in text
         assert "b&amp;c" in text
-        assert ("100 % passed under skill, 0 % without it" in text) == (name == "strip")
+        assert ("100 % passed under skill, 0 % under baseline" in text) == (name == "strip")
 
 
 def test_a_map_sorts_cases_by_the_delta_and_leaves_unknown_ones_white():
     frame = cases_of([(0, 1), (1, 0), (np.nan, 1)])
     ax = sc.plots.case_map(pd.concat([frame, cases_of([(0, 0)] * 3, condition="placebo")]))
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["tea · reference", "skill", "placebo"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["tea · baseline", "skill", "placebo"]
     colors = [patch.get_facecolor() for patch in ax.patches]
     assert len(colors) == 9 and colors[2] == (1, 1, 1, 1)  # reference of the unknown case, last
     assert colors[0] != colors[1] and colors[3] == colors[1]  # the lost case is first

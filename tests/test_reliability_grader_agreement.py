@@ -97,14 +97,12 @@ def test_too_wide_an_interval_says_how_many_labels_it_needs() -> None:
     assert few["ci_high"] - few["ci_low"] > 0.4
     wide, narrow = few[["n_for_half_width_20", "n_for_half_width_10"]]
     assert 25 < wide < 100 and narrow == pytest.approx(4 * wide, abs=4)
-    assert (
-        f"about {wide:,.0f} labels would bring it to 0.2, and {narrow:,.0f} to 0.1" in few["note"]
-    )
+    assert f"about {wide:,.0f} labels would bring it to .2, and {narrow:,.0f} to .1" in few["note"]
     many = agreement(*rows(int(narrow)), n_resamples=999).set_index("measure").loc["cohen_kappa"]
     assert (many["ci_high"] - many["ci_low"]) / 2 < 0.12
     assert "would bring it" not in many["note"]
     errors = agreement(*rows(25), quantities="false_passes").iloc[0]
-    assert "gold fails would bring it to 0.2" in errors["note"]
+    assert "gold fails would bring it to 20 points" in errors["note"]
 
 
 def test_checks_of_a_case_widen_the_interval_because_the_case_is_the_unit() -> None:

@@ -144,8 +144,8 @@ def test_copies_and_pairs_are_counted_and_their_lack_has_a_remedy() -> None:
     frame = rows(("perturbation_points", -3.0, -5.0, -1.0), grader="a", perturbation="pad")
     frame = frame.assign(n_pairs=50, n_to_pass=0, n_to_fail=2)
     assert about_graders(copies=frame) == [
-        "On copies (pad) a changed 2 of 50 verdicts, 0 to PASS and 2 to FAIL: −3 points [−5, −1], "
-        "a shift to FAIL."
+        "On copies of the kind 'pad', a changed 2 of 50 verdicts: 0 to PASS, 2 to FAIL; −3 points "
+        "[−5, −1], a shift to FAIL."
     ]
     assert "sc.bias.perturb makes them" in about_graders(copies=frame.head(0))[0]
     pairs = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0, -1.0, 5.0))

@@ -99,7 +99,7 @@ def test_the_headline_counts_each_verdict_and_the_overall_line_names_every_loss(
     overall = decided(reference="baseline").drop(columns=["skill", "verdict"])
     page = sentences_on(findings(every, overall=overall), "summary")
     assert (
-        "of 10 skills 3 teach, 2 help, 1 is redundant, 1 changes nothing, 1 hurts, 1 harms" in page
+        "of 10 skills, 3 teach, 2 help, 1 is redundant, 1 changes nothing, 1 hurts, 1 harms" in page
     )
     assert page.endswith("on 14 cases. A loss is shown for s4 and s5.")
     assert "A loss" not in sentences_on(findings(decided(), overall=overall), "summary")
@@ -234,7 +234,7 @@ def test_conditions_are_not_counted_as_skills_and_unknown_verdicts_not_at_all() 
     assert "2 skills say nothing" in limits
     assert sentences_on(findings(decided(verdict=NAN)), "summary") == ""
     both = findings(pd.concat([decided(), decided(skill="oak", verdict=NAN)], ignore_index=True))
-    assert sentences_on(both, "summary") == f"{alone}of 2 skills 1 teaches."
+    assert sentences_on(both, "summary") == f"{alone}of 2 skills, 1 teaches."
 
 
 # Graders that are checked, hardly checked or not checked
@@ -298,7 +298,7 @@ def test_losses_that_labels_do_not_confirm_are_counted_named_and_explained() -> 
     )
     mixed = pd.concat([decided(skill="tea"), *parts], ignore_index=True)
     assert findings(mixed, agreement=gold)["sentence"][0] == (
-        "Of 6 skills 1 teaches and 5 are undetermined; of these, by the grader alone 2 hurt, 2 "
+        "Of 6 skills, 1 teaches and 5 are undetermined; of these, by the grader alone 2 hurt, 2 "
         "harm and 1 is undetermined."
     )
 
@@ -417,9 +417,10 @@ def test_a_small_study_says_how_many_cases_would_settle_it(small: sc.report.Answ
     assert sentences_on(small.findings, "summary").startswith("All 6 skills are undetermined.")
     limits = sentences_on(small.findings, "limits")
     assert re.search(
-        r"6 skills are undetermined, with 8 cases each\. If the changes are as estimated, (by the "
-        r"grader alone, )?(all|\d of them) would be settled by \d+ to [\d,]+ cases, with 80 % "
-        r"power and 2 repeats; (for \d of them no number|none of these numbers) can be promised\.",
+        r"6 skills are undetermined, with 8 cases each\. If the changes are as estimated, it takes "
+        r"\d+ to [\d,]+ cases to settle (all|\d) of them( by the grader alone)?, with 80 % power "
+        r"and 2 repeats\. If the changes are less favourable \(a one-in-five chance\), no number "
+        r"of cases would settle (any|\d) of them\.",
         limits,
     )
     assert "Fix the number of cases in advance" in limits
@@ -472,14 +473,14 @@ def test_cases_and_repeats_that_would_settle_a_corrected_row_are_by_the_grader_a
     assert sentences_on(findings(decided(**corrected), needed=rows), "limits").startswith(
         "tea: if the change is as estimated (−29 points), by the grader alone, 26 cases would show "
         "a loss and 37 a loss beyond the margin, with 80 % power and 3 repeats; if the change is "
-        "less favourable (−8 points; a one-in-five chance), no number can be promised. With fewer "
-        "than 6 cases no result could settle it. Instead, 11 repeats of these 20 cases would show "
-        "a loss; even 20 would not show a loss beyond the margin."
+        "less favourable (−8 points; a one-in-five chance), no number of cases would show a loss. "
+        "With fewer than 6 cases no result could settle it. Instead, 11 repeats of these 20 cases "
+        "would show a loss; even 20 would not show a loss beyond the margin."
     )
     rows = needed(NAN, 26.0, 37.0, repeats=(NAN, NAN))
     text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
     assert text.startswith("tea: if the change is as observed (−29 points), 26 cases would show")
-    assert "less favourable (a one-in-five chance), no number can be promised." in text
+    assert "a one-in-five chance), no number of cases would show a loss." in text
     assert "Even 20 repeats of these 20 cases would not show a loss." in text
 
 

@@ -168,7 +168,7 @@ def test_copies_at_a_known_rate_are_found_at_that_rate(tmp_path: Path) -> None:
     assert "flags 0 % [0, 4] of 70 fresh texts." in headline
     page = write_answer(result, study, tmp_path, None, "all").read_text("utf-8")
     assert "mean copying?" in page and page.count("<figure") == 1
-    assert "n = 70 to 140, 95\xa0% intervals." in page  # texts; the length is in the column n
+    assert "n\xa0=\xa070 to 140, 95\xa0% intervals." in page  # texts; the length is in the column n
     assert "by document" in page
     assert result.screens[0].limits == [
         "How often answers copy is not known: there are no answers, only passages.",

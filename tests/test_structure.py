@@ -403,7 +403,7 @@ def test_attempts_without_an_outcome_are_counted_and_unequal_loss_is_told() -> N
     outcomes.loc[lost, "passed"] = pd.NA
     found = factorial(outcomes)
     assert found.loc[("content", ""), "n_missing"] == 24
-    assert "attempts missing: 0% to 50% by condition" in found.loc[("content", ""), "note"]
+    assert "attempts missing: 0 % to 50 % by condition" in found.loc[("content", ""), "note"]
     assert found.loc[("content", "structured"), "n_missing"] == 0
 
 

@@ -292,7 +292,7 @@ def _why_no_family_effect(frame: pd.DataFrame) -> str:
     if len(families) == 1:
         return (
             f"not identified: every answer is of one model family ({families[0]}), so leniency to "
-            "the own family cannot be told from leniency to all"
+            "the own family cannot be distinguished from that to all"
         )
     if frame["own_family"].eq(0).all():
         own = ", ".join(sorted(map(str, frame["grader_family"].dropna().unique())))

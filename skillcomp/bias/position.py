@@ -128,7 +128,7 @@ def _tie_rates_note(rates: Sequence[float]) -> str:
     rates = [rate for rate in rates if not math.isnan(rate)]
     if not rates or max(rates) - min(rates) <= _SIMILAR_TIES:
         return ""
-    ranging = f"{min(rates):.0%} to {max(rates):.0%}"
+    ranging = f"{100 * min(rates):.0f} % to {100 * max(rates):.0f} %"
     return f"ties are {ranging} of the verdicts: compare consistency only at similar tie rates"
 
 
@@ -222,7 +222,7 @@ def _uneven_order(pairs: pd.DataFrame) -> str:
             first, second = str(systems).split(" against ", 1)
             first, second = (first, second) if 2 * n_in_order > n else (second, first)
             return (
-                f"'{first}' was shown first in {share:.0%} of its {plural(n, 'pair')} with "
+                f"'{first}' was shown first in {100 * share:.0f} % of its {plural(n, 'pair')} with "
                 f"'{second}', so the order was not random"
             )
     return ""

@@ -169,8 +169,9 @@ def _win_rate_rows(part: pd.DataFrame, reference: str | None, **how: Any) -> Ite
             name, share = (side, share) if share >= 0.5 else (opponent, 1.0 - share)
             if is_uneven(share, n):
                 notes.append(
-                    f"'{name}' was shown first in {share:.0%} of {plural(n, 'comparison')}: the "
-                    "rate includes the preference of the grader for a place"
+                    f"'{name}' was shown first in {100 * share:.0f} % of "
+                    f"{plural(n, 'comparison')}: the rate includes the preference of the grader "
+                    "for a place"
                 )
             else:
                 notes.append("one order of each pair: assumes that the order was random")

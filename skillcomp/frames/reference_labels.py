@@ -413,8 +413,8 @@ def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) 
     of = f" of '{row['grader']}'" if "grader" in refuted.columns else ""
     return (
         f"drawn_by='{drawn_by}' does not hold: among the answers with '{row['stratum']}', gold is "
-        f"on {row['passes']:.0%} of the passes and {row['fails']:.0%} of the fails{of}. Name the "
-        "grader that drew, or leave out drawn_by= for the verdicts of all"
+        f"on {100 * row['passes']:.0f} % of the passes and {100 * row['fails']:.0f} % of the "
+        f"fails{of}. Name the grader that drew, or leave out drawn_by= for the verdicts of all"
     )
 
 
@@ -425,7 +425,7 @@ def unequal_shares(shares: Mapping[str, Any]) -> str:
     together, one random draw in a thousand gets a note.
     """
     unequal = [
-        f"{row['passes']:.0%} of the passes and {row['fails']:.0%} of the fails"
+        f"{100 * row['passes']:.0f} % of the passes and {100 * row['fails']:.0f} % of the fails"
         f"{' of ' + row['by'] if row['by'] else ''} ('{name}')"
         for name, row in shares.items()
         if row["p_value"] <= DOUBTED / len(shares)

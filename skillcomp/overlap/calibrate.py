@@ -488,8 +488,8 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
     needed = clean_needed(limit, ci_level=settings.ci_level)
     related, unit = _related_texts(flagged, group)
     return (
-        f"{related}{flagged.n:.0f} texts bound the rate only at {flagged.high:.1%}: a bound of "
-        f"{limit:.0%} needs {needed} {unit} with none flagged"
+        f"{related}{flagged.n:.0f} texts bound the rate only at {100 * flagged.high:.1f} %: a "
+        f"bound of {100 * limit:.0f} % needs {needed} {unit} with none flagged"
     )
 
 
@@ -650,7 +650,8 @@ def _choice_row(
     if resampled.size:
         same = float(np.mean(again == chooser.n[chosen]))
         any_share = float(np.mean(chooser.is_any[resampled]))
-        words.append(f"chosen again in {same:.0%} of the resamples (rule 'any' in {any_share:.0%})")
+        again_text = f"chosen again in {100 * same:.0f} % of the resamples"
+        words.append(f"{again_text} (rule 'any' in {100 * any_share:.0f} %)")
     if resampled.size and not few:
         tail = (1 - level) / 2
         low, high = np.quantile(again, [tail, 1 - tail], method="inverted_cdf")
@@ -675,7 +676,7 @@ def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser)
             "texts in other scripts, tokenizer='unicode' here and in overlap.score"
         )
     if by_estimate < 0:
-        return f"no n and rule keeps the false flags within {limit:g} and finds a copy"
+        return f"no n and rule keeps the false flags within {100 * limit:g} % and finds a copy"
     n, rule = chooser.n[by_estimate], sample.candidates["rule"].iloc[by_estimate]
     column = sample.column(by_estimate)
     rates = [(g, _flag_rate(settings, g, by_estimate, column)) for g in chooser.groups[1:]]

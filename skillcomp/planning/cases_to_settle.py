@@ -26,10 +26,10 @@ from skillcomp.stats.bounded import DELTAS, Arm
 from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, undefined
 
-CAUTIOUS = 0.2  # quantile of the estimate at which a number of cases can be promised
+CAUTIOUS = 0.2  # quantile of the estimate for a cautious number of cases
 MOST_REPEATS = 20
 MANY_REPEATS = f"not even {MOST_REPEATS} repeats would be enough"
-NO_PROMISE = "if the change is less favourable (a one-in-five chance), no number can be promised"
+NONE_ENOUGH = "if the change is less favourable (a one-in-five chance), no number is enough"
 _NEEDED = ["condition", "estimate", "ci_low", "ci_high", "ci_level", "n", "margin", "p_limit"]
 _EXTRA = ["sought", "size", "margin", "power", "n_cases", "n_repeats"]
 
@@ -72,8 +72,8 @@ def cases_to_settle(
         - ``cases_at_estimate``: number of cases if the true change is as observed (``size``);
         - ``cases_at_20th_percentile``: the same if the change is at the 20th percentile of its
           estimate, on the side that makes the verdict harder to reach. NaN with a note if no number
-          can be promised, because this change is on the other side of the margin (of 0 for
-          ``helps`` and ``hurts``);
+          is enough, because this change is on the other side of the margin (of 0 for ``helps`` and
+          ``hurts``);
         - ``fewest_cases``: the smallest number of cases at which any result could settle it;
         - ``repeats_at_estimate``: number of repeats of the same cases (``n_cases``) that would
           settle it if the true change is as observed. NaN with a note if 20 would not.
@@ -145,7 +145,7 @@ def _counts(
     needed = needed[needed["measure"].eq("cases_per_skill")]
     counts = [_as_interval(count) for _, count in needed.iterrows()]
     yield _MEASURES[0], size, counts[0]
-    promised = undefined("", NO_PROMISE, ci_level=level) if len(sizes) == 1 else counts[1]
+    promised = undefined("", NONE_ENOUGH, ci_level=level) if len(sizes) == 1 else counts[1]
     yield _MEASURES[1], cautious, promised
     adaptive = settings.interval == "adaptive" and settings.value == "passed"
     within, n_attempts = abs(size) < settings.margin, n_repeats if adaptive else 0

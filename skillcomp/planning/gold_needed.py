@@ -416,7 +416,7 @@ def _bootstrap_limits(
     low, high = np.quantile(counts, [(1 - ci_level) / 2, (1 + ci_level) / 2], method="nearest")
     if math.isfinite(high):
         return float(low), float(high), ""
-    pilots = f"in {np.isinf(counts).mean():.0%} of the bootstrap pilots"
+    pilots = f"in {100 * np.isinf(counts).mean():.0f} % of the bootstrap pilots"
     return float(low), math.nan, f"{pilots} gold on every case is not enough: no upper limit"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -215,19 +216,29 @@ def level_text(frame: pd.DataFrame) -> str:
 def number_text(value: float, *, percent: bool, signed: bool = False, digits: int = 6) -> str:
     """Format a number with a typographic minus; with `signed`, positive numbers get a plus."""
     scaled = 100 * value if percent else value
-    text = f"{scaled:{'+' if signed and round(scaled, 9) else ''}.{digits}g}"
-    return ("0" if float(text) == 0 else text).replace("-", "\N{MINUS SIGN}")
+    text = f"{scaled:{'+' if signed and round(scaled, 9) else ''},.{digits}g}"
+    return (text if re.search("[^+0.-]", text) else "0").replace("-", "\N{MINUS SIGN}")
 
 
 _UNITS = {"percentage points": "points", "dollars": "US dollars"}
 _CHANGES = {"delta_passed": "pass rate", "delta_share_passed": "share of checks passed"}
+_RATE_NAMES = {"rate_passed": "Pass rate", "rate_share_passed": "Share of checks passed"}
 
 
 def difference_of(frame: pd.DataFrame) -> str:
     """Return "Difference" or, if all rows have the same known measure, the name of the change."""
-    measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
-    what = _CHANGES.get(measures[0]) if len(measures) == 1 else None
+    what = _CHANGES.get(_only_measure(frame))
     return f"Change in {what}" if what else "Difference"
+
+
+def rate_of(frame: pd.DataFrame, otherwise: str = "Rate") -> str:
+    """Return the name of the rate if all rows have the same known measure, else `otherwise`."""
+    return _RATE_NAMES.get(_only_measure(frame), otherwise)
+
+
+def _only_measure(frame: pd.DataFrame) -> str:
+    measures = list(frame["measure"].unique()) if "measure" in frame.columns else []
+    return str(measures[0]) if len(measures) == 1 else ""
 
 
 def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
@@ -261,7 +272,7 @@ def whole_steps(axis: Axis, at: Floats) -> None:
     if len(finite) <= 12 and np.ptp(finite) < 16:
         axis.set_ticks(finite)
     else:
-        axis.set_major_locator(MaxNLocator(integer=True, nbins=10))
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
 
 
 def wrapped(text: str, inches: float) -> str:
@@ -390,9 +401,9 @@ def dashed_mark() -> Line2D:
 
 
 def limit_line(ax: Axes, at: float, what: str, *, upright: bool, digits: int = 6) -> Entry:
-    """Draw a dashed line at a proportion; return its legend entry, such as "limit (5%)"."""
+    """Draw a dashed line at a proportion; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
-    return f"{what} ({number_text(at, percent=True, digits=digits)}%)", dashed_mark()
+    return f"{what} ({number_text(at, percent=True, digits=digits)} %)", dashed_mark()
 
 
 def ring(x: Any = (), y: Any = ()) -> Line2D:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 from typing import Any
 
@@ -28,6 +27,7 @@ _NAMES = {
     "auc": "AUC",
     "false_flags_baseline": "false flags (baseline)",
     "false_flags_fresh": "false flags (fresh)",
+    "sensitivity": "copies found",
 }
 _STROKES: tuple[draw.Stroke, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
 _SCORES = {
@@ -119,7 +119,7 @@ def overlap(
     entries = draw.marked(look_of, line="")
     if limit is not None:
         draw.reference(ax, limit, upright=True, dashed=True)
-        size = draw.number_text(limit, percent=percent) + "%" * percent
+        size = draw.number_text(limit, percent=percent) + " %" * percent
         entries.append((f"limit ({size})", draw.dashed_mark()))
     draw.legend(ax, entries, legend)
     rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
@@ -198,9 +198,9 @@ def threshold(
         entries.append((f"chosen ({x} = {text})", draw.ring()))
     entries += _draw_spread(ax, spread, x, where)
     draw.whole_steps(ax.xaxis, at)
-    ax.set_ylim(-0.03, 1.03)
+    ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
     draw.scale(ax.yaxis, percent=True)
-    draw.label_y(ax, "Rate (%)")
+    draw.label_y(ax, "Rate (%)" if standard else "Copies found (%)")
     text = "Length of n-gram (content tokens)" if x == "n" else draw.words(x)
     draw.label_x(ax, label if label is not None else text)
     draw.legend(ax, entries, legend)
@@ -216,11 +216,9 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
     how: Any = {"color": INK, "marker": "|", "markersize": 7, "linewidth": 1.0}
     for low, high in zip(*draw.estimates(rows, where)[1:], strict=True):
         if np.isfinite([low, high]).all():
-            ax.plot([low, high], [0.02, 0.02], transform=foot, gid="spread", **how)
-            # the interval extends by 0.5 beyond the smallest and the largest chosen n, so round
-            first, last = math.ceil(low), math.floor(high)
-            text = f"{first} to {last}" if first < last else f"always {first}"
-            entries.append((f"{x} chosen over resamples ({text})", Line2D([], [], **how)))
+            # the interval extends by 0.5 beyond the smallest and the largest chosen n
+            ax.plot([low + 0.5, high - 0.5], [0.03, 0.03], transform=foot, gid="spread", **how)
+            entries = [(f"{x} chosen over resamples", Line2D([], [], **how))]
     return entries
 
 

@@ -36,7 +36,6 @@ _SIZE = 3.2  # diameter of a case in points; smaller where many cases share a va
 _MOST_NAMED = 2000  # cases with a title of their own in the svg
 _MOST_ROWS = 40  # of a map
 _WHERE = "plots.cases"
-_BASE = " · reference"
 
 
 def cases(
@@ -148,8 +147,9 @@ def case_map(
     Returns
     -------
     matplotlib.axes.Axes
-        Within a group, cases are sorted by the delta of its first condition, the largest loss
-        first. A case without an outcome under a condition is white.
+        Groups are sorted by the mean delta of their first condition, the largest gain first, and
+        the cases of a group by this delta, the largest loss first. The first row of a group is that
+        of the reference. A case without an outcome under a condition is white.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def case_map(
                 name_artist(cell, "cell", text)
     draw.label_rows(ax, rows, separated=False)
     for i, name in enumerate(rows[1:]):
-        if name.endswith(_BASE):
+        if " · " in name:
             ax.axhline(i + 0.5, color=INK, marker="", linewidth=0.6, clip_on=False, xmin=-0.02)
     ax.set(xlim=(0, wide), xticks=[])
     draw.label_x(ax, "Cases, from the largest loss to the largest gain")
@@ -191,7 +191,9 @@ def case_map(
     bar.set_label(label or "Pass rate (%)")
     bar.outline.set_linewidth(0.4)
     draw.scale(bar.ax.yaxis, percent=True)
-    draw.describe_axes(ax, f"Pass rate of each case {draw.each(names, 'condition')}")
+    n_cases = len(table[[*names, "case_id"]].drop_duplicates())
+    about = f"Pass rate of each of {n_cases:,} cases"
+    draw.describe_axes(ax, f"{about} {draw.each(names, 'condition')}")
     return ax
 
 
@@ -199,12 +201,14 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
     """Return the labels of the rows of a map, and for each row the rate and text of its cases."""
     labels, rows = [], []
     heads = draw.level_names(frame["_group"].unique())
-    for group, part in frame.groupby("_group", sort=False):
+    first = frame["condition"].isin(draw.levels(frame["condition"])[:1])
+    changes = frame["delta"].where(first).groupby(frame["_group"], sort=False).mean()
+    for group in changes.sort_values(ascending=False, kind="stable").index:
+        part = frame[frame["_group"].eq(group)]
         conditions = draw.levels(part["condition"])
         first = part[part["condition"].eq(conditions[0])].sort_values("delta", kind="stable")
-        head = heads[group]
         order, base = list(first["case_id"]), first.set_index("case_id")["reference_rate"]
-        named = [(f"{head}{_BASE}", base)]
+        named = [(f"{heads[group]} · {_reference_name(part)}", base)]
         for condition in conditions:
             own = part[part["condition"].eq(condition)].set_index("case_id")["rate"]
             named.append((str(condition), own))
@@ -214,6 +218,11 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
             texts = [f"{case}, {name}: {_rate_text(rate)}" for case, rate in values.items()]
             rows.append(list(zip(values, texts, strict=True)))
     return labels, rows
+
+
+def _reference_name(frame: pd.DataFrame) -> str:
+    names = frame["reference"].unique() if "reference" in frame.columns else []
+    return str(names[0]) if len(names) == 1 else "reference"
 
 
 def _rate_text(rate: float) -> str:
@@ -267,4 +276,5 @@ def _mark_of_case(change: str, size: float = _SIZE) -> Line2D:
 def _text_of_case(row: Mapping[Any, Any]) -> str:
     rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
     note = f"; {row['note']}" if row.get("note") else ""
-    return f"{row['case_id']}: {rate} passed under {row['condition']}, {base} without it{note}"
+    before = f"{base} under {row.get('reference', 'reference')}"
+    return f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"

@@ -416,7 +416,8 @@ def _draw_forest(
     space = draw.characters(ax) - longest - 8
     _write_notes(ax, frame, at, value, [look_of[level] for level in hues], space)
     draw.scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = draw.difference_of(frame) if null == 0 else "Price of a pass" if price else "Estimate"
+    what = "Price of a pass" if price else draw.rate_of(frame, "Estimate")
+    what = draw.difference_of(frame) if null == 0 else what
     text = draw.axis_label(what, unit, percent=percent) + draw.level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
@@ -650,7 +651,8 @@ def transfer(
                 line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
     unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
     _name_places(ax, frame, places, of_row, percent)
-    text = label if label is not None else _transfer_label(places, percent) + draw.level_text(frame)
+    name = _transfer_label(frame, places, percent) + draw.level_text(frame)
+    text = label if label is not None else name
     draw.label_y(ax, text)
     entries = draw.marked(look_of)
     if len(scopes) > 1:
@@ -730,10 +732,10 @@ def _mark_unknown(
     return [(why, mark) for why in dict.fromkeys(reasons)]
 
 
-def _transfer_label(places: list[str], percent: bool) -> str:
+def _transfer_label(frame: pd.DataFrame, places: list[str], percent: bool) -> str:
     rates = [place in _RATES for place in places]
     if all(rates):
-        return draw.axis_label("Rate", None, percent=percent)
+        return draw.axis_label(draw.rate_of(frame), None, percent=percent)
     if not any(rates):
         return draw.axis_label("Difference", None, percent=percent)
     return "Rate (%) or difference (points)" if percent else "Rate or difference"

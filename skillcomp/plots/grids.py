@@ -381,7 +381,7 @@ def _only_name(frame: pd.DataFrame, column: str, otherwise: str) -> str:
 def _value_label(frame: pd.DataFrame, value: str, null: float | None, percent: bool) -> str:
     if null == 0:
         return draw.axis_label(draw.difference_of(frame), None, percent=percent)
-    name = "Rate" if percent and value == "estimate" else draw.words(value)
+    name = draw.rate_of(frame) if percent and value == "estimate" else draw.words(value)
     return name + (" (%)" if percent else "")
 
 

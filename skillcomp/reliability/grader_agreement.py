@@ -16,6 +16,7 @@ from skillcomp.frames.case_table import cluster_readings
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
     GRADER,
+    UNITS,
     By,
     check_settings,
     covering,
@@ -264,7 +265,8 @@ def agreement(
             bounds, left_out = missing.get(name, ((0, np.nan, np.nan), ""))
             notes = [*about_labels, left_out] if name in missing else []
             units = _UNITS.get(name, "labels") if weights is None else "labels"
-            notes += [note_on_width(interval, units), together]
+            coefficient = UNITS.get(name) == "coefficient"
+            notes += [note_on_width(interval, units, coefficient=coefficient), together]
             own = readings[0].get(f"ceiling_{name}")
             columns = dict(zip(EXTRA[-3:], bounds, strict=True))
             columns["ceiling"] = np.nan if own is None else own.estimate

@@ -299,11 +299,12 @@ def _copy_sentences(copies: pd.DataFrame) -> Iterator[str]:
     for _, row in copies.iterrows():
         who, n = row.get("grader", "The grader"), row["n_pairs"]
         changed = row["n_to_pass"] + row["n_to_fail"]
-        text = f"On copies ({called(row['perturbation'])}) {who} changed {changed:,.0f} of {n:,.0f}"
-        text += f" verdicts, {row['n_to_pass']:,.0f} to PASS and {row['n_to_fail']:,.0f} to FAIL"
+        text = f"On copies of the kind '{row['perturbation']}', {who} changed {changed:,.0f} of "
+        text += f"{n:,.0f} verdicts: {row['n_to_pass']:,.0f} to PASS, "
+        text += f"{row['n_to_fail']:,.0f} to FAIL"
         if say.has_estimate(row):
             word = _shown_word(row, "a shift to PASS", "a shift to FAIL", "no shift is shown")
-            text += f": {_points(row)}, {word}"
+            text += f"; {_points(row)}, {word}"
         yield f"{text}."
 
 
@@ -361,21 +362,23 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
     columns = [name for name in ("skill", "grader", "agent", "condition") if name in corrected]
     by = [name for name in columns if corrected[name].nunique() > 1] or columns[:1]
     changes, moved = list[str](), list[float]()
-    why: dict[str, list[str]] = {}
+    why: dict[tuple[str, str], list[str]] = {}
     for keys, part in corrected.groupby(by, sort=False):
         first, *others = map(called, keys)
-        label = f"{first} ({', '.join(others)})" if others else first
+        condition = f" under {others.pop()}" if others and by[-1] == "condition" else ""
+        label = ", ".join([first, *others])
         raw = say.by_measure(part, "estimator").get("naive")
         best = part[part["recommended"].fillna(False).astype(bool)]
         if not say.has_estimate(raw) or best.empty or pd.isna(best["estimate"].iloc[0]):
-            why.setdefault(say.reason(part.iloc[0], "reason"), []).append(label)
+            reason = say.reason(part.iloc[0], "reason")
+            why.setdefault((condition, reason), []).append(label)
             continue
         before, after = (
             _shown_word(row, "a gain", "a loss", "no change shown") for row in (raw, best.iloc[0])
         )
         moved.append(float(abs(best["estimate"].iloc[0] - raw["estimate"])))
         if before != after:
-            changes.append(f"{label} ({before} before, {after} after)")
+            changes.append(f"{label}{condition} ({before} before, {after} after)")
     if moved:
         span = say.count_range(100 * pd.Series(moved))
         n = len(moved)
@@ -383,8 +386,9 @@ def _correction_sentences(corrected: pd.DataFrame) -> Iterator[str]:
             f"The correction moves {n} estimate{say.plural(n)} by {span} points and changes "
             f"{'the conclusion for ' + say.listing(changes) if changes else 'no conclusion'}."
         )
-    for reason, labels in why.items():
-        yield f"No correction is recommended for {say.listing(labels)}: {reason}."
+    for (condition, reason), labels in why.items():
+        start = f"No correction is recommended{condition} for {say.listing(labels)}"
+        yield f"{start}: {reason}."
 
 
 def _parts_by(frame: pd.DataFrame, *names: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:

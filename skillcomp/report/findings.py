@@ -338,7 +338,7 @@ def _headline(main: pd.DataFrame) -> str:
         verb = parts[0].split(" ", 1)[1]
         headline = f"{everyone if n > 1 else called(main['skill'].iloc[0])} {verb}"
     else:
-        headline = f"Of {n} {rows} {say.listing(parts)}"
+        headline = f"Of {n} {rows}, {say.listing(parts)}"
     return f"{headline}{_unconfirmed_counts(main)}."
 
 

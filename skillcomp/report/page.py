@@ -59,6 +59,11 @@ _OWN_TABLE = "your table"  # shown instead of the name of a folder if a study wa
 _OWN_PARAMETERS = {"DATA", "OUT"}  # set by the page
 _SAVED = "study"  # folder for the frames of a table, which the chapters read as a store
 _GUIDES = {"04", "08"}  # notebooks on how any study is planned and run
+_NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|<[^>]*>)", re.S)
+# the blank in "52 %", "+52 points", "[37, 64]", "n = 14" and "p = .03"
+_BLANKS = re.compile(
+    r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
+)
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 # Without gold the signs of verdicts are hollow.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
@@ -266,8 +271,16 @@ def _write_page(
     html = _page_template().render(**content, figures=figures, chapters=chapters, lacking=lacking)
     page = out / "index.html"
     # links to files of the chapters are relative to the page
-    replace_file(page, html.replace(f"{out.resolve().as_posix()}/", "").encode())
+    html = _with_unbroken_numbers(html.replace(f"{out.resolve().as_posix()}/", ""))
+    replace_file(page, html.encode())
     return page
+
+
+def _with_unbroken_numbers(html: str) -> str:
+    """Put no-break blanks into intervals and before units, so that lines do not end there."""
+    parts = _NOT_TEXT.split(html)
+    parts[::2] = [_BLANKS.sub("\N{NO-BREAK SPACE}", text) for text in parts[::2]]
+    return "".join(parts)
 
 
 def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
@@ -336,7 +349,7 @@ def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
             "the manifest)."
         )
     if not any(len(study.table(name)) for name in ("invocations", "events")):
-        lacking["10"] = "Whether the skills fire when they should is not known: no run records it."
+        lacking["10"] = "Whether the skills fire when they should is not known: nothing records it."
     without = {*_GUIDES, *lacking}
     return [p for p in find_notebooks() if p.stem[:2] not in without], list(lacking.values())
 
@@ -515,10 +528,6 @@ def _about_skill(
     return {"name": name, "group": group, "rows": rows, "folded": folded}
 
 
-def _plain(sentence: str) -> str:
-    return sentence.replace("\N{NO-BREAK SPACE}%", " %")
-
-
 def _is_doubtful(row: pd.Series) -> bool:
     """Return whether the sentence of a skill has a reservation that its numbers do not show."""
     unconfirmed = is_unconfirmed(row) or bool(row.get("overturned", False))
@@ -539,10 +548,9 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     topics: dict[str, list[dict[str, Any]]] = {}
     signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
-        sentence = str(row["sentence"]).replace(" %", "\N{NO-BREAK SPACE}%")
         why = row["why"] if isinstance(row["why"], str) else ""
         mark = signs.get(str(row["verdict"]), "?")
-        marked = row | {"mark": mark, "sentence": sentence, "why": why}
+        marked = row | {"mark": mark, "why": why}
         topics.setdefault(row["topic"], []).append(marked)
     notes = notes_of(estimates)
     graders = grader_cells(estimates) if "decided" in estimates else []
@@ -551,14 +559,14 @@ def _first_page(result: Answer | None, problem: str, fingerprint: str) -> dict[s
     if graders:  # the table has the numbers of these sentences
         in_table = {sentence.text for sentence in grader_sentences(estimates["agreement"])}
         own = topics["grader"]
-        topics["grader"] = [row for row in own if _plain(row["sentence"]) not in in_table]
-        moved = [row for row in own if _plain(row["sentence"]) in in_table]
+        topics["grader"] = [row for row in own if row["sentence"] not in in_table]
+        moved = [row for row in own if row["sentence"] in in_table]
         moved += topics.pop("drift", []) + topics.pop("correction", [])
         texts["grader"] = [row["sentence"] for row in moved] + [
             text for name in ("grader", "drift", "correction") for text in texts.get(name, [])
         ]
     if result is not None and "decided" in estimates:
-        below = {screen.headline.replace(" %", "\N{NO-BREAK SPACE}%") for screen in result.screens}
+        below = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in below]
         decided = estimates["decided"]
         grid = agent_grid(main_rows(decided), signs)

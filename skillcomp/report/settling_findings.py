@@ -90,10 +90,8 @@ def _settling_words(rows: pd.DataFrame, corrected: bool) -> str:
     at = f"{say.signed(size.iloc[0])}; " if len(size) else ""
     text += f"if the change is less favourable ({at}a one-in-five chance), "
     none = low["estimate"].isna() & ~low["note"].str.startswith(_MORE_THAN)
-    rest = say.listing([_SHOWN[word] for word in low.loc[none, "sought"]]) if none.any() else ""
-    of_which = f" for {rest}" if cautious else ""
-    text += cautious + ("; " if cautious and rest else "")
-    text += f"no number can be promised{of_which}" if rest else ""
+    rest = [f"no number of cases would show {_SHOWN[word]}" for word in low.loc[none, "sought"]]
+    text += "; ".join(filter(None, [cautious, *rest[:1]]))
     return f"{text}. {_fewest_in_words(rows)}"
 
 
@@ -134,15 +132,17 @@ def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> 
     n, n_known = len(undecided), int(firsts["estimate"].notna().sum())
     unit = "pairs of skill and agent" if "agent" in undecided else "skills"
     text = f"{n} {unit} are undetermined, with {say.count_range(undecided['n'])} cases each. "
-    text += "If the changes are as estimated, "
-    if any(_is_corrected(row) for _, row in undecided.iterrows()):
-        text += "by the grader alone, "
     counts = say.count_range(firsts["estimate"].dropna()) if n_known else "more than 2,000"
     n_settled = n_known or len(firsts)
-    which = "all" if n_settled == n else f"{n_settled} of them"
-    text += f"{which} would be settled by {counts} cases, {_plan_in_words(firsts.iloc[0])}"
+    which = "all" if n_settled == n else f"{n_settled}"
+    text += f"If the changes are as estimated, it takes {counts} cases to settle {which} of them"
+    if any(_is_corrected(row) for _, row in undecided.iterrows()):
+        text += " by the grader alone"
+    text += f", {_plan_in_words(firsts.iloc[0])}."
     low = [rows[rows["measure"].eq("cases_at_20th_percentile")].iloc[0] for rows in counted]
     n_open = sum(not _count(row) for row in low)
-    if n_open == len(counted):
-        return f"{text}; none of these numbers can be promised."
-    return f"{text}; for {n_open} of them no number can be promised." if n_open else f"{text}."
+    if not n_open:
+        return text
+    which = "any" if n_open == n else f"{n_open}"
+    less = "If the changes are less favourable (a one-in-five chance)"
+    return f"{text} {less}, no number of cases would settle {which} of them."

@@ -37,10 +37,11 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
     -------
     pandas.DataFrame
         One row per case and condition other than the reference. It starts with ``by``, skill,
-        case_id, comprehension_dimension, transfer and condition. ``n`` and ``n_reference`` count
-        the attempts with an outcome. ``rate`` and ``reference_rate`` are the shares of these that
-        passed, and ``delta`` is their difference. Rows are sorted by ``delta``, the largest loss
-        first. A condition passes a case if more than half of these attempts pass.
+        case_id, comprehension_dimension, transfer, condition and reference. ``n`` and
+        ``n_reference`` count the attempts with an outcome. ``rate`` and ``reference_rate`` are the
+        shares of these that passed, and ``delta`` is their difference. Rows are sorted by
+        ``delta``, the largest loss first. A condition passes a case if more than half of these
+        attempts pass.
         ``discriminates`` is True if only one of the two conditions passes the case, and NA if one
         of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition passes),
         ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference passes),
@@ -75,8 +76,10 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         "harmed": (after < 0) & (before > 0),
     }
     joined["verdict"] = np.select(list(verdicts.values()), list(verdicts), default="undetermined")
+    joined["reference"] = reference
     joined["delta"] = joined["rate"] - joined["reference_rate"]
     joined = joined.sort_values("delta", kind="stable", ignore_index=True)
-    order = [*names, "condition", "n", "rate", "n_reference", "reference_rate", "delta"]
+    counts = ["n", "rate", "n_reference", "reference_rate", "delta"]
+    order = [*names, "condition", "reference", *counts, "discriminates", "verdict", "note"]
     joined = with_notes_of(joined.assign(note=""), checked, names, reference)
-    return joined[[*order, "discriminates", "verdict", "note"]]
+    return joined[order]

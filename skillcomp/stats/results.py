@@ -151,15 +151,22 @@ def needed_columns(interval: Interval) -> dict[str, float]:
     return dict(zip(NEEDED, needed, strict=True))
 
 
-def note_on_width(interval: Interval, units: str) -> str:
-    """Return how many units would make a wide interval usable; empty if it is narrow enough."""
+def note_on_width(interval: Interval, units: str, *, coefficient: bool = False) -> str:
+    """Return how many units would make a wide interval usable; empty if it is narrow enough.
+
+    Widths are in points or, for a ``coefficient`` such as kappa, without a unit.
+    """
     wide, narrow = (units_needed(interval, width) for width in HALF_WIDTHS)
     if not wide > interval.n:
         return ""
-    half = (interval.high - interval.low) / 2.0
+    sizes = ((interval.high - interval.low) / 2.0, *HALF_WIDTHS)
+    if coefficient:
+        half, first, second = (f"{size:.2g}".lstrip("0") for size in sizes)
+    else:
+        half, first, second = (f"{100 * size:.0f} points" for size in sizes)
     return (
-        f"half of the interval's width is {half:.2f}: about {wide:,.0f} {units} would bring it to "
-        f"{HALF_WIDTHS[0]}, and {narrow:,.0f} to {HALF_WIDTHS[1]}"
+        f"half of the interval's width is {half}: about {wide:,.0f} {units} would bring it to "
+        f"{first}, and {narrow:,.0f} to {second}"
     )
 
 

@@ -344,8 +344,8 @@ def _missing_attempts(cells: Cells) -> tuple[int, str]:
     if not len(share) or np.ptp(share) < UNEQUAL_LOSS - 1e-9:
         return n_missing, ""
     return n_missing, (
-        f"attempts missing: {share.min():.0%} to {share.max():.0%} by condition: if they differ "
-        "from the others the effect is biased"
+        f"attempts missing: {100 * share.min():.0f} % to {100 * share.max():.0f} % by "
+        "condition: if they differ from the others the effect is biased"
     )
 
 
