@@ -126,8 +126,9 @@ class Drawing(SphinxDirective):
         self.env.note_dependency(str(ROOT / "docs/figures.py"))
         if self.arguments:
             name = self.arguments[0]
-            frames = self.parse_text_to_nodes("The frames are those of {doc}`/docs/figures`.")
-            return [*self.figure(name), *frames] if name in DRAWINGS else []
+            frames = "The first lines of :doc:`/docs/figures` load the frames."
+            drawn_here = name in DRAWINGS
+            return [*self.figure(name), *self.parse_text_to_nodes(frames)] if drawn_here else []
         return [self.code(SETUP.strip()), *map(self.section, DRAWINGS)]
 
     def section(self, name: str) -> nodes.section:

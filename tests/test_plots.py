@@ -695,6 +695,8 @@ def test_power_draws_a_curve_for_each_effect():
     assert found == [[0.2, 0.4], [0.5, 0.9]]
     assert legend_texts(ax) == ["effect 0.1", "effect 0.2", "target (80 %)"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Number of cases", "Power (%)")
+    sizes = legend_texts(plots.power(frame.rename(columns={"effect": "size"}), hue="size"))
+    assert sizes[:2] == ["size 10 points", "size 20 points"]
     assert len(segments(ax)) == 0
     for effect, size, text in (("delta", 0.1, "gain of 10"), ("delta", -0.2, "loss of 20"),
                                ("gap", -0.2, "gap of −20")):  # fmt: skip

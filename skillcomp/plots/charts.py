@@ -169,7 +169,9 @@ def power(
     entries: list[draw.Entry] = []
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
-        name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {level}"
+        number = isinstance(level, float) and hue == "size"
+        text = f"{draw.number_text(level, percent=True)} points" if number else level
+        name = level if isinstance(level, str) else f"{draw.words(hue or '').lower()} {text}"
         name = name if hue else "power"
         entries.append(draw.level_marks(ax, at, curves, rows, look, name, line="-"))
     if target is not None:
