@@ -201,8 +201,8 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
     """Return the labels of the rows of a map, and for each row the rate and text of its cases."""
     labels, rows = [], []
     heads = draw.level_names(frame["_group"].unique())
-    first = frame["condition"].isin(draw.levels(frame["condition"])[:1])
-    changes = frame["delta"].where(first).groupby(frame["_group"], sort=False).mean()
+    of_first = frame["condition"].isin(draw.levels(frame["condition"])[:1])
+    changes = frame["delta"].where(of_first).groupby(frame["_group"], sort=False).mean()
     for group in changes.sort_values(ascending=False, kind="stable").index:
         part = frame[frame["_group"].eq(group)]
         conditions = draw.levels(part["condition"])
@@ -221,7 +221,7 @@ def _rows_of_map(frame: pd.DataFrame) -> tuple[list[str], list[list[tuple[float,
 
 
 def _reference_name(frame: pd.DataFrame) -> str:
-    names = frame["reference"].unique() if "reference" in frame.columns else []
+    names: list[Any] = list(frame["reference"].unique()) if "reference" in frame.columns else []
     return str(names[0]) if len(names) == 1 else "reference"
 
 
