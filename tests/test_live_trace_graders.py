@@ -153,6 +153,7 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 )
 @pytest.mark.parametrize("version", [DIALECT, "https://json-schema.org/draft/2020-12/schema"])
 def test_every_pattern_of_a_schema_has_a_time_limit(monkeypatch, part, version):
+    pytest.importorskip("jsonschema")  # loaded before the time starts
     monkeypatch.setattr(traces, "SECONDS", 0.05)
     about = case(schema={"$schema": version, **part}, output_schema="x")
     done = reply("ls", answer=json.dumps({ENDLESS: 1, "c": ENDLESS}))
@@ -363,6 +364,26 @@ def test_a_file_replaces_the_rubric_and_the_default_keeps_its_version(tmp_path):
     assert json.loads((folder / "judge.json").read_text())["summary"] == "good"
 
 
+@pytest.mark.parametrize(
+    ("id", "expected"),
+    [
+        ("true", "trigger"),
+        ("{type: string}", "trigger"),
+        ("{enum: [質-1]}", "質-1"),
+        ("{oneOf: [{const: efficiency-calls}]}", "efficiency-calls"),
+        ('{$ref: "#/definitions/name"}', "named"),
+    ],
+)
+def test_the_checks_of_a_schema_are_found_in_its_usual_forms(tmp_path, id, expected):
+    text = RUBRIC.replace(RUBRIC[RUBRIC.index("{anyOf") : RUBRIC.index("      pass")], f"{id}\n")
+    text = text.replace("$defs", "definitions") + "  name: {enum: [named]}\n"
+    (tmp_path / "rubric.yaml").write_text(text, encoding="utf-8")
+    schema = read_rubric_schema(tmp_path / "rubric.yaml")
+    judge = TraceJudge(Judge(), lambda skill, case_id: tmp_path, {"s/1"}, rubric_schema=schema)
+    attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
+    assert judge.checks_of(attempt, case())[0].check_id == f"rubric-{expected}"
+
+
 def test_the_schema_in_the_documentation_works(tmp_path):
     page = Path(__file__).parents[1] / "docs" / "triggers.md"
     text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
@@ -383,6 +404,8 @@ def test_the_schema_in_the_documentation_works(tmp_path):
         ("#/$defs/row", "#/$defs/rows", "the reply lacks overall_pass"),
         ("const: asks_first", "const: overall", "texts other than 'overall'"),
         ("const: asks_first", "type: string", "texts other than 'overall'"),
+        ("const: asks_first", "const: style-paths", "are different texts"),
+        ("$defs:", "definitions:", "the reply lacks overall_pass"),
         ("type: object\nrequired", "type: [\nrequired", "not YAML"),
     ],
 )

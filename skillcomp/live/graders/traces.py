@@ -523,7 +523,7 @@ def read_rubric_schema(file: Path) -> dict[str, Any]:
     file : path
         Schema of an object with ``overall_pass``, ``score`` and ``checks``, a list of objects with
         ``id``, ``pass`` and ``notes``. Further fields are kept in ``judge.json``. The ids that
-        ``id`` allows (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each) replace
+        ```id`` allows (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each) replace
         the checks of the rubric. The goal of a check is the first word of its id, if that is a
         goal (``style-paths``), else ``process``.
 
@@ -544,23 +544,35 @@ def read_rubric_schema(file: Path) -> dict[str, Any]:
     if lacking := [name for name in fields if name not in there]:
         raise StudyError(f"{file}: the reply lacks {', '.join(lacking)}; see judge.json of a run.")
     ids = [name for name, *_ in _asked_by(schema)]
-    if not all(isinstance(name, str) and name.strip() for name in ids) or "overall" in ids:
-        raise StudyError(f"{file}: ids of checks are texts other than 'overall'; found {ids}.")
+    usable = {name for name in ids if isinstance(name, str) and name.strip()} - {"overall"}
+    if len(usable) < len(ids):
+        raise StudyError(
+            f"{file}: ids of checks are different texts other than 'overall'; found {ids}."
+        )
     return schema
 
 
 def _row_schema(schema: Mapping[str, Any]) -> Any:
     """Return the part of a rubric schema that describes one check."""
-    row = schema["properties"]["checks"]["items"]
-    name = str(row.get("$ref", "")).removeprefix("#/$defs/")
-    return schema["$defs"][name] if name else row
+    return _resolved(schema, _resolved(schema, schema["properties"]["checks"])["items"])
+
+
+def _resolved(schema: Mapping[str, Any], part: Any) -> Any:
+    """Return a part of a schema or, if it refers to another part, that one."""
+    reference = part.get("$ref", "") if isinstance(part, dict) else ""
+    target: Any = schema
+    for name in reference.removeprefix("#/").split("/") if reference else ():
+        target = target[name]
+    return target if reference else part
 
 
 def _asked_by(schema: Mapping[str, Any]) -> _Asked:
     """Return the checks that a rubric schema lists; those of the default if it lists none."""
-    row = _row_schema(schema)["properties"]["id"]
-    ids = [(part.get("const"), part.get("description", "")) for part in row.get("anyOf", ())]
-    ids += [(name, "") for name in row.get("enum", ())]
+    part = _resolved(schema, _row_schema(schema)["properties"]["id"])
+    part = part if isinstance(part, dict) else {}
+    options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
+    ids = [(option.get("const"), option.get("description", "")) for option in options]
+    ids += [(name, "") for name in part.get("enum", ())]
     goals = {goal: goal for goal in get_args(Goal)}
     return (
         tuple((name, goals.get(str(name).split("-")[0], "process"), text) for name, text in ids)
