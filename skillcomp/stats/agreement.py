@@ -123,7 +123,8 @@ def cohen_kappa(table: ArrayLike, *, ci_level: float = 0.95) -> Interval:
     name, total, agreed = "Cohen's kappa", float(cells.sum()), float(np.trace(cells))
     if total == 0.0:
         return undefined(name, "no units", ci_level=level, n=0.0)
-    expected = float(cells.sum(axis=0) @ cells.sum(axis=1)) / total**2
+    shares = cells / total
+    expected = float(shares.sum(axis=0) @ shares.sum(axis=1))
     if 1.0 - expected < 1e-12:
         return undefined(name, _ONE_CATEGORY, ci_level=level, n=total)
     with np.errstate(invalid="ignore", divide="ignore"):
