@@ -5,7 +5,10 @@ import re
 import shutil
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 import nbformat
 import pandas as pd
@@ -519,6 +522,25 @@ def test_a_chapter_that_fails_takes_no_other_with_it(tmp_path: Path, tiny: Path)
     assert "<pre>before" in text and "<pre>after" not in text and "grader g1 1" in text
     assert "ends here: report: 01-fails.ipynb, cell 4: ValueError: &lt;b&gt;no" in text
     assert "Traceback" not in text
+
+
+def test_chapters_share_a_kernel_but_no_names(tmp_path: Path) -> None:
+    sets = new_code_cell("import os\nown = os.getpid()\nprint(own)")
+    fails = new_code_cell("print(own)")  # the name belongs to an earlier chapter
+    shows = new_code_cell("print(__import__('os').getpid())")
+    cells = {"01-sets": sets, "02-shows": shows, "03-fails": fails, "04-shows": shows}
+    todo: SimpleQueue[Any] = SimpleQueue()
+    for name, cell in cells.items():
+        todo.put((write(tmp_path / f"{name}.ipynb", PARAMETERS, cell), {}))
+    todo.put(None)
+    how = {"share_kernel": True, "done": lambda: None}
+    with ThreadPoolExecutor(1) as pool:
+        books = pool.submit(execute_notebooks.execute_chapters, todo, tmp_path, **how).result()
+    first, second, (_, problem), last = books.values()
+    pids = [book.cells[-1].outputs[0].text for book, _ in (first, second, last)]
+    # a kernel in which a cell failed is not used again
+    assert pids[0] == pids[1] != pids[2]
+    assert "03-fails.ipynb, cell 2: NameError" in problem
 
 
 def test_a_live_chapter_may_take_its_time(
