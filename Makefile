@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help lab report test quick lint outputs slow check notebooks bench validate fuzz docs programs clean
+.PHONY: help lab report test tests quick lint outputs slow check notebooks bench validate fuzz docs programs clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,7 +36,10 @@ report: $(VENV)/.run-ready  ## build report/index.html from the recorded study: 
 quick: lint  ## a first answer in three minutes: lint, types, layers, unit tests
 	$(PYTEST) -q -m "not slow and not integration"
 
-test: lint  ## lint, types, layers and all tests but the slow simulations
+test:  ## lint, types, layers and all tests but the slow simulations
+	$(MAKE) --no-print-directory -j 2 lint tests
+
+tests: $(VENV)/.dev-ready
 	$(PYTEST) -m "not slow"
 
 lint: $(VENV)/.dev-ready  ## lint, types and layers

@@ -109,7 +109,6 @@ def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(tmp_p
         (lambda m: m.pop("usage"), "no token counts that can be read"),
         (lambda m: m["usage"].pop("input_tokens"), "no token counts that can be read"),
         (lambda m: m["usage"].update(output_tokens="9"), "no token counts that can be read"),
-        (lambda m: m["usage"].update(input_tokens=-4), "no token counts that can be read"),
         (lambda m: m["usage"].update(input_tokens=10**30), "no token counts that can be read"),
         (
             lambda m: m["usage"]["cache_creation"].update(ephemeral_1h_input_tokens=50),
@@ -130,7 +129,6 @@ def test_an_answer_whose_price_cannot_be_read_is_an_answer_all_the_same(change, 
         lambda m: m.update(content=[{"type": "text"}]),
         lambda m: m.update(content=[5]),
         lambda m: m.update(stop_reason=["x"]),
-        lambda m: m.update(stop_reason=5),
     ],
 )
 def test_a_message_that_cannot_be_read_is_an_error_that_keeps_it(change):
@@ -145,10 +143,8 @@ def test_a_message_that_cannot_be_read_is_an_error_that_keeps_it(change):
     "edit",
     [
         lambda out: b"\xff\xfe" + out,
-        lambda out: out.replace(b"On ", b"O\xff\xfe "),
         lambda out: out[: len(out) // 2],
         lambda out: b'{"type": "message"}',
-        lambda out: b"[1]",
         lambda out: b"[" * 100_000,  # nested too deeply
         lambda out: b"<html>busy</html>",
     ],
@@ -231,9 +227,7 @@ def test_a_completion_with_odd_parts_is_read_as_far_as_it_goes(edit, answer, not
     "edit",
     [
         lambda o: o["choices"][0].update(message=None),
-        lambda o: o["choices"][0].pop("message"),
         lambda o: message_of(o).update(content=[{"text": "no type"}]),
-        lambda o: message_of(o).update(content=5),
         lambda o: o["choices"][0].update(finish_reason=["x"]),
         lambda o: o.update(choices=[None], id=["x"]),
     ],
@@ -252,8 +246,7 @@ def test_a_key_under_another_name_is_in_no_unreadable_reply(monkeypatch):
     assert KEY not in reply.model_dump_json() and "[MINE, a key]" in reply.trace
 
 
-@pytest.mark.parametrize("before", ["", "x", "KEY="])
-@pytest.mark.parametrize("after", ["", "\n", "z"])
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("x", "\n"), ("KEY=", "z")])
 def test_encoded_forms_of_a_key_are_redacted(before, after):
     key = 'sk-lo+pb/ack-0123456789"x' * 4
     text = before + key + after
