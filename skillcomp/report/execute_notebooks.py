@@ -32,7 +32,7 @@ with extra_imports("lab", "a chapter"):
 
 CELL_TIMEOUT = 600  # seconds; on the recorded study, the slowest cell takes only a few seconds
 _KERNEL = "python3"
-# chapters are executed in parallel, each in a process of its own
+# kernels work in parallel, so each uses one core
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "COLUMNS": "100", "OPENBLAS_NUM_THREADS": "1"}
 _FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
 

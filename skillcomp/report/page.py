@@ -136,7 +136,8 @@ def build(
     Notes
     -----
     A chapter shows what the study has. In place of an analysis that the study has no data for, it
-    has one sentence with the remedy.
+    has one sentence with the remedy. The chapters share a kernel for each core, and each begins
+    with an empty namespace; each of your own `notebooks` has a kernel of its own.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
