@@ -76,7 +76,9 @@ def test_a_prompt_for_three_skills_is_named():
     suite = Suite(slug="tide", skill="tide", adjacent_concepts=("stock-count",))
     many = case_of(99, "C2", prompt="Use tide, stock-count and $sealing for this.")
     two = case_of(98, "C2", prompt="Is it tide or stock-count, or tidemark?")
-    rows = lint_suite(suite.model_copy(update={"cases": (*clean(), many, two)}), skill_of())
+    code = case_of(97, "C2", prompt="Are $PATH, $HOME and $USER set by `a=$b; echo $c $d`?")
+    cases = (*clean(), many, two, code)
+    rows = lint_suite(suite.model_copy(update={"cases": cases}), skill_of())
     assert rows["case_id"].tolist() == ["tide/99"]
     assert rows["message"].tolist() == [
         "prompt: names 3 skills (sealing, stock-count, tide); expected one."

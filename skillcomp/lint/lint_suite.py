@@ -390,10 +390,10 @@ class CaseLint:
             yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
 
     def _check_number_of_skills(self, case: Case) -> RuleMessages:
-        text = case.prompt.lower()
+        text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)  # $ begins variables in code
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
         for name in map(str.lower, self.skills):
-            if re.search(rf"(?<![\w$-]){re.escape(name)}(?![\w-])", text):
+            if re.search(rf"(?<![\w$-]){re.escape(name)}(?![\w-])", text.lower()):
                 named.add(name)
         if len(named) >= SKILLS:
             listed = ", ".join(sorted(named))
