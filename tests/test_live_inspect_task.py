@@ -16,7 +16,7 @@ from build import results
 from loopback import Loopback
 
 import skillcomp as sc
-from skillcomp.errors import StudyError
+from skillcomp.errors import FrameError, StudyError
 
 pytest.importorskip("inspect_ai")
 # inspect-ai leaves streams open, and warnings would be errors of its samples
@@ -26,18 +26,20 @@ PILOT, MODEL = ROOT / "data" / "pilot", "mockllm/model"
 KEY = ["case_id", "condition", "repeat"]
 
 
-def mock(answer: Any) -> Any:
+def mock(answer: Any, configs: list[Any] | None = None, **config: Any) -> Any:
     """Return a mock model; `answer` gets the system message (or None) and the question."""
-    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
 
-    def output(messages: Any, *_: Any) -> Any:
+    def output(messages: Any, tools: Any, choice: Any, settings: Any) -> Any:
+        if configs is not None:
+            configs.append(settings)
         texts = {message.role: message.text for message in messages}
         reply, stop = answer(texts.get("system"), texts["user"])
         made = ModelOutput.from_content(MODEL, reply, stop_reason=stop)
         made.usage = ModelUsage(input_tokens=7, output_tokens=2, total_tokens=9)
         return made
 
-    return get_model(MODEL, custom_outputs=output, memoize=False)
+    return get_model(MODEL, config=GenerateConfig(**config), custom_outputs=output, memoize=False)
 
 
 def log_of(task: Any, folder: Path, model: Any, grader: Any = None, **how: Any) -> Path:
@@ -235,6 +237,61 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
     how: dict[str, Any] = {"display": "none", "log_dir": str(tmp_path / "logs")}
     (log,) = evaluate(sc.inspect_task(suite, skill), model=model, **how)
     assert log.status == "error" and "grader" in log.error.message and not calls
+
+
+def test_options_of_an_evaluation_reach_the_task(tmp_path: Path) -> None:
+    """Batches, a sandbox with the files of a case, another solver, and limits."""
+    from inspect_ai.log import read_eval_log
+    from inspect_ai.solver import solver
+    from inspect_ai.util import sandbox
+
+    suite, skill = files(tmp_path)
+    (tmp_path / "level.txt").write_text("high water")
+    content = json.loads(suite.read_text())
+    content["evals"] = [case | {"files": ["level.txt"]} for case in content["evals"]]
+    suite.write_text(json.dumps(content))
+    asked: set[str] = set()
+    seen: list[Any] = []
+
+    @solver
+    def reads() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            state.user_prompt.text += " " + await sandbox().read_file("level.txt")
+            return await generate(state)
+
+        return solve
+
+    def answer(system: str | None, question: str) -> tuple[str, str]:
+        asked.add(question)
+        return (HOSTILE if system else "Nothing."), "stop"
+
+    def judge(system: str | None, prompt: str) -> tuple[str, str]:
+        if "What b?" in prompt:
+            raise RuntimeError("no answer from the judge")
+        return graded(prompt), "stop"
+
+    def log(condition: str, name: str = "", **how: Any) -> Path:
+        task = sc.inspect_task(suite, skill, condition=condition)
+        grader = mock(judge, seen, batch=True)
+        folder = tmp_path / f"{condition}{name}"
+        return log_of(task, folder, mock(answer, seen), grader, sandbox="local", **how)
+
+    logs = {name: log(name, solver=reads(), batch=True) for name in ("baseline", "skill")}
+    assert asked == {f"What {n}? high water" for n in "abcd"}
+    assert len(seen) > 16 and all(config.batch for config in seen)
+    own = results(logs)
+    passed = own.outcomes.pivot(index="case_id", columns="condition", values="passed")
+    assert passed.loc[["tides/a", "tides/d"]].to_numpy().tolist() == [[False, True]] * 2
+    assert passed.loc[["tides/b", "tides/c"]].isna().all(axis=None)  # the grader fails
+    broken = read_eval_log(str(logs["skill"])).samples[1].scores["checks"]
+    assert "no answer from the judge" in broken.explanation
+    with pytest.raises(FrameError, match=r"calls it 'baseline', but .* condition 'skill'"):
+        results({"baseline": logs["skill"], "skill": logs["baseline"]})
+    # the text of the skill and the question reach the limit: a result, but no answer
+    short = results({"baseline": logs["baseline"], "skill": log("skill", "-2", message_limit=2)})
+    cut = short.outcomes[short.outcomes["condition"].eq("skill")]
+    statuses = short.attempts.groupby("condition")["status"].unique()
+    assert statuses["skill"].tolist() == ["truncated"] and cut["passed"].eq(False).all()
 
 
 @pytest.mark.integration

@@ -140,7 +140,8 @@ def checks(suite: str | Suite, skill: str | Skill, grader: str | LiveGrader, tru
         if attempt.status != "ok":
             return _score_of(attempt, ())
         grading = await judge().grade(attempt, cases[attempt.case_id], own)
-        return _score_of(attempt, grading.verdicts, "; ".join(grading.problems))
+        errors = [reply.error for reply in grading.replies[-1:] if reply.error]
+        return _score_of(attempt, grading.verdicts, "; ".join((*grading.problems, *errors)))
 
     return score
 
@@ -195,8 +196,9 @@ def _require_askable(suite: Suite, skill: Skill) -> None:
         why = "has no checks" if wrong and not wrong[0].checks else "is about the use of a skill"
         what = f"case '{wrong[0].case_id}' {why}" if wrong else "there are no cases"
         raise StudyError(
-            f"suite '{suite.slug}': {what}, so no answer can be graded. Whether a prompt triggers "
-            "a skill is measured by 'skillcomp trigger'."
+            f"suite '{suite.slug}': {what}, so no answer can be graded. Here the text of the skill "
+            "is always loaded; whether a prompt triggers a skill depends on the program that "
+            "chooses among skills, and is measured with it by 'skillcomp trigger run'."
         )
 
 
@@ -230,7 +232,8 @@ def _attempt_of(state: TaskState) -> Attempt:
     about = state.metadata["skillcomp"]
     key = f"{state.sample_id}/{about['condition']}/{state.epoch}"
     fields = {name: about.get(name) for name in ("skill", "condition", "loaded_skill")}
-    model = str(state.model)
+    model, output = str(state.model), state.output
+    stop_reason = output.stop_reason if output.choices else None
     return Attempt(
         attempt_id=key,
         case_id=str(state.sample_id),
@@ -239,15 +242,17 @@ def _attempt_of(state: TaskState) -> Attempt:
         agent=model,
         agent_model=model,
         agent_family=family_of(model),
-        status=_STATUS.get(state.output.stop_reason, "ok"),
-        stop_reason=state.output.stop_reason,
-        answer=state.output.completion,
+        # a limit of Inspect can end a sample before an answer; its log has the limit
+        status=_STATUS.get(stop_reason, "ok") if output.choices else "error",
+        stop_reason=stop_reason,
+        answer=output.completion,
     )
 
 
 def _score_of(attempt: Attempt, verdicts: Sequence[Verdict], problems: str = "") -> Score:
     passed = [verdict.passed for verdict in verdicts]
-    value = float("nan") if None in passed else float(bool(passed) and all(passed))
+    unknown = None in passed or attempt.status == "error"
+    value = float("nan") if unknown else float(bool(passed) and all(passed))
     lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or problems}" for v in verdicts]
     names = ("status", "stop_reason", "agent_family")
     own = {"attempt": {name: getattr(attempt, name) for name in names}}

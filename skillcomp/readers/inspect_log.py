@@ -124,7 +124,8 @@ def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, str]:
     """Return facts that a task of skillcomp left in the metadata of a log."""
     own = as_object(as_object(metadata).get("skillcomp"))
     texts = {name: as_text(own.get(name)) for name in names}
-    return {name: text for name, text in texts.items() if text is not None}
+    present = {name: text for name, text in texts.items() if text is not None}
+    return present | ({"asked_under": present["condition"]} if "condition" in present else {})
 
 
 def _rows_of_sample(
@@ -170,7 +171,8 @@ def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[di
     if about["status"] == "ok":
         about |= {key: facts.get(key) for key in ("status", "stop_reason")}
     about |= {"agent_family": facts.get("agent_family")}
-    verdicts = own.get("verdicts")
+    # an answer that a limit cut off has no verdicts, as in our own engine
+    verdicts = own.get("verdicts") if about["status"] == "ok" else None
     rows = [as_object(row) for row in verdicts] if isinstance(verdicts, list) else []
     for row in rows:
         yield about | {column: row.get(name) for name, column in _OF_VERDICT.items()}

@@ -334,6 +334,12 @@ def _one_arm(table: pd.DataFrame, condition: str | None, place: str) -> pd.DataF
             f"{place}: holds several arms ({', '.join(map(str, words))}), but the mapping of paths "
             f"gives it one, {literal(condition)}. Give the path alone."
         )
+    under = [*table["asked_under"].dropna().unique()] if "asked_under" in table else []
+    if any((word == "baseline") != (condition == "baseline") for word in under):
+        raise FrameError(
+            f"{place}: the mapping of paths calls it {literal(condition)}, but its answers were "
+            f"given under the condition {literal(under[0])}."
+        )
     return table.assign(condition=str(condition))
 
 
