@@ -230,7 +230,7 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
     rows = [{"query": "Ask?", "should_trigger": True}]
     (tmp_path / "set.json").write_text(json.dumps(rows))
     triggers = sc.read_suite(tmp_path / "set.json", skill="tides")
-    with pytest.raises(StudyError, match=r"is about the use of a skill.*'skillcomp trigger'"):
+    with pytest.raises(StudyError, match=r"is about the use of a skill.*'skillcomp trigger run'"):
         sc.inspect_task(triggers, skill)
     calls: list[str] = []
     model = mock(lambda system, question: calls.append(question))

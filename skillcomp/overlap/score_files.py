@@ -74,7 +74,7 @@ def score_files(
 
     Notes
     -----
-    A worker holds 10,000 texts at a time, so its memory does not grow with their number; 16 bytes
+    A worker holds 10,000 texts at a time, so its memory does not grow with their number; 20 bytes
     per id are used at first to find those that occur twice. Parts are pieces of work for
     ``joblib.Parallel``, which uses one process by default. In
     ``with joblib.parallel_config(n_jobs=8):`` it uses eight; with ``backend="dask"`` and the client
@@ -133,7 +133,8 @@ def _require_distinct(files: Sequence[Path]) -> None:
     if len(kinds) > 1:
         both = ", ".join(f"{name} in {file}" for name, file in kinds.items())
         raise FrameError(f"overlap.score_files: parts: found {both}; give either in one call.")
-    ordered = np.sort(np.concatenate(hashes))
+    ordered = np.concatenate(hashes)
+    ordered.sort()
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     places: dict[str, Path] = {}
     for file in files if twice.size else ():
