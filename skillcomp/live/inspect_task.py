@@ -243,7 +243,7 @@ def _attempt_of(state: TaskState) -> Attempt:
         agent_model=model,
         agent_family=family_of(model),
         # a limit of Inspect can end a sample before an answer; its log has the limit
-        status=_STATUS.get(stop_reason, "ok") if output.choices else "error",
+        status=_STATUS.get(stop_reason or "", "ok") if output.choices else "error",
         stop_reason=stop_reason,
         answer=output.completion,
     )
