@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.validity.__main__ import Results
 
 DOCS = ROOT / "docs"
+_PLANNED = ["design", "quantity", "planned", "length"]  # columns of the table of planned lengths
 SHOWN = (14, 84)  # numbers of cases for which other intervals of a rate are compared
 TABLES = (
     "study",
@@ -182,6 +183,7 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "next_runs": f"{next_skill.MOST_RUNS:,}",
         "available": read["available"].to_dict("records"),
         "analyses": read["analyses"].to_dict("records"),
+        "planned": read["analyses"].reindex(columns=_PLANNED).dropna().to_dict("records"),
         "longest": analyses.LONGEST,
         "fewest": claims.FEWEST,
         "scan_fewest": claims.SCAN_FEWEST,
