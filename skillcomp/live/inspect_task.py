@@ -120,7 +120,9 @@ def load_skill(text: str | None, needs_grader: bool) -> Solver:
 
 
 @scorer(metrics=[accuracy(), stderr()])
-def checks(suite: str | Suite, skill: str | Skill, grader: str | LiveGrader, trust: bool) -> Scorer:
+def checks(
+    suite: str | Suite, skill: str | Skill, grader: str | LiveGrader = "forced", trust: bool = False
+) -> Scorer:
     """Decide the checks of a case by a grader of skillcomp."""
     source, own = _suite_of(suite), _skill_of(skill)
     cases = {case.case_id: case for case in source.cases}
