@@ -1,7 +1,6 @@
 """Figures of the documentation: each cell draws the figure of the function in its first line."""
 
 # %%
-import pandas as pd
 
 import skillcomp as sc
 
@@ -72,10 +71,6 @@ sc.plots.cusum(chart, change=200)
 # %% skillcomp.plots.power
 power = sc.planning.power_curve(outcomes, sizes=[0.1, 0.2, 0.3], n_cases=[10, 20, 40, 80])
 sc.plots.power(power[power["condition"].eq("skill")], y="estimate", hue="size")
-
-# %% skillcomp.plots.coverage
-designs = pd.read_csv("docs/intervals/families.csv")
-sc.plots.coverage(designs[designs["quantity"].eq("deltas")], x="lowest", hue="method")
 
 # %% skillcomp.plots.scores
 study = sc.datasets.load("execution")

@@ -479,19 +479,6 @@ def test_a_strip_is_the_same_twice_and_leaves_numpys_random_state_alone():
     assert np.array_equal(np.random.get_state()[1], before)
 
 
-def test_coverage_draws_each_design_against_the_line():
-    frame = pd.DataFrame(
-        {"method": ["ours", "ours", "gold_only"], "coverage": [0.95, 0.96, 0.8],
-         "design": list("aba")}
-    )  # fmt: skip
-    ax = plots.coverage(frame, hue="design")
-    assert gids(ax, "reference")[0].get_xdata() == [0.94, 0.94]
-    assert sorted(np.concatenate([p[:, 0] for p in strip_marks(ax).values()])) == [0.8, 0.95, 0.96]
-    assert ticks(ax.yaxis) == ["ours\n(2 designs)", "gold only\n(1 design)"]
-    assert legend_texts(ax)[-1] == "target (94 %)"
-    assert ticks(plots.coverage(frame[1:]).yaxis) == ["ours", "gold only"]
-
-
 # transfer ---------------------------------------------------------------------------------------
 
 
@@ -796,7 +783,6 @@ def every_plot(text):
         "threshold": lambda: plots.threshold(calibration(measure=text, rule=text)[:3]),
         "roc": lambda: plots.roc(two, x="x", y="y", hue="g"),
         "overlap": lambda: plots.overlap(two, x="x", y="g", hue="g"),
-        "coverage": lambda: plots.coverage(two, x="x", y="g", hue="g"),
         "transfer": lambda: plots.transfer(near.assign(note=text)),
         "dimensions": lambda: plots.dimensions(cell, x="a", y="b"),
         "flips": lambda: plots.flips(cell, x="a", y="b", value="estimate"),

@@ -27,13 +27,12 @@ Copied text and thresholds (calibration)
 Charts of numbers (charts)
     cusum : control chart of gold checks
     power : power against the size of a study
-    coverage : coverage of intervals in simulated designs
     scores : structure score of each document against the results of agents
 """
 
 from skillcomp.plots.calibration import overlap, roc, threshold
 from skillcomp.plots.case_plots import case_map, cases
-from skillcomp.plots.charts import coverage, cusum, power, scores
+from skillcomp.plots.charts import cusum, power, scores
 from skillcomp.plots.forest import corrected, estimates, ranks, severity, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
 
@@ -41,7 +40,6 @@ __all__ = [
     "case_map",
     "cases",
     "corrected",
-    "coverage",
     "cusum",
     "dimensions",
     "estimates",

@@ -420,9 +420,7 @@ def ring_chosen(ax: Axes, x: Floats, y: Floats) -> None:
         ax.add_line(ring(x, y))
 
 
-def strip(
-    ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where: str, *, unit: str = "n"
-) -> int:
+def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where: str) -> int:
     """Draw a jittered mark per row of the frame, in one strip for each level of `y`.
 
     Return the number of characters in the longest line of a label.
@@ -453,12 +451,10 @@ def strip(
     texts, names = [], level_names(rows)
     for i, level in enumerate(rows):
         here = data.loc[data["row"] == i, "value"]
-        count = f"n = {len(here)}" if unit == "n" else f"{len(here)} {unit}{'s' * (len(here) != 1)}"
         zeros = int(here.eq(0).sum())
         none = f", {zeros} at 0" if zeros > 1 else ""
         lost = f", {here.isna().sum()} undefined" if here.isna().any() else ""
-        about = f"{count}{none}{lost}" if unit else lost.removeprefix(", ")
-        texts.append(names[level] + (f"\n({about})" if about else ""))
+        texts.append(f"{names[level]}\n(n = {len(here)}{none}{lost})")
     ax.set_ylabel("")
     return label_rows(ax, texts, separated=True)
 

@@ -202,66 +202,6 @@ def _effect_text(frame: pd.DataFrame) -> str:
     return f"a {name} of {'−' if name == 'gap' and size < 0 else ''}{points} points"
 
 
-def coverage(
-    frame: pd.DataFrame,
-    *,
-    x: str = "coverage",
-    y: str = "method",
-    hue: str | None = None,
-    target: float | None = 0.94,
-    label: str = "Coverage (%)",
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the coverage of each method's intervals, as one mark per simulated design.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Columns `x` (a proportion), `y` and `hue`, with one row per method and design.
-    x, y : str
-        Columns of coverage and method.
-    hue : str, optional
-        Column shown by colour and marker, at most six levels.
-    target : float, optional
-        Required coverage, drawn as a dashed line; with None, there is no line.
-    label : str
-        Label of the x axis.
-    legend : {"below", "right", False}
-        Position of the legend.
-    ax : matplotlib.axes.Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    Raises
-    ------
-    FrameError
-        If a column is missing or the hue has more than six levels.
-
-    Notes
-    -----
-    Marks are jittered vertically; the jitter has no meaning and is the same in every run. The row
-    label gives the number of designs without a coverage.
-    """
-    where = "plots.coverage"
-    draw.require(frame, [x, y, hue], where)
-    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame[y])) + 0.95, 9.0))
-    # if there is only one design per method, do not show the number of designs
-    unit = "design" if frame[y].duplicated().any() else ""
-    taken = draw.strip(ax, frame, x, y, hue, where, unit=unit)
-    entries = [] if hue is None else draw.marked(draw.hue_looks(frame, hue)[1], line="")
-    if target is not None:
-        entries.append(draw.limit_line(ax, target, "target", upright=True))
-    draw.scale(ax.xaxis, percent=True)
-    draw.label_x(ax, label, taken=taken)
-    draw.legend(ax, entries, legend)
-    draw.describe_axes(ax, f"How often intervals held the truth, {draw.each(y)}")
-    return ax
-
-
 def scores(
     frame: pd.DataFrame,
     *,
