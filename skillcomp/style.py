@@ -181,11 +181,11 @@ def use() -> AbstractContextManager[Any]:
     """
     restore = ExitStack()
     restore.callback(mpl.rcParams.update, {key: mpl.rcParams[key] for key in _RC})
-    mpl.rcParams.update(_RC | {"font.family": _families()})
+    mpl.rcParams.update(_RC | {"font.family": _font_families()})
     return restore
 
 
-def _families() -> list[str]:
+def _font_families() -> list[str]:
     """Return `_FONT`, then the user's fonts and those of `_WIDE_FONTS` that are installed."""
     own = [name for family in mpl.rcParams["font.family"] for name in _fonts_of(family)]
     installed = set(font_manager.get_font_names())
@@ -438,8 +438,8 @@ def _titled_svg(fig: Figure, stem: str) -> bytes:
             artist.set_gid(gid)
     text = drawn.getvalue().decode()
     pattern = re.compile(f'<g id="({re.escape(stem)}-[a-z]+-[0-9]+)">')
-    named = pattern.sub(lambda found: f"{found[0]}<title>{escape(titles[found[1]])}</title>", text)
-    return named.encode()
+    titled = pattern.sub(lambda found: f"{found[0]}<title>{escape(titles[found[1]])}</title>", text)
+    return titled.encode()
 
 
 def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:

@@ -118,8 +118,8 @@ class Table:
             return str(Markup("<p class='note'>No rows.</p>"))
         if self.csv:
             link = Markup("<p class='note'>All {:,} rows: <a href='{}'>{}</a></p>")
-            shown = replace(self, cells=self.cells[:MOST_ROWS], csv="").html(most=most)
-            return shown + str(link.format(len(rows), self.csv, self.csv.rpartition("/")[2]))
+            preview = replace(self, cells=self.cells[:MOST_ROWS], csv="").html(most=most)
+            return preview + str(link.format(len(rows), self.csv, self.csv.rpartition("/")[2]))
         rest = [] if most is None or len(rows) <= most + 2 else rows[most:]
         parts = self._rows_as_html(rows[: len(rows) - len(rest)])
         if rest:

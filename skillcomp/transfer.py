@@ -182,8 +182,8 @@ def _with_missing(line: _Row, pairs: pd.DataFrame, value: Value) -> _Row:
     """Add to the note the attempts without an outcome, of near and of far cases."""
     n = "n" if value == "passed" else "n_shares"
     if line["scope"] == "within_dimensions":
-        named = line["dimensions"].split(", ")
-        pairs = pairs[pairs["comprehension_dimension"].isin(named)]
+        dimensions = line["dimensions"].split(", ")
+        pairs = pairs[pairs["comprehension_dimension"].isin(dimensions)]
     notes = []
     for kind in ("near", "far"):
         part = pairs[pairs["transfer"].eq(kind)]

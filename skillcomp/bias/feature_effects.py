@@ -319,7 +319,7 @@ def feature_effect(
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
     # One case would move a slope far beyond any likely effect where a feature varies little.
     rule: IntervalRule = "t" if interval == "adaptive" and varies and not binary else interval
-    slope = _slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
+    slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
     if binary:
         slope = _cut_to_range(slope)
     constant = f", holding {', '.join(names)}" if names else ""
@@ -327,7 +327,7 @@ def feature_effect(
     return replace(slope, method=f"{slope.method}{constant}", note=notes)
 
 
-def _slope(
+def _feature_slope(
     rows: pd.DataFrame,
     columns: Floats,
     codes: NDArray[np.intp],
@@ -431,7 +431,7 @@ def leniency(
     if reason:
         return not_identified(reason, ci_level, float(rows.sum())), n_empty
     side = compared[rows, None].astype(float)
-    difference = _slope(frame[rows], side, strata[rows], ci_level, interval)
+    difference = _feature_slope(frame[rows], side, strata[rows], ci_level, interval)
     note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
     if n_empty:
         difference = replace(difference, note=join_notes(note, difference.note))

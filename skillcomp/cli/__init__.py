@@ -418,8 +418,8 @@ def deltas(
         decided, reason = decided_skills(*tables_of, **how)
         if reason:
             say(f"note: no verdict is corrected or confirmed: {reason}", err=True)
-        shown = [*_OF_DELTAS, "p_adjusted", "verdict", "verdict_uncorrected", "estimator"]
-        tables = {"deltas": (decided, ["skill", "condition", *shown])}
+        columns = [*_OF_DELTAS, "p_adjusted", "verdict", "verdict_uncorrected", "estimator"]
+        tables = {"deltas": (decided, ["skill", "condition", *columns])}
     _print_tables(tables, rounds, as_json)
 
 

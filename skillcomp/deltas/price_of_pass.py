@@ -274,9 +274,9 @@ def _missing_counts(
     The cases are those asked under each condition. There is no price if, under one of them, many of
     the attempts with an outcome lack the amount, because these may be the failed ones.
     """
-    asked = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
+    complete = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
     size, n, n_priced = (
-        [int(asked[f"{name}{end}"].sum()) for end in ends] for name in ("size", "n", "n_priced")
+        [int(complete[f"{name}{end}"].sum()) for end in ends] for name in ("size", "n", "n_priced")
     )
 
     def pairs(whole: list[int], rest: list[int]) -> list[int]:

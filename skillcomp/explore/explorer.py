@@ -157,18 +157,18 @@ class StaticCopy(widgets.VBox):  # type: ignore[misc]
         """Return the current state as HTML without controls."""
         raise NotImplementedError
 
-    def _bundle(self) -> dict[str, str]:
+    def _mime_bundle(self) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self.still()}
 
     def _update_copy(self) -> None:
         if self._copy is not None:
-            self._copy.update(self._bundle(), raw=True)
+            self._copy.update(self._mime_bundle(), raw=True)
 
     def _ipython_display_(self) -> None:
         # There are two outputs, because nbconvert shows only the widget of an output that has one.
         # explore.css hides the copy next to a widget.
         show: Any = display
-        self._copy = show(self._bundle(), raw=True, display_id=True)
+        self._copy = show(self._mime_bundle(), raw=True, display_id=True)
         widget = super()._repr_mimebundle_()
         show({name: data for name, data in widget.items() if name != "text/plain"}, raw=True)
 

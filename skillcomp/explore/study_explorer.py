@@ -105,7 +105,7 @@ class StudyExplorer(ui.StaticCopy):
         self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
         self._write = widgets.Button(description="Write", button_style="primary")
         self._write.on_click(lambda _: self.export(self._folder.value))
-        self._views["export"].draw(_paragraph(_EXPORTS))
+        self._views["export"].draw(_html_paragraph(_EXPORTS))
         pages = [widgets.VBox([view]) for view in self._views.values()]
         pages[-1].children = (widgets.HBox([self._folder, self._write]), self._views["export"])
         self._pages = widgets.Tab(pages, titles=TABS)
@@ -113,10 +113,10 @@ class StudyExplorer(ui.StaticCopy):
         row = widgets.Layout(flex_flow="row wrap", align_items="center")
         super().__init__([widgets.HBox([*controls, self.margin], layout=row), self._pages])
         for control in self.choices.values():
-            control.widget.observe(self._refresh, "index")
-        self.margin.observe(self._refresh, "value")
-        self._pages.observe(self._refresh, "selected_index")
-        self._refresh()
+            control.widget.observe(self._refresh_tab, "index")
+        self.margin.observe(self._refresh_tab, "value")
+        self._pages.observe(self._refresh_tab, "selected_index")
+        self._refresh_tab()
 
     @property
     def tab(self) -> str:
@@ -150,22 +150,22 @@ class StudyExplorer(ui.StaticCopy):
     def export(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, the figure and the tables of the tabs to a folder; return the files."""
         view, written = self._views["export"], []
-        view.draw(_paragraph("Writing …"))
+        view.draw(_html_paragraph("Writing …"))
         try:
             if not str(folder).strip():
                 raise StudyError("export: the folder has no name; type one, such as my-report.")
             written = self._write_files(Path(folder))
             names = ", ".join(path.name for path in written)
-            view.draw(_paragraph(f"In {Path(folder).resolve()}: {names}."))
+            view.draw(_html_paragraph(f"In {Path(folder).resolve()}: {names}."))
         except (SkillcompError, OSError) as error:
-            view.draw(_paragraph(NOT_SHOWN + str(error)))
+            view.draw(_html_paragraph(NOT_SHOWN + str(error)))
         return written
 
     def _write_files(self, folder: Path) -> list[Path]:
-        how: dict[str, Any] = {"grader": self._value("grader"), "margin": self.margin.value}
+        how: dict[str, Any] = {"grader": self._chosen_value("grader"), "margin": self.margin.value}
         page = build(self._study, folder, notebooks=[], progress=False, **how)
-        tables = {"answer": self._sentences, "cases": self._case_rows}
-        tables |= {"graders": self._agreement, "cost": self._costs}
+        tables = {"answer": self._sentence_rows, "cases": self._case_rows}
+        tables |= {"graders": self._agreement_rows, "cost": self._cost_rows}
         written = [page]
         for name, compute in tables.items():
             try:
@@ -174,7 +174,7 @@ class StudyExplorer(ui.StaticCopy):
                 continue
             written.append(folder / f"{name}.csv")
             rows.to_csv(written[-1], index=False)
-        rows = self._headline()
+        rows = self._headline_rows()
         data, fingerprint = {"delta": rows}, self._study.fingerprint
         figure = draw_headline(rows)
         written += style.save(figure, folder / "forest", data=data, fingerprint=fingerprint)
@@ -201,82 +201,82 @@ class StudyExplorer(ui.StaticCopy):
             controls["grader"].at = graders.index(_grader_to_start_with(self._study, graders))
         return controls
 
-    def _value(self, name: str) -> Any:
+    def _chosen_value(self, name: str) -> Any:
         return self.choices[name].value
 
-    def _selected(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
+    def _selected_rows(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
         """Return the rows of the chosen skill, agent or condition."""
         for name in names:
-            if self._value(name) is not None and name in rows:
-                rows = rows[rows[name].eq(self._value(name))]
+            if self._chosen_value(name) is not None and name in rows:
+                rows = rows[rows[name].eq(self._chosen_value(name))]
         return rows
 
     # What the tabs show
 
-    def _current(self) -> Answer:
-        return self._result(self._value("grader")).with_margin(self.margin.value)
+    def _current_answer(self) -> Answer:
+        return self._result(self._chosen_value("grader")).with_margin(self.margin.value)
 
-    def _headline(self) -> pd.DataFrame:
-        rows = self._current().headline()
-        rows = self._selected(rows, "skill", "agent", "condition")
+    def _headline_rows(self) -> pd.DataFrame:
+        rows = self._current_answer().headline()
+        rows = self._selected_rows(rows, "skill", "agent", "condition")
         if rows.empty or rows["estimate"].isna().all():
             raise StudyError(
                 "There is no estimate for this choice; choose all skills or conditions."
             )
         return rows
 
-    def _sentences(self) -> pd.DataFrame:
-        rows = self._current().findings
+    def _sentence_rows(self) -> pd.DataFrame:
+        rows = self._current_answer().findings
         for name in ("skill", "condition"):
-            value = self._value(name)
+            value = self._chosen_value(name)
             others = {*self.choices[name].values} - {value, None}
             if value is not None:
                 rows = rows[~rows["about"].isin(others) & ~rows["topic"].isin(others)]
         return rows
 
     def _outcomes(self) -> pd.DataFrame:
-        verdicts = self._verdicts[self._verdicts["grader"].eq(self._value("grader"))]
+        verdicts = self._verdicts[self._verdicts["grader"].eq(self._chosen_value("grader"))]
         outcomes = frames.outcomes(verdicts, self._cases, attempts=self._attempts)
-        return self._selected(outcomes, "skill", "agent")
+        return self._selected_rows(outcomes, "skill", "agent")
 
-    def _reference(self) -> str:
-        return str(self._headline()["reference"].iloc[0])
+    def _reference_condition(self) -> str:
+        return str(self._headline_rows()["reference"].iloc[0])
 
     def _case_rows(self) -> pd.DataFrame:
-        by = ["agent"] if "agent" in self._headline() else []
-        rows = skillverdicts.cases(self._outcomes(), by=by, reference=self._reference())
-        return self._selected(rows, "condition")
+        by = ["agent"] if "agent" in self._headline_rows() else []
+        rows = skillverdicts.cases(self._outcomes(), by=by, reference=self._reference_condition())
+        return self._selected_rows(rows, "condition")
 
-    def _agreement(self) -> pd.DataFrame:
+    def _agreement_rows(self) -> pd.DataFrame:
         if self._gold.empty:
             raise StudyError(
                 "The study has no gold labels, so nobody knows how often a grader errs; name their "
                 "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
             )
-        verdicts = self._selected(self._verdicts, "skill", "agent")
+        verdicts = self._selected_rows(self._verdicts, "skill", "agent")
         how: dict[str, Any] = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
         if isinstance(self._study, Frames):
             how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
         return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
 
-    def _costs(self) -> pd.DataFrame:
-        attempts = self._selected(self._attempts, "skill", "agent")
+    def _cost_rows(self) -> pd.DataFrame:
+        attempts = self._selected_rows(self._attempts, "skill", "agent")
         recorded = [name for name in AMOUNTS if name in attempts and attempts[name].notna().any()]
         if not recorded:
             raise StudyError(
                 "The study records no dollars, seconds or tokens; name their columns by cost_usd=, "
                 "seconds=, input_tokens= and output_tokens= of sc.from_frame."
             )
-        outcomes, by = self._outcomes(), ["agent"] if "agent" in self._headline() else []
-        how: dict[str, Any] = {"by": by, "reference": self._reference()}
+        outcomes, by = self._outcomes(), ["agent"] if "agent" in self._headline_rows() else []
+        how: dict[str, Any] = {"by": by, "reference": self._reference_condition()}
         changes = deltas.paired(outcomes, attempts, value=recorded, **how)
         prices = deltas.price(outcomes, attempts, **how)
         rows = pd.concat([changes, prices[prices["estimate"].notna()]], ignore_index=True)
-        return self._selected(rows, "condition")
+        return self._selected_rows(rows, "condition")
 
     # Drawing
 
-    def _refresh(self, _: Any = None) -> None:
+    def _refresh_tab(self, _: Any = None) -> None:
         """Fill the open tab, and the copy for static pages."""
         if self.tab == "export":
             return
@@ -296,40 +296,40 @@ class StudyExplorer(ui.StaticCopy):
                 return Markup(explorer.still()), explorer
             return Markup(getattr(self, f"_{tab}_html")()), None
         except SkillcompError as error:
-            return _paragraph(NOT_SHOWN + str(error)), None
+            return _html_paragraph(NOT_SHOWN + str(error)), None
 
     def _answer_html(self) -> Markup:
-        return Markup("").join(_paragraph(text) for text in self._sentences()["sentence"])
+        return Markup("").join(_html_paragraph(text) for text in self._sentence_rows()["sentence"])
 
     def _forest_html(self) -> Markup:
-        rows = self._headline()
+        rows = self._headline_rows()
         drawn = ui.picture(draw_headline(rows).axes[0])
         caption = style.describe({"delta": rows}, lead="Change on the same cases.")
         figure = Markup(
             "<div class='scx-figure' style='max-width:{}px'><img alt='{}' src='{}'></div>"
         )
         columns = [name for name in _FOREST if name in rows]
-        parts = figure.format(drawn.width, caption, drawn.src), _paragraph(caption)
+        parts = figure.format(drawn.width, caption, drawn.src), _html_paragraph(caption)
         return Markup("").join((*parts, Markup(table(rows[columns]).html(most=_MOST_ROWS))))
 
     def _graders_html(self) -> Markup:
         return Markup(
-            table(self._agreement()[["grader", "measure", *_ESTIMATE]]).html(most=_MOST_ROWS)
+            table(self._agreement_rows()[["grader", "measure", *_ESTIMATE]]).html(most=_MOST_ROWS)
         )
 
     def _cost_html(self) -> Markup:
-        rows = self._costs()
+        rows = self._cost_rows()
         columns = [name for name in ("agent", "condition", "measure", *_ESTIMATE) if name in rows]
         return Markup(table(rows[columns]).html(most=_MOST_ROWS))
 
     def _cases_explorer(self) -> DeltaExplorer:
-        rows = self._headline().reset_index(drop=True)
+        rows = self._headline_rows().reset_index(drop=True)
         by = ["skill", "agent"] if "agent" in rows else ["skill"]
         skills = self._study.skills if isinstance(self._study, RunStore) else {}
         checks = frames.checks(self._study) if isinstance(self._study, RunStore) else None
         gold = None if self._gold.empty else self._gold
         answers = Answers(self._attempts, self._verdicts, gold, self._cases, checks, skills, _NGRAM)
-        explorer = DeltaExplorer(rows, self._outcomes(), by, self._reference(), answers)
+        explorer = DeltaExplorer(rows, self._outcomes(), by, self._reference_condition(), answers)
         return explorer.open_row(0) if len(rows) == 1 else explorer
 
     def still(self) -> str:
@@ -364,5 +364,5 @@ def _grader_to_start_with(own: RunStore | Frames, graders: list[str]) -> str:
         return graders[0]
 
 
-def _paragraph(text: str) -> Markup:
+def _html_paragraph(text: str) -> Markup:
     return Markup("<p>{}</p>").format(html.visible(text))

@@ -181,7 +181,7 @@ class ThresholdExplorer(ui.Explorer):
         }
         self.choices["n"].at = self._sample.lengths.index(start[0])
         self._offer_cuts(start[1])
-        self._saved_point = self._point
+        self._saved_point = self._chosen_point
         self._open_row: tuple[str, int] | None = None
         self._pictures = cache(self._pictures_of)
         self._rates = cache(self._rates_at)
@@ -192,7 +192,7 @@ class ThresholdExplorer(ui.Explorer):
         super().__init__("Threshold", compare)
 
     @property
-    def _point(self) -> tuple[int, float | None]:
+    def _chosen_point(self) -> tuple[int, float | None]:
         return self.choices["n"].value, self.choices["cut"].value
 
     def _offer_cuts(self, nearest: float | None) -> None:
@@ -225,7 +225,7 @@ class ThresholdExplorer(ui.Explorer):
         self._control_changed(name)
 
     def _save_point(self, _: Any) -> None:
-        self._saved_point = self._point
+        self._saved_point = self._chosen_point
         self._update_lists()
 
     def _open_text(self, what: str, value: Any, rows: pd.DataFrame) -> None:
@@ -240,7 +240,7 @@ class ThresholdExplorer(ui.Explorer):
     def _update_lists(self) -> None:
         """Find the texts judged wrongly, and those that the saved threshold flags differently."""
         self._open_row = None
-        point = self._point
+        point = self._chosen_point
         texts, flagged = self._texts_by_n[point[0]], self._flags_at(point)
         now = flagged.to_numpy()
         copies = texts["class"].isin(self._settings.positive)
@@ -260,7 +260,7 @@ class ThresholdExplorer(ui.Explorer):
         errors = f"{len(self.errors)} of these texts judged wrongly"
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
         shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
-        status = f"{self._point_label(self._point)}: {errors}"
+        status = f"{self._point_label(self._chosen_point)}: {errors}"
         return {"shortcuts": shortcuts, "status": status, "place": ""}
 
     def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[str, float]]:
@@ -289,7 +289,7 @@ class ThresholdExplorer(ui.Explorer):
         return pictures
 
     def _render_view(self, *, live: bool) -> Markup:
-        n, cut = self._point
+        n, cut = self._chosen_point
         rates, estimates = self._rates(n, cut)
         strip = curve = None
         if live:
@@ -339,7 +339,7 @@ class ThresholdExplorer(ui.Explorer):
             return None
         what, at = self._open_row
         row = (self.errors if what == "error" else self.moved).iloc[at]
-        n = self._point[0]
+        n = self._chosen_point[0]
         whole, prompt = html.text(self.texts.get(row["text"])), self._prompts.get(row["text"])
         if whole is None:
             return {"name": f"{row['text']}: no text is given", "pieces": [], "n": n}

@@ -480,10 +480,10 @@ def arms_of(sides: Sequence[tuple[Any, ...]], *, is_share: bool) -> tuple[Arm, .
         if not is_share:
             arms.append(Arm(rates, attempts, sign, None, *mixed))
             continue
-        known = pd.Series(np.asarray(checks, float))
-        if known.isna().all():
+        n_checks = pd.Series(np.asarray(checks, float))
+        if n_checks.isna().all():
             return ()
-        arms.append(Arm(rates, None, sign, known.fillna(known.min()).to_numpy(), *mixed))
+        arms.append(Arm(rates, None, sign, n_checks.fillna(n_checks.min()).to_numpy(), *mixed))
     return tuple(arms)
 
 

@@ -339,8 +339,8 @@ def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
     if cluster in get_args(Cluster):
         return None
     if cluster not in frame.columns:
-        known = {*CONTRACTS["outcomes"].columns, *CONTRACTS["attempts"].columns}
-        own = [name for name in frame.columns if name not in known]
+        columns = {*CONTRACTS["outcomes"].columns, *CONTRACTS["attempts"].columns}
+        own = [name for name in frame.columns if name not in columns]
         require_known("cluster: found", cluster, [*get_args(Cluster), *own])
     values = frame[[*CASE, cluster]].drop_duplicates()
     several = values[values.duplicated(CASE)]

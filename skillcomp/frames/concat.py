@@ -75,7 +75,7 @@ def concat(studies: Mapping[str, Frames]) -> Frames:
             "Correct each study alone, or leave the labels of one out: "
             "dataclasses.replace(frames, gold=sc.frames.empty('gold'))."
         )
-    made: dict[str, Any] = {table: _combined(studies, table) for table in _TABLES}
+    made: dict[str, Any] = {table: _combined_rows(studies, table) for table in _TABLES}
     problems = [
         study.problems.assign(place=f"{name}: " + study.problems["place"])
         for name, study in studies.items()
@@ -95,7 +95,7 @@ def concat(studies: Mapping[str, Frames]) -> Frames:
     return Frames(**made, gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 
-def _combined(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
+def _combined_rows(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
     """Return the rows of one kind of frame of all studies."""
     parts = []
     for name, study in studies.items():

@@ -151,26 +151,26 @@ def _refuse_other_data(
     The row of the grader as it is repeats the uncorrected delta, if it is among the rows.
     """
     name, method = _name_of(delta, [*by, "condition"]), " ".join(rows["method"].dropna())
-    for argument, words, found in (
+    for argument, words, value in (
         ("weight", "; cases weighted by ", weight),
         ("cluster", "; clustered by ", None if cluster in ("case", "skill") else cluster),
     ):
-        if rows["estimate"].notna().any() and (words in method) != (found is not None):
+        if rows["estimate"].notna().any() and (words in method) != (value is not None):
             raise FrameError(
-                f"{WHAT}: {name} was not computed with {argument}={found!r}, as the verdicts are. "
-                f"Compute it with correction.delta({argument}={found!r})."
+                f"{WHAT}: {name} was not computed with {argument}={value!r}, as the verdicts are. "
+                f"Compute it with correction.delta({argument}={value!r})."
             )
     own = rows[rows["estimator"].eq(NAIVE)]
     for _, row in own.iterrows():
         moved = abs(row["estimate"] - delta["estimate"])
-        if moved > 1e-9 or _differs(row["n"], delta["n"]):
+        if moved > 1e-9 or _both_known_and_different(row["n"], delta["n"]):
             raise FrameError(
                 f"{WHAT}: {name} has the uncorrected delta {row['estimate']:+.3f} on "
                 f"{row['n']:.0f} cases, and the outcomes {delta['estimate']:+.3f} on "
                 f"{delta['n']:.0f}. Compute both from the same verdicts (grader, round, agents) "
                 "with the same weight=, checks= and average=."
             )
-        if _differs(row["n_clusters"], delta["n_clusters"]):
+        if _both_known_and_different(row["n_clusters"], delta["n_clusters"]):
             raise FrameError(
                 f"{WHAT}: {name} has {row['n_clusters']:.0f} clusters, and the outcomes have "
                 f"{delta['n_clusters']:.0f}. Give correction.delta the same cluster= and the frame "
@@ -178,7 +178,7 @@ def _refuse_other_data(
             )
 
 
-def _differs(first: float, second: float) -> bool:
+def _both_known_and_different(first: float, second: float) -> bool:
     return not (math.isnan(first) or math.isnan(second) or first == second)
 
 
@@ -282,10 +282,10 @@ def reasons_of_verdict(row: pd.Series) -> str:
     """Return one line on the interval, the missing attempts and the correction."""
     if pd.isna(row["ci_low"]):
         return join_notes("no interval", row["note"])
-    limits = f"[{_points(row['ci_low'])}, {_points(row['ci_high'])}]"
+    limits = f"[{_points_text(row['ci_low'])}, {_points_text(row['ci_high'])}]"
     lost = [row[name] for name in ("n_missing", "n_missing_reference")]
-    asked = [row[name] for name in ("n_attempts", "n_attempts_reference")]
-    missing = f"{sum(lost):.0f} of {sum(asked):.0f} attempts are missing"
+    n_planned = [row[name] for name in ("n_attempts", "n_attempts_reference")]
+    missing = f"{sum(lost):.0f} of {sum(n_planned):.0f} attempts are missing"
     if not sum(lost):
         missing = "no attempt is missing"
     elif row["overturned"]:
@@ -337,7 +337,7 @@ def _correction_in_words(row: pd.Series) -> str:
         return "no correction: no labels were given"
     if row["estimator"] == NAIVE:
         return f"not corrected: {row['correction_reason']}"
-    low, high = (_points(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
+    low, high = (_points_text(row[f"{name}_uncorrected"]) for name in ("ci_low", "ci_high"))
     gold = plural(int(row["n_gold"]), "labelled case")
     excludes_0 = row["ci_low_uncorrected"] > 0 or row["ci_high_uncorrected"] < 0
     reason = ""
@@ -348,7 +348,7 @@ def _correction_in_words(row: pd.Series) -> str:
     return f"corrected by {row['estimator']} with {gold} ({alone}, [{low}, {high}]{reason})"
 
 
-def _points(value: float) -> str:
+def _points_text(value: float) -> str:
     # a limit other than 0 is not rounded to 0
     text = f"{100 * value:.0f}"
     text = text if float(text) or not value else f"{100 * value:.1g}"

@@ -92,7 +92,7 @@ class Frames:
 
     def __repr__(self) -> str:
         """Return one line with what the frames hold."""
-        return f"Frames({', '.join(self._counts())})"
+        return f"Frames({', '.join(self._row_counts())})"
 
     def _repr_html_(self) -> str:
         """Return the contents of the frames in a few lines, and how the table was read."""
@@ -103,7 +103,7 @@ class Frames:
         changes = self.problems.to_dict("records")
         return overview_html("Frames", facts, columns=self.columns, changes=changes)
 
-    def _counts(self) -> list[str]:
+    def _row_counts(self) -> list[str]:
         sizes = {"skill": self.cases["skill"].nunique(), "case": len(self.cases)}
         sizes |= {"attempt": len(self.attempts), "verdict": len(self.verdicts)}
         sizes |= {"gold label": len(self.gold)}

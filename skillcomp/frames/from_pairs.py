@@ -269,7 +269,7 @@ def _ordered_pairs(columns: Columns, reader: TableReader, winner_names: Any) -> 
     for role, name in (("first", "A"), ("second", "B")):
         texts = reader.as_texts(columns[role], role) if role in columns else [name] * n
         pairs[role] = pd.Series(texts, dtype="str")
-    swapped = _swapped(columns, reader)
+    swapped = _second_shown_first(columns, reader)
     alike = pairs["first"].eq(pairs["second"])
     if alike.any():
         first, second = (as_literal(reader.names.get(r, r)) for r in ("first", "second"))
@@ -284,16 +284,16 @@ def _ordered_pairs(columns: Columns, reader: TableReader, winner_names: Any) -> 
     if n_missing:
         reader.add_change("winner", "no verdict", "missing, neither a tie nor a loss", n_missing)
     systems = _hold_systems(pairs, reader)
-    shown = pairs.assign(
+    in_order = pairs.assign(
         first=pairs["first"].where(~swapped, pairs["second"]),
         second=pairs["second"].where(~swapped, pairs["first"]),
     )
     order = swapped.astype("Int64") + 1
     order = order if "order" in columns else order.mask(order.notna())
-    return shown.assign(**wins, order=order, systems=systems)
+    return in_order.assign(**wins, order=order, systems=systems)
 
 
-def _swapped(columns: Columns, reader: TableReader) -> pd.Series:
+def _second_shown_first(columns: Columns, reader: TableReader) -> pd.Series:
     """Return whether the answer in ``second`` was shown first."""
     if "order" not in columns:
         return pd.Series(False, index=reader.frame.index)
@@ -315,7 +315,7 @@ def _first_wins(
 ) -> pd.Series:
     """Return whether the answer shown first won: 1, 0, .5 for a tie, or missing."""
     own_words = winner_names if isinstance(winner_names, Mapping) else {}
-    meanings = _meanings(values, role, pairs, own_words, reader)
+    meanings = _winner_meanings(values, role, pairs, own_words, reader)
     if role == "winner":
         _require_reading(meanings, swapped, winner_names, values, reader)
     by_place = meanings.isin(["first", "second"])
@@ -334,7 +334,7 @@ def _are_value(values: pd.Series, answers: pd.Series) -> pd.Series:
     return texts.eq(answers.str.strip()).fillna(False).astype(bool)
 
 
-def _meanings(
+def _winner_meanings(
     values: pd.Series,
     role: str,
     pairs: pd.DataFrame,
@@ -532,7 +532,7 @@ def _remedy_for_copies(
 
 def _verdicts_and_gold(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return two verdicts per shown pair, one for each answer, and their gold labels."""
-    parts = list(_sides(pairs))
+    parts = list(_rows_by_side(pairs))
     sides = pd.concat(parts).sort_index(kind="stable")
     decided = sides["winner"].notna()
     facts: dict[str, Any] = {"condition": "unnamed condition", "repeat": 1, "round": 1}
@@ -551,7 +551,7 @@ def _verdicts_and_gold(pairs: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]
     return verdicts.drop(columns=["winner", "gold_winner"]), labels[columns]
 
 
-def _sides(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def _rows_by_side(pairs: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the rows of the answers shown first, and of those shown second."""
     keep = [n for n in ("skill", "case_id", "grader", "winner", "gold_winner") if n in pairs]
     for own, other in (("first", "second"), ("second", "first")):

@@ -158,11 +158,11 @@ def _levels_of_labels(
         )
         reader.remedies["label_names"] = {w: "..." for w in pd.unique(values[is_truth]).tolist()}
         return values
-    known = values.mask(plain.isin(own), plain.map(own))
+    others = values.mask(plain.isin(own), plain.map(own))
     meanings = {**LEVELS, **{level: level for level in own.values() if level}}
     allowed = "copied or fresh, yes or no, 1 or 0, cut, light, heavy or non, or names of levels"
     n_problems = len(reader.problems)
-    levels = reader.mapped(known, "label", meanings, allowed)
+    levels = reader.mapped(others, "label", meanings, allowed)
     if len(reader.problems) > n_problems:
         unknown = values[~plain.isin(meanings) & ~plain.isin(own) & values.notna()]
         reader.problems[-1] += " label_names= gives the meaning of other words (None: no label)."
@@ -198,8 +198,8 @@ def _named_sources(
     for slug in names.dropna().unique():
         if slug not in texts:
             n = plural(int(names.eq(slug).sum()), "row")
-            known = instead(slug, texts, label="there")
-            reader.add_problem("source", f"'{slug[:60]}' ({n}) has no text in sources={known}")
+            words = instead(slug, texts, label="there")
+            reader.add_problem("source", f"'{slug[:60]}' ({n}) has no text in sources={words}")
         elif not isinstance(texts[slug], str) or not texts[slug].strip():
             reader.problems.append(f"sources=: '{slug[:60]}' has no text.")
     return names, {slug: texts[slug] for slug in names.dropna().unique() if slug in texts}

@@ -351,8 +351,8 @@ def _is_in_rounds(values: pd.Series, round: int | Sequence[int] | str) -> pd.Ser
 
 
 def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
-    known = not frame[["check_kind", "goal"]].isna().any(axis=None)
-    if known or SAVED_FRAMES in store.manifest:
+    has_kinds = not frame[["check_kind", "goal"]].isna().any(axis=None)
+    if has_kinds or SAVED_FRAMES in store.manifest:
         return frame
     columns = checks(store).set_index([*CASE, "check_id"])[["check_kind", "goal"]]
     keys = pd.MultiIndex.from_frame(frame[[*CASE, "check_id"]])

@@ -48,20 +48,20 @@ def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) ->
     require_frame(asked, f"{what}: asked")
     require_columns(asked, [*CASE, "condition"], f"{what}: asked")
     names = [name for name in (*_CELL, "repeat") if name in asked.columns]
-    wanted = asked[names].assign(status="error", attempt_id=[str(n) for n in range(len(asked))])
-    wanted = check(wanted, "attempts")
+    planned = asked[names].assign(status="error", attempt_id=[str(n) for n in range(len(asked))])
+    planned = check(planned, "attempts")
     agents = attempts["agent"].unique()
     if "agent" not in names and len(agents) > 1:
         raise FrameError(f"{what}: asked: several agents answered; add the column 'agent'.")
     if "agent" not in names and len(agents):
-        wanted["agent"] = pd.Series(agents[0], wanted.index, dtype=attempts["agent"].dtype)
+        planned["agent"] = pd.Series(agents[0], planned.index, dtype=attempts["agent"].dtype)
     place = [*_CELL, "repeat" if "repeat" in names else "number"]
-    wanted, done = (
+    planned, done = (
         rows.assign(number=rows.groupby(_CELL, dropna=False).cumcount() + 1)
-        for rows in (wanted, attempts)
+        for rows in (planned, attempts)
     )
     answered = done[place].drop_duplicates().assign(answered=True)
-    missing = wanted.merge(answered, on=place, how="left")
+    missing = planned.merge(answered, on=place, how="left")
     missing = missing[missing.pop("answered").isna()]
     numbers = missing.pop("number").astype("Int64")
     if "repeat" not in names and attempts["repeat"].notna().any():
@@ -109,8 +109,8 @@ def unanswered_outcomes(
     rows = ended_rows.merge(pd.concat([graders, every], ignore_index=True), on="skill")
     for place in (["attempt_id"], [*_CELL, "repeat"]):
         keys = [*place, *GRADER_KEYS]
-        known = outcomes.loc[outcomes[place[-1]].notna(), keys].drop_duplicates()
-        rows = rows.merge(known.assign(known=True), on=keys, how="left")
+        decided = outcomes.loc[outcomes[place[-1]].notna(), keys].drop_duplicates()
+        rows = rows.merge(decided.assign(known=True), on=keys, how="left")
         rows = rows[rows.pop("known").isna()]
     again = rows.duplicated([*_CELL, "repeat", *GRADER_KEYS], keep="last")
     rows = rows[~(again & rows["repeat"].notna())]

@@ -33,7 +33,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
     try:
         _require_free(place, overwrite)
     except OSError as cause:
-        raise _unwritable(place, cause) from cause
+        raise _write_error(place, cause) from cause
     rows = {table: _rows_of_table(study, table) for table in _TABLES}
     rows["passages"] += [
         {"passage_id": f"{SOURCE}/{slug}", "skill": slug, "document": slug}
@@ -50,7 +50,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
         "gold_drawn": study.gold_drawn,
         "drawn_by": study.drawn_by,
         "columns": dict(study.columns),
-        "problems": _records(study.problems),
+        "problems": _table_records(study.problems),
     }
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def save_frames(study: Frames, folder: str | PathLike[str], *, overwrite: bool =
                 shutil.rmtree(place)
             os.replace(store.path, place)
     except OSError as cause:
-        raise _unwritable(place, cause) from cause
+        raise _write_error(place, cause) from cause
     return place
 
 
@@ -76,7 +76,7 @@ def saved_facts(store: RunStore) -> dict[str, Any]:
     return {**about, "problems": changes_frame(rows)} if about else {}
 
 
-def _unwritable(place: Path, cause: OSError) -> StoreError:
+def _write_error(place: Path, cause: OSError) -> StoreError:
     return StoreError(f"save: {place}: the folder cannot be written ({cause.strerror}).")
 
 
@@ -111,10 +111,10 @@ def _rows_of_table(study: Frames, table: str) -> list[dict[str, Any]]:
             "describes the case, add it to the cases."
         )
     keep = [name for name in frame.columns if name in columns and name not in derived]
-    return _records(frame[keep])
+    return _table_records(frame[keep])
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _table_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as mappings with None for missing values; times become text."""
     times = frame.select_dtypes(["datetime", "datetimetz"]).columns
     texts = {name: frame[name].map(pd.Timestamp.isoformat, na_action="ignore") for name in times}

@@ -259,9 +259,9 @@ class TableReader:
             are_scores = role == "passed" and _are_scores(unknown)
             first = plain[next(iter(unknown))]
             no_hint = are_scores or is_negated(first)
-            known = [] if no_hint else [str(word) for word in words if word]
+            near = [] if no_hint else [str(word) for word in words if word]
             odd = words_with_counts(values[[value in unknown for value in values]])
-            self.add_problem(role, f"found {odd}; allowed: {allowed}.{suggest(first, known)}")
+            self.add_problem(role, f"found {odd}; allowed: {allowed}.{suggest(first, near)}")
             if are_scores:
                 self.problems[-1] += (
                     " They look like scores: name the column by score= with passed=None, and read "

@@ -47,7 +47,7 @@ class Claim:
 
         It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
         """
-        ((estimate, low),) = self._estimates([int(self._lost().sum())])
+        ((estimate, low),) = self._shifted_estimates([int(self._lost().sum())])
         return not estimate > self.bound or (self.is_gain and not low > 0)
 
     def tipping_point(self) -> int | None:
@@ -60,7 +60,7 @@ class Claim:
         tipping = None
         while at_most > below:
             counts = np.unique(np.linspace(below + 1, at_most, _GRID).astype(int)).tolist()
-            fails = [not low > self.bound for _, low in self._estimates(counts)]
+            fails = [not low > self.bound for _, low in self._shifted_estimates(counts)]
             if not any(fails):
                 break
             first = fails.index(True)
@@ -74,14 +74,14 @@ class Claim:
         lost, lost_base = pairs.size1 - pairs.n1, pairs.size0 - pairs.n0
         return np.stack([lost, 0.0 * lost_base if self.is_rate else lost_base], axis=1)
 
-    def _against(self) -> Floats:
+    def _opposed_values(self) -> Floats:
         """Return the value of one missing attempt set against the claim, shaped as `_lost`."""
         sums = np.stack([self.pairs.low1, self.pairs.high0], axis=1)
         return np.divide(sums, lost := self._lost(), out=np.zeros_like(sums), where=lost > 0)
 
-    def _estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
+    def _shifted_estimates(self, counts: Sequence[int]) -> list[tuple[float, float]]:
         """Return estimate and lower limit with each number of attempts set against the claim."""
-        order, lost, against = self._order(), self._lost(), self._against()
+        order, lost, against = self._order_of_influence(), self._lost(), self._opposed_values()
         sets = []
         for count in counts:
             n = np.bincount(order[:count], minlength=lost.size).reshape(lost.shape).astype(float)
@@ -105,12 +105,12 @@ class Claim:
             made = [(row["estimate"], row["ci_low"]) for row in rows]
         return [(estimate + self.moved[0], low + self.moved[1]) for estimate, low in made]
 
-    def _order(self) -> NDArray[np.int64]:
+    def _order_of_influence(self) -> NDArray[np.int64]:
         """Return the place of each missing attempt in the flattened `_lost`, largest effect first.
 
         The effect of an attempt is the fall of the estimate if it alone is set against the claim.
         """
-        pairs, against, lost = self.pairs, self._against(), self._lost()
+        pairs, against, lost = self.pairs, self._opposed_values(), self._lost()
         weight = pairs.entry_weights()
         weight = np.ones(len(pairs.n1)) if weight is None else weight
         before = pairs.level1 - (0.0 if self.is_rate else pairs.level0)

@@ -45,7 +45,7 @@ class PatternSearch:
         try:
             return regex.search(pattern, text, flags, timeout=left) is not None
         except TimeoutError:
-            raise self._late() from None
+            raise self._time_error() from None
         except (MemoryError, RecursionError, OverflowError, regex.error) as error:
             why = str(error) or type(error).__name__
             raise PatternError(f"cannot search for {literal(pattern)} ({why})") from error
@@ -54,10 +54,10 @@ class PatternSearch:
         """Return the seconds that are left; raise PatternError if there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
-            raise self._late()
+            raise self._time_error()
         return left
 
-    def _late(self) -> PatternError:
+    def _time_error(self) -> PatternError:
         return PatternError(
             f"the patterns of this case took longer than {self._seconds:g} seconds together; "
             f"the last was {literal(self._last)}"

@@ -68,9 +68,9 @@ def _counts_by(values: pd.Series) -> str:
 
 def _change_text(change: Mapping[Any, Any]) -> str:
     """Describe values that were changed; without a number if it concerns the whole study."""
-    found, done, n = change["found"], change["done"], change["n"]
+    value, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
-    return f"{found}{words}" + (f" ({plural(n, 'row')})" if n else "")
+    return f"{value}{words}" + (f" ({plural(n, 'row')})" if n else "")
 
 
 def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:

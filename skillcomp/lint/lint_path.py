@@ -431,7 +431,7 @@ def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
     for rule, what, key_of in (
         ("slug_twice", "slug", lambda skill: skill.slug.casefold()),
         ("slug_twice", "name", lambda skill: skill.name.casefold()),
-        ("description_twice", "description", lambda skill: _normalised(skill.description)),
+        ("description_twice", "description", lambda skill: _normalised_words(skill.description)),
     ):
         seen: dict[str, tuple[Path, Skill]] = {}
         for file, skill in skills:
@@ -445,7 +445,7 @@ def _duplicate_skills(skills: list[tuple[Path, Skill]]) -> Iterator[Finding]:
             seen.setdefault(key, (file, skill))
 
 
-def _normalised(text: str) -> str:
+def _normalised_words(text: str) -> str:
     return " ".join(text.lower().split())
 
 
@@ -477,7 +477,7 @@ def _duplicate_prompts(suites: list[tuple[Path, Suite]]) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for file, suite in suites:
         for case in suite.cases:
-            text = _normalised(case.prompt)
+            text = _normalised_words(case.prompt)
             if text and text in seen:
                 message = f"{case.case_id}: the prompt is that of {seen[text]} as well."
                 yield _file_finding(file, "prompt_twice", message, case.case_id)

@@ -470,7 +470,7 @@ def _condition_text(
         return ConditionText(skill=slug, condition=condition)
     own = store.skills[slug]
     if condition == "skill":
-        return _described(slug, condition, own, choice="own", name=slug)
+        return _described_text(slug, condition, own, choice="own", name=slug)
     text = argument.get(slug) if isinstance(argument, Mapping) else argument
     if text is None:
         if before is not None:
@@ -485,7 +485,7 @@ def _condition_text(
     if condition == "placebo":
         inside = store.skills.get(loaded.slug)
         stored = None if inside and inside.text == loaded.text else loaded.text
-        chosen = _described(slug, condition, loaded, "given", loaded.slug, stored)
+        chosen = _described_text(slug, condition, loaded, "given", loaded.slug, stored)
         return _with_length_note(chosen, own)
     is_mapping = isinstance(argument, Mapping)
     if not is_only_skill and not is_mapping and slug not in (loaded.slug, loaded.name):
@@ -494,10 +494,10 @@ def _condition_text(
             "from slug to file."
         )
     name = f"{slug}@{whole_hash(loaded.text)[:8]}"
-    return _described(slug, condition, loaded, choice="given", name=name, text=loaded.text)
+    return _described_text(slug, condition, loaded, choice="given", name=name, text=loaded.text)
 
 
-def _described(
+def _described_text(
     slug: str, condition: str, loaded: Skill, choice: str, name: str, text: str | None = None
 ) -> ConditionText:
     return ConditionText(
@@ -521,7 +521,7 @@ def _nearest_skill(store: RunStore, own: Skill) -> ConditionText:
         )
     length = n_tokens(own.text)
     chosen = min(others, key=lambda skill: (abs(n_tokens(skill.text) - length), skill.slug))
-    placebo = _described(own.slug, "placebo", chosen, choice="nearest", name=chosen.slug)
+    placebo = _described_text(own.slug, "placebo", chosen, choice="nearest", name=chosen.slug)
     return _with_length_note(placebo, own)
 
 

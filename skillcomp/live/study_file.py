@@ -375,17 +375,17 @@ class StudyFile(Record):
 
     def build_agents(self) -> list[Agent]:
         """Build the agents that the file lists."""
-        return self._built("agents")
+        return self._build_all("agents")
 
     def build_graders(self) -> list[live.LiveGrader]:
         """Build the listed graders; the store must hold the suites that ``kind: suite`` grades."""
-        return self._built("graders")
+        return self._build_all("graders")
 
     def build_comparators(self) -> list[live.PairwiseGrader]:
         """Build the comparators that the file lists."""
-        return self._built("comparators")
+        return self._build_all("comparators")
 
-    def _built(self, key: str) -> list[Any]:
+    def _build_all(self, key: str) -> list[Any]:
         built = []
         for position, spec in enumerate(getattr(self, key)):
             store = (RunStore(self.store_path),) if isinstance(spec, _SuiteGrader) else ()

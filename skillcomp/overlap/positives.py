@@ -97,13 +97,13 @@ def positives(
     for slug, one_skill in _parsed_skills(skill).items():
         rng = np.random.default_rng([seed, *slug.encode()])
         blocks = [list(_sentences_of_block(block)) for block in _blocks_of_skill(one_skill)]
-        if not any(_quotes(blocks, 1)):
+        if not any(_quoted_sentences(blocks, 1)):
             raise FrameError(
                 f"overlap.positives: skill '{slug}' has no sentence of {FEWEST_WORDS} words or "
                 "more; give passages that were written by hand."
             )
         for n_sentences in dict.fromkeys(sentences):
-            quotes = list(_quotes(blocks, int(n_sentences)))
+            quotes = list(_quoted_sentences(blocks, int(n_sentences)))
             picked = rng.permutation(len(quotes))[:n_each]
             for place in sorted(picked.tolist()):
                 number, text = quotes[place]
@@ -111,7 +111,7 @@ def positives(
                 about |= {"n_sentences": int(n_sentences), "source_text": text}
                 rows += [
                     about
-                    | {"edit": edit, "edit_rate": rate, "text": _edited(text, edit, rate, rng)}
+                    | {"edit": edit, "edit_rate": rate, "text": _edited_text(text, edit, rate, rng)}
                     for edit, rate in edits
                 ]
     return _passages_frame(rows)
@@ -227,7 +227,7 @@ def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
         paragraph += [text.strip()] if text.strip() else []
 
 
-def _quotes(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
+def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
     """Yield each sequence of `size` sentences of a section, with the number of its first one."""
     first = 1
     for block in blocks:
@@ -238,7 +238,7 @@ def _quotes(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, s
         first += len(block)
 
 
-def _edited(text: str, edit: str, rate: float, rng: np.random.Generator) -> str:
+def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) -> str:
     """Drop a share of the words of a text, or swap words with the next one, once at least."""
     if edit == "none":
         return text

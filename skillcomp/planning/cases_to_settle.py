@@ -114,7 +114,7 @@ def cases_to_settle(
         for sought, margin, ci_level in _sought_verdicts(verdict):
             own = replace(settings, margin=margin, ci_level=ci_level)
             extra = {"sought": sought, "margin": margin, **about_plan}
-            for measure, size, interval in _counts(verdict, part, n_repeats, power, own):
+            for measure, size, interval in _settling_counts(verdict, part, n_repeats, power, own):
                 rows.append(row(measure, interval, **about) | extra | {"size": size})
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
@@ -129,7 +129,7 @@ def _sought_verdicts(verdict: pd.Series) -> list[tuple[str, float, float]]:
     return [*of_change, (beyond, margin, level)]
 
 
-def _counts(
+def _settling_counts(
     verdict: pd.Series, pilot: pd.DataFrame, n_repeats: int, power: float, settings: Assumptions
 ) -> Iterator[tuple[str, float, Interval]]:
     """Yield measure, assumed change and number of cases or repeats for one verdict sought."""

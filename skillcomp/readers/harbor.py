@@ -108,8 +108,8 @@ def _cost_of(spent: dict[str, Any], problems: Problems) -> float | None:
     numbers = [part for part in parts if part is not None]
     total = sum(numbers) if numbers and len(numbers) == len(parts) else None
     if cost is not None and total is not None and abs(cost - total) > _CENT:
-        found = f"cost_usd {cost:.4f}, model_usage {total:.4f}"
-        problems.add("agent_result", found, "the cost is unknown")
+        costs = f"cost_usd {cost:.4f}, model_usage {total:.4f}"
+        problems.add("agent_result", costs, "the cost is unknown")
         return None
     return cost if cost is not None else total
 

@@ -137,9 +137,9 @@ def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems)
         stop_reason = error
         status = next((s for s, words in _RESULTS.items() if words.search(error)), "error")
         if status == "error":
-            known = _INFRASTRUCTURE.search(error)
-            found = "a failure of the service" if known else f"an unknown error: {error[:80]}"
-            problems.add("error", found, "missing, not failed, although the file scores it 0")
+            outage = _INFRASTRUCTURE.search(error)
+            cause = "a failure of the service" if outage else f"an unknown error: {error[:80]}"
+            problems.add("error", cause, "missing, not failed, although the file scores it 0")
         else:
             problems.add("error", f"a run ended by {status}", "a result of the agent; it counts")
     return {

@@ -177,8 +177,8 @@ def _check_ids(rows: list[dict[str, Any]]) -> list[str]:
 
 def _report_repeats(counts: Counter[tuple[str, ...]], problems: Problems) -> None:
     if max(counts.values(), default=0) > 1:
-        found = f"up to {max(counts.values())} tests with equal variables and description"
-        problems.add("testIdx", found, "repeats of one case; promptfoo numbers them as tests")
+        what = f"up to {max(counts.values())} tests with equal variables and description"
+        problems.add("testIdx", what, "repeats of one case; promptfoo numbers them as tests")
 
 
 def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd.DataFrame:

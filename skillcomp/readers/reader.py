@@ -207,8 +207,8 @@ def objects_below(
         try:
             content = read_json(file, root)
         except FrameError as error:
-            found = str(error).removeprefix(f"{file}: ")
-            problems.add(str(file.relative_to(root)), found, "left out; its attempt is missing")
+            reason = str(error).removeprefix(f"{file}: ")
+            problems.add(str(file.relative_to(root)), reason, "left out; its attempt is missing")
             continue
         if isinstance(content, dict):
             yield file, content

@@ -33,9 +33,9 @@ def pairwise_of(
         cells = [(row["skill"], str(row["case"]), arm, row["repeat"]) for arm in arms]
         missing = next((cell for cell in cells if cell not in ids), None)
         if missing is not None:
-            found = f"case '{missing[1]}': no answer under '{missing[2]}'"
+            what = f"case '{missing[1]}': no answer under '{missing[2]}'"
             done = "left out; conditions={'A': 'skill', 'B': 'baseline'} names the arm of each side"
-            problems.add("comparison", found, done)
+            problems.add("comparison", what, done)
             continue
         first, second = (ids[cell] for cell in cells)
         winner = {"first": first, "second": second, "tie": "tie"}.get(row["winner"])

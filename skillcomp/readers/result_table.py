@@ -53,9 +53,9 @@ def one_iteration(
             f"{', '.join(map(str, numbers)) or 'none'}; allowed: one of them or 'last'."
         )
     if len(numbers) > 1:
-        found = f"iterations {', '.join(map(str, numbers))}"
+        what = f"iterations {', '.join(map(str, numbers))}"
         done = f"{chosen} was read: they are versions of the skill and its checks, not repeats"
-        problems.add("iteration=", found, done, int(table["iteration"].ne(chosen).sum()))
+        problems.add("iteration=", what, done, int(table["iteration"].ne(chosen).sum()))
     return table[table["iteration"].eq(chosen)].drop(columns="iteration").reset_index(drop=True)
 
 
@@ -126,9 +126,9 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         mixed = several.groupby(keys, dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed
         if cases := distinct_words(table.loc[differ, "case"]):
-            found = f"differs between the attempts of {plural(len(cases), 'case')}"
+            what = f"differs between the attempts of {plural(len(cases), 'case')}"
             done = f"the delta is that of the {name} too, and not of the skill alone"
-            problems.add(name, f"{found}, such as '{cases[0]}'", done, 0)
+            problems.add(name, f"{what}, such as '{cases[0]}'", done, 0)
             table = table.assign(**{name: table[name].mask(differ, of_case.transform("first"))})
     return table
 
@@ -209,8 +209,8 @@ def with_checks(table: pd.DataFrame) -> pd.DataFrame:
     if not without.any():
         return table
     facts = [name for name in _OF_CHECK if name in table.columns]
-    asked = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
-    rows = table[without].drop(columns=facts).merge(asked, on=CASE, how="left")
+    pairs = table.loc[~without, [*CASE, *facts]].drop_duplicates([*CASE, "check", "grader"])
+    rows = table[without].drop(columns=facts).merge(pairs, on=CASE, how="left")
     rows["check"] = rows["check"].fillna("passed")
     made = pd.concat([table[~without], rows], ignore_index=True)
     return made.assign(grader=made["grader"].fillna("unnamed grader"))

@@ -52,12 +52,12 @@ class WorkspaceReader(Reader):
         """Return whether a folder holds gradings in the folders of an eval and an arm."""
         if not path.is_dir():
             return False
-        return any(is_grading(json_object(file, path)) for file in _gradings(path))
+        return any(is_grading(json_object(file, path)) for file in _grading_files(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and expectation; the check is its position."""
         rows: list[dict[str, Any]] = []
-        for file in _gradings(path):
+        for file in _grading_files(path):
             about = _facts_of_folders(file, path)
             about |= _facts_of_timing(json_object(file.parent / "timing.json", path))
             rows += rows_of_grading(json_object(file, path), about, problems)
@@ -89,8 +89,8 @@ def _report_tool(path: Path, problems: Problems) -> None:
     for file in files_below(path, "meta.json"):
         if {"target", "judge", "modes"} <= json_object(file, path).keys():
             done = "the delta is that of these too, and not of the skill alone"
-            found = "agent-skills-eval gives input files and a system message only with the skill"
-            problems.add("meta.json", found, done, 0)
+            what = "agent-skills-eval gives input files and a system message only with the skill"
+            problems.add("meta.json", what, done, 0)
             return
 
 
@@ -152,7 +152,7 @@ def _arms_of_analysis(content: dict[str, Any]) -> dict[str, str]:
 _ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
 
 
-def _gradings(path: Path) -> list[Path]:
+def _grading_files(path: Path) -> list[Path]:
     """Return the gradings of a workspace or of a part of it that have a folder for their arm."""
     files = [file for file in files_below(path, "grading.json") if file.parent != path]
     return [file for file in files if len(_arm_folder(file).relative_to(path).parts) > 1]

@@ -48,13 +48,13 @@ class BenchmarkReader(Reader):
         _require_one_scale(runs, path)
         _report_delta(content, runs, problems)
         metadata = as_object(content.get("metadata"))
-        models = {_name(run, "model") for run in runs} - {None}
+        models = {_recorded_name(run, "model") for run in runs} - {None}
         counts = Counter[tuple[Any, ...]]()
         rows: list[dict[str, Any]] = []
         for run in runs:
-            model = _name(run, "model") or _name(metadata, "executor_model")
-            skill = _name(run, "skill") or _name(metadata, "skill_name")
-            facts = {"skill": skill or _name(content, "skill_name"), "agent_model": model}
+            model = _recorded_name(run, "model") or _recorded_name(metadata, "executor_model")
+            skill = _recorded_name(run, "skill") or _recorded_name(metadata, "skill_name")
+            facts = {"skill": skill or _recorded_name(content, "skill_name"), "agent_model": model}
             facts |= {"case": _case_name(run), "condition": as_text(_value(run, *_ARM_KEYS))}
             if len(models) > 1:
                 facts["agent"] = model or "unnamed model"
@@ -91,7 +91,7 @@ def _value(run: dict[str, Any], *keys: str) -> Any:
     return next((run[key] for key in keys if run.get(key) is not None), None)
 
 
-def _name(about: dict[str, Any], key: str) -> str | None:
+def _recorded_name(about: dict[str, Any], key: str) -> str | None:
     """Return a name; None for the placeholders that the script leaves, such as <model-name>."""
     name = as_text(about.get(key))
     return None if name is None or name.startswith("<") else name
@@ -137,8 +137,8 @@ def _rows_of_run(
         problems.add("pass_rate", "no counts of checks", "read as a score: value='score'")
         yield {**about, "check": "pass rate", "passed": share == 1, "score": share}
     else:
-        found = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
-        problems.add("total", found, "no usable grading: a missing verdict, not 0")
+        counts_text = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
+        problems.add("total", counts_text, "no usable grading: a missing verdict, not 0")
         yield {**about, "passed": None, "verdict_status": "error"}
 
 

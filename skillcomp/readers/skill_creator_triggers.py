@@ -39,8 +39,8 @@ class TriggerReader(Reader):
         for result in list_of_objects(content["results"]):
             should = as_truth(result["should_trigger"])
             if should is None:
-                found = literal(result["should_trigger"])
-                problems.add("should_trigger", found, "no truth value; missing verdicts")
+                value = literal(result["should_trigger"])
+                problems.add("should_trigger", value, "no truth value; missing verdicts")
             about = {"case": as_text(result["query"]), "should_trigger": should}
             about |= {"prompt": about["case"], "condition": "skill", "check": "trigger"}
             about |= {"skill": as_text(content.get("skill_name")), "grader": "run_eval"}
@@ -68,8 +68,8 @@ def _attempts_of(result: dict[str, Any], problems: Problems) -> Iterator[bool | 
         problems.add("triggers", "counts only", done)
         n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
         if n_triggers is None or n_runs is None or n_triggers > n_runs:
-            found = f"{literal(result['triggers'])} of {literal(result['runs'])}"
-            problems.add("triggers", found, "no counts; missing, not 'not triggered'")
+            value = f"{literal(result['triggers'])} of {literal(result['runs'])}"
+            problems.add("triggers", value, "no counts; missing, not 'not triggered'")
             yield None
         else:
             yield from [True] * n_triggers + [False] * (n_runs - n_triggers)

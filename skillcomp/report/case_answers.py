@@ -169,11 +169,11 @@ class Answers:
         used = {row["check_id"] for rows in verdicts_of.values() for row in rows}
         several = len(used if checks is None else checks) > 1
         return [
-            self._panel(attempt, name, verdicts_of[attempt["attempt_id"]], several, lit)
+            self._answer_panel(attempt, name, verdicts_of[attempt["attempt_id"]], several, lit)
             for attempt, name in _named_attempts(attempts)
         ]
 
-    def _panel(
+    def _answer_panel(
         self,
         attempt: Row,
         name: str,

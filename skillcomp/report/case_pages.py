@@ -266,7 +266,7 @@ def _pages_of_skill(
     for number, key in enumerate(keys, 1):
         row = {"number": number, "case": key[1], "facts": data.facts.get(key, [])}
         row |= {"hits": " ".join(data.hits.get(key, [])), "lines": data.lines.get(key, [])}
-        article = _article(data, key, row)
+        article = _case_article(data, key, row)
         if size + len(article) > _PAGE_SIZE and pages[-1]:
             pages.append([])
             size = 0
@@ -285,7 +285,7 @@ def _pages_of_skill(
         yield names[number - 1], render("cases", **about, **look, **shared)
 
 
-def _article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
+def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     """Render a case: its prompt, the verdict of each grader on each check, and the answers."""
     panels = data.answers.panels(*key)
     used = {grader for panel in panels for grader, _ in panel["verdicts"]}

@@ -114,8 +114,8 @@ def copied_spans(
     answer lacks the tokens as they are, for example because the tokenizer stems.
     """
     whole = source.text or source.body if isinstance(source, Skill) else source
-    asked = "" if absent(prompt) else str(prompt)
-    tokens = intern([answer, whole or "", asked], tokenizer)
+    question = "" if absent(prompt) else str(prompt)
+    tokens = intern([answer, whole or "", question], tokenizer)
     in_answer, in_skill, in_prompt = (grams(tokens.of(doc).tolist(), n) for doc in range(3))
     copied = set(in_skill) - set(in_prompt)
     spans = tokens.spans(0) or []

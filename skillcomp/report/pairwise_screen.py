@@ -69,7 +69,7 @@ def pairwise_screen(
     caption = "What happens to the choice between two answers when their order is swapped."
     return StudyScreen(
         "pairwise study",
-        _headline(position, agreement, judge),
+        _pairwise_headline(position, agreement, judge),
         _table(data, position, agreement),
         sentences,
         rows,
@@ -78,7 +78,7 @@ def pairwise_screen(
     )
 
 
-def _headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
+def _pairwise_headline(position: pd.DataFrame, agreement: pd.DataFrame | None, judge: str) -> str:
     """Return one sentence on consistency, place and gold."""
     rows = say.by_measure(position[position["grader"].eq(judge)])
     same, points = rows.get("position_consistency"), rows.get("position_points")

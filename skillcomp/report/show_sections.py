@@ -103,10 +103,10 @@ def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
     return frame
 
 
-def _escaped(text: str) -> str:
+def _escaped_markup(text: str) -> str:
     """Escape what Markdown or HTML would read as markup; line breaks become spaces."""
     return re.sub(r"([\\`*_{}\[\]<>#|!$])", r"\\\1", " ".join(text.split()))
 
 
 def _show_text(text: str) -> None:
-    display(Markdown(_escaped(text)))  # type: ignore[no-untyped-call]
+    display(Markdown(_escaped_markup(text)))  # type: ignore[no-untyped-call]

@@ -247,14 +247,14 @@ def simulated_pairs(grid: Grid, graders: Sequence[Grader], items: Items, rng: Rn
     # with several graders of one name, keep the first
     by_name = {grader.name: grader for grader in reversed(graders)}
     parts = [
-        _judgements(grader, order, share, index, items, rng)
+        _drawn_judgements(grader, order, share, index, items, rng)
         for grader in list(by_name.values())[::-1]
         for order in (1, 2)
     ]
     return pd.concat(parts, ignore_index=True) if parts else empty("pairwise")
 
 
-def _judgements(
+def _drawn_judgements(
     grader: Grader, order: int, share: Floats, index: Ints, items: Items, rng: Rng
 ) -> pd.DataFrame:
     pairs = index if order == 1 else index[:, ::-1]

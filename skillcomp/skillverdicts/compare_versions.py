@@ -141,7 +141,7 @@ def compare(
     pooled: dict[str, Any] = {"compared": ["condition"], "average": how["average"], "agents": True}
     attempts = prepared(attempts, "attempts", how["by"], WHAT, **pooled)
     rows = _with_savings(rows, attempts, amount, limit, how)
-    rows["verdict"] = _verdicts(rows)
+    rows["verdict"] = _comparison_verdicts(rows)
     missing: dict[str, Any] = {"value": value, "assume_missing": assume_missing}
     missing["interval"] = interval
     rows = with_missing_attempts(rows, sets, references, **missing, cluster=cluster)
@@ -207,7 +207,7 @@ def _with_savings(
     return rows.assign(note=list(map(join_notes, rows["note"], remark, lacking)))
 
 
-def _verdicts(rows: pd.DataFrame) -> Any:
+def _comparison_verdicts(rows: pd.DataFrame) -> Any:
     low, high = rows["ci_low"], rows["ci_high"]
     as_good = low > -rows["margin"]
     return first_that_holds(

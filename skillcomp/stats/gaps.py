@@ -247,21 +247,21 @@ class _Rows:
         """Return the positions of the pseudo-cases; without arms, at the largest values."""
         mean, span = float(self.weight @ value), quantity.high - quantity.low
         are_rates = quantity.low == 0.0
-        down, up = self._moves() if are_rates else (span + mean, span - mean)
+        down, up = self._pseudo_case_moves() if are_rates else (span + mean, span - mean)
         bounds = mean - down, mean + up
         if arms is None:
             return Positions.at_bounds(replace(quantity, low=bounds[0], high=bounds[1]), 1)
-        sides = [self._terms(way, arms) for way in (-1.0, 1.0)]
+        sides = [self._terms_of_sign(way, arms) for way in (-1.0, 1.0)]
         terms = sides[0].plus(sides[1])
         if are_rates:
-            moves = self._moves([float((side.down + side.up)[0]) for side in sides])
+            moves = self._pseudo_case_moves([float((side.down + side.up)[0]) for side in sides])
             terms = ContrastTerms(terms.noise, *moves)
         groups = Clusters.of(self.label, len(self.label))
         sizes = groups.totals(self.weight)
         values = groups.totals(self.weight * value) / sizes
         return placed_cases(terms, values[None], sizes[None], bounds)
 
-    def _moves(self, shares: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
+    def _pseudo_case_moves(self, shares: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
         """Return how far the pseudo-case moves the difference of two rates, down and up.
 
         The result is its distance. ``shares`` are the shares of the distance to the bound that the
@@ -275,11 +275,11 @@ class _Rows:
         label = _joint_codes(self.label, self.level)
         parts, clusters = (Clusters.of(codes, len(codes)) for codes in (label, self.label))
         heavy = self.weight * np.where(above, shares[1], shares[0])
-        largest = _typical(clusters.totals(self.weight))
-        moves = [_typical(2.0 * parts.totals(heavy * r)) / largest for r in (1.0 - rise, rise)]
+        largest = _typical_size(clusters.totals(self.weight))
+        moves = [_typical_size(2.0 * parts.totals(heavy * r)) / largest for r in (1.0 - rise, rise)]
         return moves[0], moves[1]
 
-    def _terms(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
+    def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
         """Return the terms of the rows of one sign; a case is a cluster in each of its levels."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
@@ -296,7 +296,7 @@ class _Rows:
         return clustered_terms(signed, Clusters.of(label, len(label)), weight)
 
 
-def _typical(sizes: Floats) -> float:
+def _typical_size(sizes: Floats) -> float:
     """Return the mean of sizes, weighted by their squares; 0 if all are 0."""
     square = float((sizes**2).sum())
     return float((sizes**3).sum()) / square if square else 0.0

@@ -183,15 +183,15 @@ class _Strata:
     ) -> None:
         self._value, self._of, self._has, self._size = value, of, has, size
         self._code, self._case = code, case
-        self._share, self._labelled = self._sums(size), self._sums(size * has)
-        self._hit = self._sums(size * value) / self._labelled
-        self._miss = self._sums(size * of) / self._labelled - self._hit
-        self._labels = self._labelled**2 / self._sums(size**2 * has)
+        self._share, self._labelled = self._sums_by_stratum(size), self._sums_by_stratum(size * has)
+        self._hit = self._sums_by_stratum(size * value) / self._labelled
+        self._miss = self._sums_by_stratum(size * of) / self._labelled - self._hit
+        self._labels = self._labelled**2 / self._sums_by_stratum(size**2 * has)
         self.total = float(self._share @ (self._hit + self._miss))
         self.rate = float(self._share @ self._hit) / self.total if self.total > 0.0 else math.nan
         self._n_units = 1.0 / float(size @ size)
 
-    def _sums(self, numbers: Floats) -> Floats:
+    def _sums_by_stratum(self, numbers: Floats) -> Floats:
         return np.asarray(np.bincount(self._code, numbers), dtype=np.float64)
 
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:

@@ -424,6 +424,6 @@ def rank_sets(
     >>> low.tolist(), high.tolist()
     ([1.0, 1.0, 2.0], [2.0, 3.0, 3.0])
     """
-    shown = np.asarray(p_adjusted, dtype=float) <= 1.0 - check_level(ci_level)
-    better = shown & (np.asarray(differences, dtype=float) > 0.0)
+    differs = np.asarray(p_adjusted, dtype=float) <= 1.0 - check_level(ci_level)
+    better = differs & (np.asarray(differences, dtype=float) > 0.0)
     return 1.0 + better.sum(axis=0), float(len(better)) - better.sum(axis=1)
