@@ -41,12 +41,12 @@ from skillcomp.readers.reader import (
     read_json,
 )
 from skillcomp.readers.result_arms import with_conditions
-from skillcomp.readers.result_pairs import pairwise_of
 from skillcomp.readers.result_table import (
     counts_as_checks,
     frames_of,
     on_shared_checks,
     one_iteration,
+    pairwise_of,
     report_unshared_cases,
     with_arguments,
     with_case,
@@ -55,9 +55,8 @@ from skillcomp.readers.result_table import (
     with_ids,
     with_whole_graders,
 )
-from skillcomp.readers.skill_creator import ComparisonReader, WorkspaceReader
+from skillcomp.readers.skill_creator import ComparisonReader, TriggerReader, WorkspaceReader
 from skillcomp.readers.skill_creator_benchmark import BenchmarkReader
-from skillcomp.readers.skill_creator_triggers import TriggerReader
 
 # formats in the order in which they are tried
 _BUILT_IN: tuple[type[Reader], ...] = (

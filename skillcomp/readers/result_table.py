@@ -12,11 +12,12 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.check import check as checked_frame
+from skillcomp.frames.check import empty
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.from_frame import Frames, from_frame
 from skillcomp.frames.table_reader import FrameWarning, made_ids
 from skillcomp.frames.words import distinct_words
-from skillcomp.readers.reader import Problems
+from skillcomp.readers.reader import ARM_WORDS, Problems
 
 CASE = ["skill", "case"]
 _CELL = [*CASE, "condition", "agent"]
@@ -282,3 +283,49 @@ def _with_columns_of_verdicts(verdicts: pd.DataFrame, table: pd.DataFrame) -> pd
     if "verdict_status" in rows:
         rows["status"] = rows["status"].where(rows["passed"].notna(), rows.pop("verdict_status"))
     return checked_frame(rows, "verdicts")
+
+
+_PAIR_FACTS = ("rationale", "grader_family", "grader_version", "order")
+
+
+def pairwise_of(
+    pairs: pd.DataFrame,
+    attempts: pd.DataFrame,
+    conditions: Mapping[Any, str] | None,
+    problems: Problems,
+) -> pd.DataFrame:
+    """Return comparisons as a pairwise frame, with the ids of the attempts compared.
+
+    A comparison of answers that have no results is left out and reported.
+    """
+    names = {**ARM_WORDS, **{str(word): name for word, name in (conditions or {}).items()}}
+    pairs = pairs.assign(repeat=pairs.get("repeat", 1))
+    key = ["skill", "case_id", "condition", "repeat"]
+    ids = attempts.drop_duplicates(key).set_index(key)["attempt_id"].to_dict()
+    made = []
+    for row in pairs.to_dict("records"):
+        arms = [names.get(str(row[side]), str(row[side])) for side in ("first", "second")]
+        cells = [(row["skill"], str(row["case"]), arm, row["repeat"]) for arm in arms]
+        missing = next((cell for cell in cells if cell not in ids), None)
+        if missing is not None:
+            what = f"case '{missing[1]}': no answer under '{missing[2]}'"
+            done = "left out; conditions={'A': 'skill', 'B': 'baseline'} names the arm of each side"
+            problems.add("comparison", what, done)
+            continue
+        first, second = (ids[cell] for cell in cells)
+        winner = {"first": first, "second": second, "tie": "tie"}.get(row["winner"])
+        position = {"first": 1, "second": 2}.get(row["winner"])
+        made.append(
+            {"skill": row["skill"], "case_id": str(row["case"]), "first": first, "second": second}
+            | {"winner": winner, "winner_position": position}
+            | {"grader": row.get("grader") or "comparator"}
+            | {name: row[name] for name in _PAIR_FACTS if name in row}
+        )
+    if not made:
+        return empty("pairwise")
+    rows = pd.DataFrame(made)
+    if "order" not in rows:
+        rows["order"] = (
+            rows.groupby(["skill", "case_id", "grader", "first", "second"]).cumcount() + 1
+        )
+    return checked_frame(rows, "pairwise")

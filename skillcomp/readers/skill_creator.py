@@ -1,4 +1,4 @@
-"""Workspaces and benchmark.json of skill-creator and of tools that write the same files."""
+"""Workspaces, gradings and trigger results of skill-creator and of tools that write the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from skillcomp.errors import literal
 from skillcomp.readers.reader import (
     Problems,
     Reader,
+    as_count,
     as_number,
     as_object,
     as_text,
@@ -19,9 +21,11 @@ from skillcomp.readers.reader import (
     files_below,
     json_object,
     list_of_objects,
+    read_json,
 )
-from skillcomp.readers.skill_creator_checks import with_check_ids
 
+_CASE = ["skill", "case", "iteration"]
+_ATTEMPT = ["condition", "repeat", "agent"]
 _RUN = re.compile(r"run-(\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
@@ -261,3 +265,101 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict
             problems.add("grading.json", "missing for an attempt", "a missing verdict, not a fail")
             times = _facts_of_timing(json_object(folder / "timing.json", path))
             yield {**about, **times, "verdict_status": "error"}
+
+
+def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    """Return the table with a column `check` instead of `position` and `text`.
+
+    A check has one text in all arms of its case. Where texts differ and every attempt has the same
+    number of checks, those at one position are taken for the same check, and that is reported.
+    Where the numbers differ, checks with other texts are other checks.
+    """
+    if "text" not in table.columns:
+        return table if "check" in table.columns else table.assign(check=None)
+    keys = [name for name in _CASE if name in table.columns]
+    parts = [_checks_of_case(rows, problems) for _, rows in table.groupby(keys, dropna=False)]
+    return pd.concat(parts).sort_index().drop(columns=["position", "text"])
+
+
+def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
+    """Return the rows of one case with ids of checks."""
+    graded = rows[rows["text"].notna()]
+    if graded.empty:
+        return rows.assign(check=None)
+    attempt = [name for name in _ATTEMPT if name in rows.columns]
+    by_attempt = graded.groupby(attempt, dropna=False)["text"].agg(list)
+    lists = {tuple(texts) for texts in by_attempt}
+    same_texts = len({frozenset(texts) for texts in lists}) == 1
+    unique = all(len(set(texts)) == len(texts) for texts in lists)
+    if same_texts and unique:
+        first = by_attempt.iloc[0]  # an order of their own does not matter
+        numbers = {text: at for at, text in enumerate(first, start=1)}
+        check = rows["text"].map(numbers)
+    elif len({len(texts) for texts in lists}) == 1:
+        case = rows["case"].iloc[0]
+        n = sum(len(set(texts)) > 1 for texts in zip(*lists, strict=True))
+        done = "taken for the same check by its position; read both texts"
+        problems.add(
+            "text", f"case '{case}': a check is worded differently in two attempts", done, n
+        )
+        check = rows["position"]
+    else:
+        return rows.assign(check=rows["text"])
+    others = rows["check"] if "check" in rows.columns else None
+    return rows.assign(
+        check=check.astype("Int64").astype("str").where(rows["text"].notna(), others)
+    )
+
+
+class TriggerReader(Reader):
+    """Reader of trigger results: a case is a query, a check whether it triggers as it should."""
+
+    name = "skill-creator-triggers"
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether the file has queries with counts of triggers and runs."""
+        rows = list_of_objects(json_object(path).get("results"))
+        needed = {"query", "should_trigger", "triggers", "runs"}
+        return bool(rows) and all(needed <= row.keys() for row in rows)
+
+    def table(self, path: Path, problems: Problems) -> pd.DataFrame:
+        """Return one row per query and attempt, under the condition skill."""
+        content = read_json(path)
+        rows: list[dict[str, Any]] = []
+        for result in list_of_objects(content["results"]):
+            should = as_truth(result["should_trigger"])
+            if should is None:
+                value = literal(result["should_trigger"])
+                problems.add("should_trigger", value, "no truth value; missing verdicts")
+            about = {"case": as_text(result["query"]), "should_trigger": should}
+            about |= {"prompt": about["case"], "condition": "skill", "check": "trigger"}
+            about |= {"skill": as_text(content.get("skill_name")), "grader": "run_eval"}
+            for repeat, triggered in enumerate(_attempts_of(result, problems), start=1):
+                passed = None if triggered is None or should is None else triggered == should
+                status = "error" if triggered is None else "ok"
+                facts = {"repeat": repeat, "triggered": triggered, "passed": passed}
+                rows.append({**about, **facts, "status": status, "grader_kind": "rules"})
+        if rows and not any(row["triggered"] for row in rows):
+            done = "a broken probe looks the same: every negative passes"
+            problems.add("triggers", "no query triggered", done, len(rows))
+        return pd.DataFrame(rows)
+
+
+def _attempts_of(result: dict[str, Any], problems: Problems) -> Iterator[bool | None]:
+    """Yield whether each attempt triggered; None after an error, where newer files tell it."""
+    attempts = list_of_objects(result.get("attempts"))
+    for attempt in attempts:
+        triggered = None if attempt.get("error") else as_truth(attempt.get("triggered"))
+        if triggered is None:
+            problems.add("attempts.error", "an attempt failed", "missing, not 'not triggered'")
+        yield triggered
+    if not attempts:
+        done = "time-outs and crashes count as not triggered, so that negatives pass"
+        problems.add("triggers", "counts only", done)
+        n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
+        if n_triggers is None or n_runs is None or n_triggers > n_runs:
+            value = f"{literal(result['triggers'])} of {literal(result['runs'])}"
+            problems.add("triggers", value, "no counts; missing, not 'not triggered'")
+            yield None
+        else:
+            yield from [True] * n_triggers + [False] * (n_runs - n_triggers)

@@ -22,8 +22,7 @@ from skillcomp.readers.reader import (
     list_of_objects,
     read_json,
 )
-from skillcomp.readers.skill_creator import rows_of_grading
-from skillcomp.readers.skill_creator_checks import with_check_ids
+from skillcomp.readers.skill_creator import rows_of_grading, with_check_ids
 
 _ARM_KEYS = ("configuration", "condition", "config")
 _PASSED, _TOTAL = ("passed", "assertions_passed"), ("total", "assertions_total")
