@@ -64,8 +64,8 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     rank = np.where(labelled, last, last + 2)
     ordered = gold.loc[np.argsort(rank, kind="stable")]
     first = ordered.drop_duplicates(ITEM).sort_index()
-    about = ordered.assign(person=ordered["labeller_kind"].eq("person")).groupby(ITEM)
-    about = about.agg(
+    items = ordered.assign(person=ordered["labeller_kind"].eq("person")).groupby(ITEM)
+    about = items.agg(
         n=("passed", "count"),
         n_passed=("passed", "sum"),
         borderline=("borderline", "max"),
