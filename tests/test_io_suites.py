@@ -122,6 +122,17 @@ def test_a_misspelt_word_is_kept_and_told_with_place_allowed_words_and_nearest(m
     )
 
 
+def test_a_skill_name_of_a_case_names_the_skill_or_is_held_against_it(make):
+    named = read_suite(make(case(1, skill_name="tea"), case(2), skill_name=None))
+    assert (named.skill, named.problems) == ("tea", ())
+    assert read_suite(make(case(1, skill_name="tide"), case(2))).problems == ()
+    assert "skill_name: found ['tea']" in read_suite(make(case(1, skill_name=["tea"]))).problems[0]
+    other = "skill_name: found 'tea'; a suite is about one skill; cases about another belong to its"
+    assert read_suite(make(case(1, skill_name="tea"))).problems == (f"{other} own.",)
+    both = make(case(1, skill_name="tide"), case(2, skill_name="tea"), skill_name=None)
+    assert read_suite(both).problems == (f"{other} own.", "skill_name: missing; 'tide' is taken.")
+
+
 @pytest.mark.parametrize(("key", "word"), [(k, w) for k, words in ELSEWHERE.items() for w in words])
 def test_words_of_public_files_are_kept_and_listed_as_such(make, key, word):
     suite = read_suite(make(case(**{key: word})))

@@ -84,8 +84,18 @@ def test_concept_blocks_of_several_skills_that_share_their_wording_are_named(tmp
 def test_check_prints_the_cases_of_each_dimension(place):
     code, text = check("--coverage", DATA / place)
     assert code == 0
-    c7 = ["type-safety/9,", "type-safety/10,", "type-safety/14", "3", "1", "2", "21", "%"]
+    c7 = ["3", "1", "2", "21", "%", "9,", "10,", "14"]
     assert ["type-safety", "C7", *c7] in [line.split() for line in text.splitlines()]
+
+
+def test_the_folder_of_a_study_file_is_as_good_as_the_file(tmp_path):
+    put(tmp_path, "suites/tea.json", '{"skill_name": "tea", "evals": [{"id": 1, "prompt": "Q?"}]}')
+    fault = CliRunner().invoke(app, ["check", "--coverage", str(tmp_path)]).exception
+    assert str(fault).endswith(f"no case at {tmp_path}; give a suite, a study or study.yaml.")
+    put(tmp_path, "study.yaml", "store: study\nsuites: [suites/tea.json]\n")
+    assert check("--coverage", tmp_path)[1].split()[-1] == "1"
+    fault = CliRunner().invoke(app, ["check", "--judges", str(tmp_path)]).exception
+    assert str(fault).startswith("probe: the suites of the study have no checks")
 
 
 def test_a_suite_of_the_pilot_is_checked_against_its_skill():
@@ -392,7 +402,7 @@ def test_sarif_has_what_its_schema_asks_for_wherever_the_files_are(repository, m
 def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
     entry = finding("reading", "x", "a\n::error::b 100%\r", file="a,b:c.md")
     hostile = findings_frame([entry])
-    assert str(entry).startswith("x: error: a\n::error::b 100%\r [reading: what deviates")
+    assert str(entry).startswith("x: error: a\n::error::b 100%\r [reading: other tools")
     (line,) = github(hostile)
     assert "\n" not in line and "\r" not in line
     assert line.startswith("::error file=a%2Cb%3Ac.md,title=reading::a%0A::error::b 100%25%0D")

@@ -188,11 +188,25 @@ def print_coverage(path: Path) -> None:
     from skillcomp.frames.from_store import cases_of, coverage
     from skillcomp.lint.lint_path import suites_at
 
-    table = coverage(cases_of(suites_at(path)))
+    table = coverage(cases_of(suites_at(_study_file_at(path))))
     if table.empty:
-        raise StudyError(f"check: there is no case at {path}.")
-    printed = table.assign(share=(100 * table["share"]).round().astype(int).astype(str) + " %")
-    say(printed.fillna("none").to_string(index=False), lines=True)
+        raise StudyError(f"check: there is no case at {path}; give a suite, a study or study.yaml.")
+    shares = (100 * table["share"]).round().astype(int).astype(str) + " %"
+    ids = [
+        ", ".join(case_id.removeprefix(f"{skill}/") for case_id in text.split(", "))
+        for skill, text in zip(table["skill"], table.pop("case_ids"), strict=True)
+    ]
+    width = max(map(len, ["cases", *ids]))
+    table = table.assign(share=shares).fillna("none")
+    table["cases".ljust(width)] = [text.ljust(width) for text in ids]
+    lines = table.to_string(index=False).splitlines()
+    say("\n".join(map(str.rstrip, lines)), lines=True)
+
+
+def _study_file_at(path: Path) -> Path:
+    """Return the study.yaml of a folder, or the path unchanged if there is none."""
+    file = path / "study.yaml"
+    return file if file.is_file() else path
 
 
 def check_judges(study: Path, *, ask: bool) -> None:
@@ -200,7 +214,7 @@ def check_judges(study: Path, *, ask: bool) -> None:
     from skillcomp.live.probe import probe
     from skillcomp.live.study_file import read_study
 
-    file = read_study(study)
+    file = read_study(_study_file_at(study))
     store = file.open_store()
     file.open_suites(store)
     with warnings_as_notes(store):

@@ -283,14 +283,18 @@ class _Reader:
         routing = key == _ROUTING
         cases = [self.case(row, f"{key}[{i}]", i, routing) for i, row in enumerate(rows)]
         self.references(cases, key)
-        names = [row.get("skill_name") for row in rows if isinstance(row, dict)]
-        of_cases = list(dict.fromkeys(name for name in names if name))
-        whole = {"skill_name": of_cases[0]} if len(of_cases) == 1 else {}
-        skill = self.text({**whole, **content}, "skill_name", "")
-        for name in of_cases:
-            if name != (skill or self.slug):
+        of_cases: list[Any] = []
+        for row in rows:
+            of_case = row.get("skill_name") if isinstance(row, dict) else None
+            if of_case and of_case not in of_cases:
+                of_cases.append(of_case)
+        is_of_cases = len(of_cases) == 1 and content.get("skill_name") is None
+        whole = {"skill_name": of_cases[0]} if is_of_cases else {}
+        skill = self.text({**content, **whole}, "skill_name", "")
+        for of_case in of_cases:
+            if of_case != (skill or self.slug):
                 rule = "a suite is about one skill; cases about another belong to its own"
-                self.note("skill_name", f"found {literal(name)}; {rule}.")
+                self.note("skill_name", f"found {literal(of_case)}; {rule}.")
         if skill is None:
             self.note("skill_name", f"missing; '{self.slug}' is taken.")
         return Suite(

@@ -49,7 +49,7 @@ class Finding(Record):
         return f"{self.place}: {self.severity}: {self.message} [{self.rule}: {self.reason}]"
 
 
-_GROUNDS = "a case may rest only on what a grader can look up in the sources it names"
+_GROUNDS = "a grader must be able to look up what a case rests on"
 _TRANSFER = "near and far transfer are compared dimension by dimension (report 8.2)"
 
 _NO_NEGATIVE = "without a negative behaviour an answer that says everything passes"
@@ -60,7 +60,7 @@ _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (r
 # person.
 _ERRORS: Mapping[str, str] = {
     # rules about a suite
-    "reading": "what deviates from the report's shape is read differently elsewhere",
+    "reading": "other tools may read what deviates from the report's format differently",
     "not_mapped": "the outcome rests on fewer checks than the file has",
     "store": "every analysis refuses it, or would count it wrongly",
     "negative_none": f"{_NO_NEGATIVE} everything",
@@ -77,8 +77,8 @@ _ERRORS: Mapping[str, str] = {
     "behaviour_id": "verdicts are joined to behaviours by their id",
     "truth_source": _GROUNDS,
     "truth_outside": "a suite from elsewhere must not reach into other files",
-    "contrast_missing": "a contrast case is read beside its twin",
-    "contrast_same": "twins that do not differ show nothing about the detail between",
+    "contrast_missing": "a contrast case is compared with the other case of its pair",
+    "contrast_same": "a contrast pair without a difference shows nothing",
     # rules about a skill
     "front_matter": "an agent decides by name and description whether to load a skill",
     "concept_missing": _CONCEPT,
@@ -92,9 +92,9 @@ _ERRORS: Mapping[str, str] = {
 }
 _WARNINGS: Mapping[str, str] = {
     # rules about a suite
-    "kept": "nothing here is computed of it",
+    "kept": "no analysis uses it",
     "other_word": "other published files use the word, the report does not",
-    "fields_missing": "the report's shape has it; nothing here is computed of it",
+    "fields_missing": "the report's format has it; no analysis uses it",
     "tasks_number": "a task suite holds five to ten tasks that cover the skill's core",
     "tasks_rubric": (
         "a judge that runs no model is free and says the same each time; a rubric is for what "
@@ -109,17 +109,15 @@ _WARNINGS: Mapping[str, str] = {
         "a dimension without a case is not measured, and the verdict on a skill needs all nine "
         "(report 5.11)"
     ),
-    "c2_few": "C2 is the hardest dimension and tells the most; three cases per skill (report 5.3)",
-    "c1_roles": (
-        "explaining to outsiders of different roles takes other words each time (report 4.1.4, 5.2)"
-    ),
+    "c2_few": "C2 is the hardest and most informative dimension (report 5.3)",
+    "c1_roles": "outsiders of different roles need different explanations (report 4.1.4, 5.2)",
     "far_missing": _TRANSFER,
     "far_missing_near_in_report": f"{_TRANSFER}; the report's own example has none",
     "primitive_none": (
         "an answer in empty general words passes where no behaviour asks for a primitive of the "
         "mental model (report 8.4)"
     ),
-    "not_checked": "what was not looked at is not in order, it is unknown",
+    "not_checked": "what was not checked is unknown, not free of faults",
     # rules about a case
     "transfer_missing": _TRANSFER,
     "far_overlap": (
@@ -134,9 +132,9 @@ _WARNINGS: Mapping[str, str] = {
         "this dimension is passed by reasoning with the primitives of the mental model (report "
         "5.3, 5.8, 8.4)"
     ),
-    "leak": "a prompt that holds the answer asks for repetition",
+    "leak": "a prompt that contains its answer tests repetition (report 4.2.4)",
     "truth_missing": _GROUNDS,
-    "contrast_behaviours": "the detail between twins is meant to change the right answer",
+    "contrast_behaviours": "the difference of a contrast pair should change the right answer",
     "many_skills": (
         "a prompt for several skills cannot say which one helped; it belongs to a routing suite "
         "(report 8.8)"
@@ -152,10 +150,10 @@ _WARNINGS: Mapping[str, str] = {
     "section_missing_no_concept": _SECTIONS,
     "verification_short": "C8 asks for at least three items of the checklist",
     # rules about skills and prompts for trigger tests (`check --evals`)
-    "evals_none": "whether a skill fires when it should is known only by asking",
-    "kind_none": "naming the skill, meaning it and not meaning it are three questions",
+    "evals_none": "only trigger prompts show whether a skill fires when it should",
+    "kind_none": "explicit, implicit and negative prompts ask three different questions",
     "description_twice": "an agent chooses by the description",
-    "prompt_twice": "the same prompt asked twice is no second case",
+    "prompt_twice": "a repeated prompt adds no evidence",
     "done_none": "without a definition of done a grader cannot tell when it is reached",
     "dry_run_none": "a skill that can answer with its steps can be tested at no risk",
     "not_when_none": "negative prompts need to be told from those that are meant",

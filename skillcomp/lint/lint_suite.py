@@ -281,10 +281,10 @@ def _behaviour_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
 def _unchecked_messages(suite: Suite, case_lint: CaseLint) -> RuleMessages:
     if case_lint.skill is None:
         message = f"skill '{suite.skill}' is not at hand: far prompts, leaks of concept fields and "
-        yield "not_checked", message + "primitives were not looked at."
+        yield "not_checked", message + "primitives were not checked."
     elif not case_lint.names:
         message = "the mental model names no primitives: whether behaviours ask for one "
-        yield "not_checked", message + "was not looked at."
+        yield "not_checked", message + "was not checked."
     sources = [source for case in suite.cases for source in case.truth_sources]
     problems = [case_lint.sources.problem(source) for source in sources]
     n = sum(problem is not None and problem[0] == "not_checked" for problem in problems)

@@ -37,9 +37,7 @@ from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
 FEWEST_PASSES = 0.2  # the verdict is error if the baseline passes a smaller share of the tasks
-MIN_PASS_RATE = (
-    0.5  # default of the smallest pass rate with which a skill without an original passes
-)
+MIN_PASS_RATE = 0.5  # default; a skill without an original needs it for the verdict pass
 AGE = timedelta(days=7)  # a cached baseline is used only if it is younger than this
 _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # rates are rounded to this number of decimals, as in execution-evaluator.md

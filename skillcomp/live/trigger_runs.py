@@ -587,7 +587,7 @@ def dead_line(slug: str) -> str:
     """Return the line on a skill that an explicit call did not fire."""
     return (
         f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases "
-        "say nothing of it"
+        "say nothing about it"
     )
 
 

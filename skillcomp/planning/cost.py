@@ -190,7 +190,10 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
     table["cost_usd"] = modes["cost_usd"].sum(skipna=False)
     table["ratio"] = table["cost_usd"] / (table["cost_usd"].get("plain") or math.nan)
     unknown = estimate[estimate["cost_usd"].isna()].groupby("mode")["note"]
-    notes = {mode: "; ".join(part.dropna().unique()) or None for mode, part in unknown}
+    notes = {
+        mode: "; ".join(dict.fromkeys("; ".join(part.dropna()).split("; "))) or None
+        for mode, part in unknown
+    }
     return table.assign(note=pd.Series(notes, dtype="str")).reset_index()
 
 

@@ -422,6 +422,12 @@ def _add_triggers(
     controls = triggers.controls(invocations, cases, by=agents) if recorded else None
     if controls is not None and len(controls):
         into.frames["controls"] = controls
+        keys = ["condition", *agents]
+        dead = controls.loc[controls["dead"].fillna(False), ["offered", *keys]]
+        of_dead = pd.MultiIndex.from_frame(verdicts[["skill", *keys]]).isin(
+            dead.to_numpy().tolist()
+        )
+        verdicts = verdicts[~of_dead]
     into.add("triggers", recorded, triggers.detection, invocations, cases, by=agents)
     with_goals = recorded and verdicts["goal"].notna().any()
     into.add("goals", with_goals, triggers.goals, verdicts, cases, by=["grader", *agents])

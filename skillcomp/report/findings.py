@@ -685,8 +685,8 @@ def _control_sentences(controls: pd.DataFrame) -> Sentences:
         skill = f"{called(row['offered'])}{agent}"
         if pd.notna(row["dead"]) and row["dead"]:
             text = (
-                f"The instrument is dead for {skill}: an explicit call did not fire it, so nothing "
-                "is reported on when it fires."
+                f"The instrument is dead for {skill}: an explicit call did not fire it, so its "
+                "cases say nothing about it."
             )
         elif row["n_false_alarms"]:
             text = f"{skill} fired at a prompt that no skill should answer."

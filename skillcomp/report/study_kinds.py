@@ -48,7 +48,7 @@ STUDY_KINDS = (
     StudyKind(
         "calibration study",
         "From which length on does a shared n-gram mean copying?",
-        "passages that are labelled as copies and as texts of one's own, with their sources "
+        "passages that are labelled as copies or as original texts, with their sources "
         "(from_passages)",
         frozenset({"01"}),
         can_calibrate,
