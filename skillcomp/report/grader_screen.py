@@ -150,7 +150,7 @@ def _table_of_graders(data: StudyData, estimates: Mapping[str, pd.DataFrame]) ->
     by_grader = {} if agreement is None else dict(iter(agreement.groupby("grader", sort=False)))
     for grader in sorted(data.graders, key=lambda name: -_agreement_of(by_grader.get(name))):
         own = data.verdicts[data.verdicts["grader"].eq(grader)]
-        row = {"Grader": called(grader)}
+        row = {"Grader": grader}
         if agreement is not None:
             rows = say.by_measure(by_grader[grader]) if grader in by_grader else {}
             row["Agrees with gold"] = rate_text(rows.get("raw_agreement")) or "not known"

@@ -20,7 +20,6 @@ from skillcomp.report.grader_screen import (
 )
 from skillcomp.report.study_data import StudyData, StudyEstimates
 from skillcomp.report.study_screen import StudyScreen, cell_table
-from skillcomp.style import called
 
 _SHARES = {
     "first_wins": "the answer shown first, in one order",
@@ -110,7 +109,7 @@ def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | No
     """Return one row per grader with its agreement, consistency, place and ties."""
     cells, both_orders = [], position["measure"].eq("position_consistency").any()
     for grader, part in position.groupby("grader", sort=False):
-        rows, row = say.by_measure(part), {"Grader": called(grader)}
+        rows, row = say.by_measure(part), {"Grader": grader}
         if agreement is not None:
             gold = say.by_measure(agreement[agreement["grader"].eq(grader)])
             row["Agrees with gold"] = rate_text(gold.get("raw_agreement"))
