@@ -16,6 +16,7 @@ from live_study import call
 
 import skillcomp as sc
 from skillcomp.errors import StudyError
+from skillcomp.frames.probes import probed_checks
 from skillcomp.live import BaseGrader, CliAgent, Grading, on_check, probe
 
 SLUGS = ("type-safety", "idempotent-retries")
@@ -67,7 +68,7 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
     assert of_plants["finding"].tolist() == ["vacuous", "impossible", "punishes refusal"]
     page = sc.report.build(store, study.parent / "page", notebooks=[], progress=False)
     text = page.read_text()
-    assert "3 of 11 checks are at fault" in text and "punishes refusal" in text
+    assert "3 of 11 checks are at fault; 2 were not tested" in text and "punishes refusal" in text
     assert "answers of known worth pass. The reference should" in text  # the caption of the figure
     drawn = pd.read_csv(page.parent / "00-probe-rates.csv").set_index(["skill", "answer"])
     empty = drawn.loc[("type-safety", "empty")]
@@ -151,6 +152,8 @@ def test_graders_decide_what_no_program_does_and_copying_is_searched_for(tmp_pat
     assert rows.loc["names_heat", "lenient"]["finding"] == "vacuous"
     assert rows.loc["no_verbatim_span", "lenient"]["finding"] == "vacuous"
     assert rows.loc["no_verbatim_span", "overlap"]["finding"] == ""
+    checks = probed_checks(rows.reset_index())  # three checks, one of them by two graders
+    assert checks[["at_fault", "tested"]].sum().tolist() == [2, 2] and len(checks) == 3
     rates = sc.frames.probe_rates(rows.reset_index()).set_index("answer")
     assert rates.loc["empty", "estimate"] == 1 and rates.loc["empty", "n_checks"] == 2
     ax = sc.plots.dimensions(rates.reset_index(), x="answer", y="skill")

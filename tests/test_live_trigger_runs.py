@@ -486,7 +486,7 @@ def test_a_refused_run_leaves_its_name_free_and_a_run_takes_it(repo, trigger):
     code, out, err = trigger(*args)
     assert code == 0 and "1 passed, 0 failed" in out, err
     code, _, err = trigger(*args)
-    assert code == 2 and "the run 'x' is there already; --resume goes on" in err
+    assert code == 2 and "the run 'x' exists already; --resume continues it" in err
 
 
 def test_ctrl_c_ends_the_programs_and_says_how_to_go_on(repo, tmp_path):

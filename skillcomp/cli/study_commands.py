@@ -211,6 +211,7 @@ def _study_file_at(path: Path) -> Path:
 
 def check_judges(study: Path, *, ask: bool) -> None:
     """Print the checks that a probe of a study finds at fault; exit with 1 if there are any."""
+    from skillcomp.frames.probes import probed_checks
     from skillcomp.live.probe import probe
     from skillcomp.live.study_file import read_study
 
@@ -223,9 +224,12 @@ def check_judges(study: Path, *, ask: bool) -> None:
     for row in at_fault.to_dict("records"):
         by = "" if row["grader"] == row["check_id"] else f" ({row['grader']})"
         say(f"{row['case_id']}: {row['check_id']}{by}: {row['finding']}: {row['note']}")
-    open_checks = probed["grader"].isna().sum()
-    untested = f", {open_checks} not tested (--ask asks the graders)" if open_checks else ""
-    say(f"probe: {len(at_fault)} of {plural(len(probed), 'check')} at fault{untested}")
+    checks = probed_checks(probed)
+    n_open = (~checks["tested"]).sum()
+    hint = " (--ask asks the graders)" if not ask and probed["grader"].isna().any() else ""
+    untested = f", {n_open} not tested{hint}" if n_open else ""
+    n_at_fault = checks["at_fault"].sum()
+    say(f"probe: {n_at_fault} of {plural(len(checks), 'check')} at fault{untested}")
     if len(at_fault):
         raise typer.Exit(1)
 

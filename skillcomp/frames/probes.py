@@ -41,6 +41,13 @@ def probed_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES)
 
 
+def probed_checks(probed: pd.DataFrame) -> pd.DataFrame:
+    """Return for each check whether it is at fault by any grader, and whether it has a verdict."""
+    rows = probed.assign(at_fault=probed["finding"].ne(""))
+    rows["tested"] = probed[list(ANSWERS)].notna().any(axis=1)
+    return rows.groupby(["case_id", "check_id"])[["at_fault", "tested"]].any()
+
+
 def probe_rates(probed: pd.DataFrame) -> pd.DataFrame:
     """Return the share of checks that each answer of a probe passes, for `plots.dimensions`.
 

@@ -189,7 +189,7 @@ def prepare_run(
         read would seem to pass.
     """
     if (folder / "run.json").exists():
-        raise StudyError(f"trigger: the run '{folder.name}' is there already; --resume goes on.")
+        raise StudyError(f"trigger: the run '{folder.name}' exists already; --resume continues it.")
     if (folder / "store").exists():
         raise StudyError(
             f"trigger: {folder} was broken off before anything was asked; remove it, or give "
