@@ -240,11 +240,9 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         problems += _problems_of_absent_column(name, source, contract)
         if name not in contract.required:
             columns[name] = missing_values(dtype, len(source))
-    # copy=False is safe: pandas copies a shared column before it changes
-    converted = pd.DataFrame(columns, index=source.index, copy=False)
-    present = [name for name in columns if name in source.columns]
-    problems += _problems_of_values(converted[present], contract)
-    problems += _problems_of_keys(converted, contract)
+    present = {name: values for name, values in columns.items() if name in source.columns}
+    problems += _problems_of_values(present, contract)
+    problems += _problems_of_keys(columns, contract)
     if problems and kind == "outcomes" and "check_id" in source.columns:
         problems.append(
             "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."
@@ -252,12 +250,16 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if problems:
         raise FrameError(problem_list(f"{kind} frame", problems), problems)
     others = source.columns.difference(list(contract.columns), sort=False)
-    if len(others):
-        # pandas cannot group by a sparse column
-        sparse = [name for name in others if isinstance(source[name].dtype, pd.SparseDtype)]
-        dense = {name: plain_values(source[name]) for name in sparse}
-        converted = pd.concat([converted, source[others].assign(**dense)], axis=1)
-    return converted
+    # pandas cannot group by a sparse column
+    sparse = [name for name in others if isinstance(source[name].dtype, pd.SparseDtype)]
+    if sparse:
+        source = source.assign(**{name: plain_values(source[name]) for name in sparse})
+    first = source.dtypes.iloc[: len(columns)].items()
+    if list(first) == [(name, values.dtype) for name, values in columns.items()]:
+        return source  # it had the columns of the contract already
+    # copy=False is safe: pandas copies a shared column before it changes
+    converted = pd.DataFrame(columns, index=source.index, copy=False)
+    return pd.concat([converted, source[others]], axis=1) if len(others) else converted
 
 
 def _contract_of(kind: str) -> Contract:
@@ -277,54 +279,59 @@ def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contrac
     return [f"column '{c}' looks like '{name}': rename it, or it is not read." for c in alike[:1]]
 
 
-def _problems_of_values(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
+def _problems_of_values(columns: Mapping[str, Any], contract: Contract) -> Iterator[str]:
     """Yield the problems of the values: empty required texts first, then column by column."""
-    texts = [name for name in contract.required if contract.columns[name] == "str"]
-    for name in frame.columns.intersection(texts, sort=False):
-        if n := int(frame[name].eq("").sum()):
+    for name, values in columns.items():
+        is_text = name in contract.required and contract.columns[name] == "str"
+        if is_text and (n := int((values.array == "").sum())):
             yield f"column '{name}': empty in {plural(n, 'row')}; it is required."
-    for name in map(str, frame.columns):
-        values = frame[name]
-        if name in contract.required and (n := int(values.isna().sum())):
+    for name, values in columns.items():
+        if name in contract.required and (n := int(values.array.isna().sum())):
             yield f"column '{name}': missing in {plural(n, 'row')}; it is required."
         if name in contract.allowed:
             yield from _problems_of_words(name, values, contract)
         if name in contract.ranges:
             low, high = contract.ranges[name]
-            outside = values[((values < low) | (values > high)).fillna(False).astype(bool)]
-            if len(outside):
+            numbers = values.to_numpy("float64", na_value=np.nan)
+            outside = (numbers < low) | (numbers > high)
+            if outside.any():
                 span = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
                 span = f"above 0, at most {high:g}" if low == ABOVE_ZERO else span
-                yield f"column '{name}': found {show(outside)}; allowed: {span}."
+                yield f"column '{name}': found {show(values[outside])}; allowed: {span}."
 
 
 def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iterator[str]:
     allowed = contract.allowed[name]
+    if all(pd.isna(word) or word in allowed for word in values.unique()):
+        return
     odd = values[~(values.isin(allowed) | values.isna())]
     # a user's own dimensions are allowed unless one of them looks like C1 to C9
-    if odd.empty or (name in contract.own and dimension_family(values.unique()) is not DIMENSIONS):
+    if name in contract.own and dimension_family(values.unique()) is not DIMENSIONS:
         return
     hint = suggest(str(odd.iloc[0]), [str(word) for word in allowed])
     words = ", ".join(repr(word) for word in allowed)
     yield f"column '{name}': found {show(odd)}; allowed: {words} or missing.{hint}"
 
 
-def _problems_of_keys(frame: pd.DataFrame, contract: Contract) -> Iterator[str]:
+def _problems_of_keys(columns: Mapping[str, Any], contract: Contract) -> Iterator[str]:
     """Yield a problem if rows share the key `unique` or, without an id, the key `otherwise`."""
-    if not contract.unique or not set(contract.unique) <= set(frame.columns):
-        return
     keys, otherwise = list(contract.unique), list(contract.otherwise)
+    if not keys or not {*keys} <= {*columns}:
+        return
+    names = dict.fromkeys([*keys, *otherwise])
+    frame = pd.DataFrame({name: columns[name] for name in names if name in columns})
     without_id = frame[keys[0]].isna()
     rows = frame.loc[~without_id, keys] if without_id.any() else frame[keys]
     yield from _problem_of_equal_rows(rows, "key ({}): {} rows share a key")
-    if otherwise and set(otherwise) <= set(frame.columns):
+    if without_id.any() and otherwise and set(otherwise) <= set(frame.columns):
         rows = frame.loc[without_id & frame["repeat"].notna(), otherwise]
         words = f"rows without {keys[0]}: {{1}} are alike in ({{0}})"
         yield from _problem_of_equal_rows(rows, words)
 
 
 def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:
-    if not rows.duplicated().any():
+    # most rows differ in the first key: one column is faster to compare than all
+    if rows.iloc[:, 0].is_unique or not rows.duplicated().any():
         return
     equal = rows[rows.duplicated(keep=False)]
     first = equal.iloc[0].dropna().astype(str).to_dict()
