@@ -277,6 +277,12 @@ def attempt_cells(
     return pd.concat([table, absent], ignore_index=True), code
 
 
+def refuse_ids_as_repeats(attempts: pd.DataFrame) -> None:
+    """Raise FrameError if the repeats of the attempts look like ids of attempts."""
+    code, first = group_codes(attempts, ["agent", *CASE, "condition"])
+    _absent_repeats(attempts.take(first), ["agent"], code, attempts["repeat"])
+
+
 def _planned_size(sizes: pd.Series) -> int:
     least = max(_PLANNED_CASES, math.ceil(_PLANNED_SHARE * len(sizes) - 1e-9))
     return int(np.sort(sizes.to_numpy())[-min(least, len(sizes))])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -183,6 +184,11 @@ def missing_values(dtype: Any, n: int) -> Any:
 
 def empty(kind: str) -> pd.DataFrame:
     """Return a frame of ``kind`` without rows, with every column of its contract."""
+    return _frame_without_rows(kind).copy()
+
+
+@cache
+def _frame_without_rows(kind: str) -> pd.DataFrame:
     contract = _contract_of(kind)
     return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in contract.columns.items()})
 
@@ -318,20 +324,21 @@ def _problems_of_keys(columns: Mapping[str, Any], contract: Contract) -> Iterato
     keys, otherwise = list(contract.unique), list(contract.otherwise)
     if not keys or not {*keys} <= {*columns}:
         return
-    names = dict.fromkeys([*keys, *otherwise])
-    frame = pd.DataFrame({name: columns[name] for name in names if name in columns})
-    without_id = frame[keys[0]].isna()
-    rows = frame.loc[~without_id, keys] if without_id.any() else frame[keys]
+    ids = pd.Series(columns[keys[0]])
+    if ids.is_unique:
+        return
+    without_id = ids.isna()
+    rows = pd.DataFrame({name: columns[name] for name in keys})[~without_id]
     yield from _problem_of_equal_rows(rows, "key ({}): {} rows share a key")
-    if without_id.any() and otherwise and set(otherwise) <= set(frame.columns):
-        rows = frame.loc[without_id & frame["repeat"].notna(), otherwise]
+    if without_id.any() and otherwise and {*otherwise} <= {*columns}:
+        rows = pd.DataFrame({name: columns[name] for name in otherwise})
+        rows = rows[without_id & rows["repeat"].notna()]
         words = f"rows without {keys[0]}: {{1}} are alike in ({{0}})"
         yield from _problem_of_equal_rows(rows, words)
 
 
 def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:
-    # most rows differ in the first key: one column is faster to compare than all
-    if rows.iloc[:, 0].is_unique or not rows.duplicated().any():
+    if not rows.duplicated().any():
         return
     equal = rows[rows.duplicated(keep=False)]
     first = equal.iloc[0].dropna().astype(str).to_dict()

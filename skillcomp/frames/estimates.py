@@ -402,10 +402,10 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     Returns the code of each row, and the position of the first row with each code. Codes start at
     0, in order of first appearance; a missing value counts as a value of its own.
     """
-    if not names:
-        return np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
-    # ngroup() numbers combinations with missing values last; factorize() restores the order
-    code, numbers = pd.factorize(grouped(frame, names).ngroup())
+    code, numbers = np.zeros(len(frame), dtype=np.int64), np.arange(min(len(frame), 1))
+    for name in names:
+        value = pd.factorize(frame[name])[0] + 1  # 0 if it is missing
+        code, numbers = pd.factorize(code * (value.max(initial=0) + 1) + value)
     first = np.empty(len(numbers), dtype=np.int64)
     # assign backwards, so that the first row with a code is written last and stays
     first[code[::-1]] = np.arange(len(code))[::-1]

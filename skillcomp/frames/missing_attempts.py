@@ -102,6 +102,8 @@ def unanswered_outcomes(
     graders if no attempt of the skill was graded.
     """
     ended = attempts["status"].isin([*UNANSWERED, *RESULTS]) & attempts["perturbation"].isna()
+    if not ended.any():
+        return outcomes.iloc[:0]
     graders = outcomes[["skill", *GRADER_KEYS]].drop_duplicates()
     ended_rows = attempts.loc[ended, [*ATTEMPT_KEYS, "status"]]
     lone = ended_rows.loc[~ended_rows["skill"].isin(graders["skill"]), ["skill"]].drop_duplicates()
