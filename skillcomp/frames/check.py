@@ -255,17 +255,17 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         )
     if problems:
         raise FrameError(problem_list(f"{kind} frame", problems), problems)
-    others = source.columns.difference(list(contract.columns), sort=False)
+    dtypes = dict(zip(source.columns, source.dtypes, strict=True))
+    others = [name for name in dtypes if name not in contract.columns]
     # pandas cannot group by a sparse column
-    sparse = [name for name in others if isinstance(source[name].dtype, pd.SparseDtype)]
+    sparse = [name for name in others if isinstance(dtypes[name], pd.SparseDtype)]
     if sparse:
         source = source.assign(**{name: plain_values(source[name]) for name in sparse})
-    first = source.dtypes.iloc[: len(columns)].items()
-    if list(first) == [(name, values.dtype) for name, values in columns.items()]:
+    if [*dtypes.items()][: len(columns)] == [(n, values.dtype) for n, values in columns.items()]:
         return source  # it had the columns of the contract already
     # copy=False is safe: pandas copies a shared column before it changes
     converted = pd.DataFrame(columns, index=source.index, copy=False)
-    return pd.concat([converted, source[others]], axis=1) if len(others) else converted
+    return pd.concat([converted, source[others]], axis=1) if others else converted
 
 
 def _contract_of(kind: str) -> Contract:
