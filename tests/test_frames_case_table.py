@@ -9,7 +9,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.frames.from_frame import FrameWarning
+from skillcomp.frames import FrameWarning
 from skillcomp.report import answer
 from skillcomp.stats.clusters import cr2_mean
 from tests.reference_map import ENTRIES
