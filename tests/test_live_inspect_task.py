@@ -179,6 +179,84 @@ def test_model_graders_see_and_decide_what_they_do_in_our_engine(tmp_path: Path)
     assert own.verdicts["status"].isin(["ok", "malformed", "error"]).all()
 
 
+PROMPTS = """id,should_trigger,prompt,kind,must_include
+fires,true,When is high water?,,
+silent,true,How deep is the harbour?,,
+other,false,Bake a cake.,,cake
+"""
+
+
+def trigger_suite(folder: Path) -> Path:
+    file = folder / "evals" / "tides" / "prompts.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text(PROMPTS)
+    return file
+
+
+@pytest.mark.parametrize("called", ["tides", "moons"])
+def test_a_suite_of_triggers_offers_the_skills_and_its_log_has_the_calls(
+    tmp_path: Path, called: str
+) -> None:
+    """The model calls the right skill, or always the one beside it: a dead instrument."""
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    _, skill = files(tmp_path)
+    beside = tmp_path / "moons" / "SKILL.md"
+    beside.parent.mkdir()
+    beside.write_text(skill.read_text())
+    suite, seen = trigger_suite(tmp_path), set()
+
+    def output(messages: Any, tools: Any, choice: Any, settings: Any) -> Any:
+        seen.add(tuple(re.findall(r"<name>(\w+)", tools[0].description)))
+        asked = messages[-1].role == "user" and tools[0].name == "skill"
+        made = ModelOutput.from_content(MODEL, "A cake.")
+        if asked and any(w in messages[-1].text for w in ("high water", "$tides")):
+            made = ModelOutput.for_tool_call(MODEL, "skill", {"command": called})
+        made.usage = ModelUsage(input_tokens=7, output_tokens=2, total_tokens=9)
+        return made
+
+    model = get_model(MODEL, custom_outputs=output, memoize=False)
+    logs = {}
+    for condition in ("baseline", "skill"):
+        words = {"suite": str(suite), "skill": str(skill), "condition": condition}
+        words |= {"neighbours": str(beside)}
+        folder = tmp_path / f"logs-{condition}"
+        logs[condition] = log_of("skillcomp/suite", folder, model, task_args=words)
+    assert seen == {("moons",), ("moons", "tides")}
+    own = results(logs)
+    kinds = own.cases.set_index("case_id")["prompt_kind"].to_dict()
+    assert kinds["control-tides/control-call"] == kinds["control-tides/control-other"] == "control"
+    fired = sc.frames.invocations(own)
+    pairs = fired.groupby("condition")["offered"].unique().map(sorted).to_dict()
+    assert pairs == {"baseline": ["moons"], "skill": ["moons", "tides"]}
+    assert fired.loc[fired["invoked"], "offered"].eq(called).all()
+    alive = sc.triggers.controls(fired, own.cases).set_index(["condition", "offered"])
+    assert alive.loc[("skill", "tides"), ["n_calls", "n_others", "n_false_alarms"]].tolist() == [
+        *(1, 1, 0)
+    ]
+    assert alive.loc[("skill", "tides"), "dead"] == (called != "tides")
+    found = sc.triggers.detection(fired, own.cases, by=["offered"])
+    found = found[found["condition"].eq("skill") & found["offered"].eq("tides")]
+    rates = found[found["kind"].eq("all")].set_index("measure")
+    if called == "tides":
+        assert rates.loc[["recall", "specificity", "precision"], "estimate"].tolist() == [0.5, 1, 1]
+    else:
+        assert rates["estimate"].isna().all() and rates["note"].str.contains("dead for tides").all()
+    checks = own.verdicts[own.verdicts["condition"].eq("skill")]
+    checks = checks.set_index(["case_id", "check_id"])
+    right = {"tides/fires": called == "tides", "tides/silent": False, "tides/other": True}
+    of_case = {case: checks.loc[(case, "trigger"), "passed"] for case in right}
+    assert of_case == right and checks.loc[("tides/other", "must_include-1"), "passed"]
+    unknown = checks.xs("thrashing", level="check_id")
+    assert unknown["passed"].isna().all() and unknown["rationale"].eq("no trace").all()
+    saved = sc.RunStore(own.save(tmp_path / "saved"))
+    assert sc.frames.invocations(saved).equals(fired)
+    older = sc.inspect_task(suite, skill, condition="previous", text=beside, neighbours=[skill])
+    alone = sc.inspect_task(suite, skill, condition="baseline")
+    offered = [task.dataset[0].metadata["skillcomp"]["offered"] for task in (older, alone)]
+    assert offered == [["tides"], []]
+
+
 TASKS = """skill_id: tides
 version: "1.0"
 tasks:
@@ -227,11 +305,17 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
             sc.inspect_task(suite, skill, **words)
     with pytest.raises(StudyError, match="its skill is 'tides', given is 'type-safety'"):
         sc.inspect_task(suite, PILOT / "skills" / "type-safety")
-    rows = [{"query": "Ask?", "should_trigger": True}]
-    (tmp_path / "set.json").write_text(json.dumps(rows))
-    triggers = sc.read_suite(tmp_path / "set.json", skill="tides")
-    with pytest.raises(StudyError, match=r"is about the use of a skill.*'skillcomp trigger run'"):
-        sc.inspect_task(triggers, skill)
+    with pytest.raises(StudyError, match="neighbours=: suite 'tides' is not about triggers"):
+        sc.inspect_task(suite, skill, neighbours=skill)
+    rows = sc.read_suite(suite)
+    first = rows.cases[0].model_copy(update={"should_trigger": True})
+    mixed = rows.model_copy(update={"cases": (first, *rows.cases[1:])})
+    with pytest.raises(StudyError, match="whether the skill should fire, and others do not"):
+        sc.inspect_task(mixed, skill)
+    (tmp_path / "Tides").mkdir()
+    (tmp_path / "Tides" / "SKILL.md").write_text(skill.read_text())
+    with pytest.raises(StudyError, match="skill 'Tides': Inspect cannot offer it: name: "):
+        sc.inspect_task(trigger_suite(tmp_path), skill, neighbours=tmp_path / "Tides")
     calls: list[str] = []
     model = mock(lambda system, question: calls.append(question))
     how: dict[str, Any] = {"display": "none", "log_dir": str(tmp_path / "logs")}

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import orjson
@@ -29,6 +29,9 @@ from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.records import BLOOM, KNOWLEDGE, SCHEMA_WEIGHTS, Case, Suite, dimension_family
+
+if TYPE_CHECKING:
+    from skillcomp.frames.from_frame import Frames
 
 LABELLERS_FILE = "labellers.json"  # kind and family of the labellers of a store
 PLAIN = "none"
@@ -496,14 +499,14 @@ def pairwise(store: RunStore) -> pd.DataFrame:
 
 
 def invocations(
-    store: RunStore, *, perturbation: str | Sequence[str] | None = None
+    store: RunStore | Frames, *, perturbation: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return the invocations of skills, one row per attempt and skill on offer.
 
     Parameters
     ----------
-    store : RunStore
-        The recorded study.
+    store : RunStore or Frames
+        The recorded study, or the log of a suite of triggers that `skillcomp.read_results` read.
     perturbation : str or sequence of str, optional
         As in :func:`attempts`.
 
@@ -517,26 +520,47 @@ def invocations(
         ``should_trigger`` for the case's own skill and NA for others. An attempt without a skill
         on offer has no row.
     """
-    table = _attempt_rows(store, perturbation, "status", "offered", "invoked")
+    from skillcomp.frames.from_frame import Frames  # imports this module
+
+    columns = ("status", "offered", "invoked")
+    if isinstance(store, Frames):
+        table = store.attempts.reindex(columns=[*ATTEMPT_KEYS, *columns])
+    else:
+        table = _attempt_rows(store, perturbation, *columns)
     table = table[table["offered"].notna() | table["invoked"].notna()]
     facts = {
-        case.case_id: (suite.skill, case.should_trigger, case.right_skills)
-        for suite in store.suites.values()
-        for case in suite.cases
+        case: (skill, should, _skills_in(right))
+        for case, skill, should, right in _rows_of_facts(store)
     }
     rows: list[dict[str, object]] = []
     for attempt in table.to_dict("records"):
-        fired = None if attempt["invoked"] is None else list(attempt["invoked"])
-        on_offer = [] if attempt["offered"] is None else list(attempt["offered"])
+        fired, on_offer = (_skills_in(attempt[name]) for name in ("invoked", "offered"))
         own, should, right = facts.get(attempt["case_id"], (None, None, None))
         keys = {name: attempt[name] for name in ATTEMPT_KEYS}
-        for name in dict.fromkeys([*on_offer, *(fired or ())]):
+        for name in dict.fromkeys([*(on_offer or ()), *(fired or ())]):
             did = None if fired is None else name in fired
             ought = (should if name == own else None) if right is None else name in right
             unended = not did and attempt["status"] != "ok"
             about = {"offered": name, "should_invoke": ought}
             rows.append(keys | about | {"invoked": None if unended else did})
     return check(pd.DataFrame(rows), "invocations") if rows else empty("invocations")
+
+
+def _rows_of_facts(store: RunStore | Frames) -> Iterable[Sequence[Any]]:
+    """Return each case with its skill, whether that should fire, and all skills that should."""
+    if isinstance(store, RunStore) and SAVED_FRAMES not in store.manifest:
+        every = ((suite.skill, case) for suite in store.suites.values() for case in suite.cases)
+        return [(c.case_id, skill, c.should_trigger, c.right_skills) for skill, c in every]
+    names = ["case_id", "skill", "should_trigger", "right_skills"]
+    table = cases(store) if isinstance(store, RunStore) else store.cases
+    return table.reindex(columns=names).itertuples(index=False, name=None)
+
+
+def _skills_in(value: Any) -> list[str] | None:
+    """Return the skills of a list, or of a text with commas or 'none'; None if unknown."""
+    if isinstance(value, str):
+        return [] if value == PLAIN else value.split(", ")
+    return list(value) if isinstance(value, Sequence | np.ndarray) else None
 
 
 def events(store: RunStore, *, perturbation: str | Sequence[str] | None = None) -> pd.DataFrame:

@@ -50,6 +50,10 @@ COLUMNS = (
 )
 KINDS: tuple[str, ...] = get_args(PromptKind)
 CONTROL = "control"  # kind of a prompt that tests the instrument, not the skill
+CONTROLS = "control-"  # start of the slug of the suites of these prompts
+# One prompt calls a skill by name, and one needs no skill.
+_CALL = "Use the skill ${} now. In one sentence, what is it for?"
+_OTHER = "What is 7 times 8? Answer with the number only."
 
 
 def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
@@ -95,6 +99,16 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
     if not cases:
         problems.append("there are no cases below the first row.")
     return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))
+
+
+def control_prompts(slug: str, *, with_other: bool = True) -> str:
+    """Return a prompts.csv with the prompts that test the instrument for a skill."""
+    rows = [("control-call", "true", _CALL.format(slug), CONTROL, slug)]
+    rows += [("control-other", "false", _OTHER, CONTROL, "")] if with_other else []
+    stream = io.StringIO(newline="")
+    head = ("id", "should_trigger", "prompt", "kind", "right_skills")
+    csv.writer(stream).writerows([head, *rows])
+    return stream.getvalue()
 
 
 def base_folders(file: Path, slug: str) -> list[Path]:

@@ -8,10 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
+from pydantic import ValidationError
+
 from skillcomp.errors import StudyError, error_text, extra_imports, literal, require_known
 from skillcomp.io.skills import read_skill
 from skillcomp.io.suite_files import names_of_files, suite_files
 from skillcomp.io.suites import read_suite
+from skillcomp.io.trigger_suites import CONTROLS, FILE, control_prompts, read_prompts
 from skillcomp.live.agents.agent import (
     Asked,
     BaseAgent,
@@ -22,6 +25,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import LiveGrader
+from skillcomp.live.graders.traces import TraceGrader
 from skillcomp.records import CONDITIONS, Attempt, AttemptStatus, Case, Skill, Suite, Verdict
 
 with extra_imports("inspect", "inspect_task"):
@@ -29,7 +33,10 @@ with extra_imports("inspect", "inspect_task"):
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ChatMessageSystem, ChatMessageUser, get_model
     from inspect_ai.scorer import Score, Scorer, Target, accuracy, scorer, stderr
-    from inspect_ai.solver import Generate, Solver, TaskState, solver
+    from inspect_ai.solver import Generate, Solver, TaskState, solver, use_tools
+    from inspect_ai.tool import Skill as InspectSkill
+    from inspect_ai.tool import Tool
+    from inspect_ai.tool import skill as skill_tool
 
 Source = str | PathLike[str]
 _STATUS: dict[str, AttemptStatus] = {
@@ -37,7 +44,8 @@ _STATUS: dict[str, AttemptStatus] = {
     "content_filter": "refused",
 }
 _WORDS = {True: "pass", False: "fail", None: "no verdict"}
-_FACTS = ("transfer", "criticality", "contrast_of")  # of a case, carried to the log
+# facts of a case, carried to the log
+_FACTS = ("transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger")
 
 
 @task(name="suite")
@@ -47,6 +55,7 @@ def inspect_task(
     *,
     condition: str = "skill",
     text: Source | Skill | None = None,
+    neighbours: Source | Skill | Sequence[Source | Skill] = (),
     grader: str | LiveGrader = "forced",
     trust: bool = False,
 ) -> Task:
@@ -66,6 +75,8 @@ def inspect_task(
         `text` (``placebo`` and ``previous``).
     text : path or Skill, optional
         The text of a placebo, or the older SKILL.md.
+    neighbours : path, Skill or sequence of them, optional
+        Of a suite of triggers, the skills that are offered under every condition, too.
     grader : str or LiveGrader, default "forced"
         The style of a `ComprehensionGrader` that asks the model with the role ``grader``, or a
         grader. Task suites have the judges of a `SuiteGrader`.
@@ -81,8 +92,8 @@ def inspect_task(
     Raises
     ------
     StudyError
-        If the condition is unknown or lacks its text, or the suite belongs to another skill, has
-        a case without checks or tests whether a skill is triggered.
+        If the condition is unknown or lacks its text, the suite belongs to another skill, has a
+        case without checks or is in part about triggers, or Inspect cannot offer a skill.
 
     Notes
     -----
@@ -90,18 +101,34 @@ def inspect_task(
     and `skillcomp.grade`, so outcomes are equal. Checks that a program decides need no model. An
     answer that is cut off or refused is a result without verdicts. Files of a case are copied into
     the sandbox of Inspect, if there is one; those of a skill are not.
+
+    In a suite of triggers every case says whether the skill should fire. No text is loaded: the
+    tool ``skill`` of Inspect offers the skill of the condition and the `neighbours` by name and
+    description, and a skill fires if the model calls the tool with its name. Two more prompts test
+    the instrument, as in ``skillcomp trigger run``. A rule decides the checks; those that need a
+    trace have no verdict.
     """
     cases, own = _suite_of(suite), _skill_of(skill)
     _require_askable(cases, own)
     loaded = _loaded_skill(own, condition, text)
     files = {} if cases.kind == "tasks" else suite_files(cases, Path(cases.path))
-    about = {"skill": own.slug, "condition": condition}
+    about: dict[str, Any] = {"skill": own.slug, "condition": condition}
     about |= {"loaded_skill": loaded.slug} if loaded else {}
+    setup = load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader))
+    tools: list[Tool] = []
+    if _is_about_triggers(cases):
+        offered = _offered_skills(own, loaded, condition, neighbours)
+        about |= {"offered": list(offered)}
+        tools = [skill_tool(list(offered.values()))] if offered else []
+        setup = use_tools(tools)
+    elif neighbours:
+        raise StudyError(f"inspect_task: neighbours=: suite '{cases.slug}' is not about triggers.")
     return Task(
         name=f"{cases.slug}-{condition}",
-        dataset=[_sample_of(case, about, files) for case in cases.cases],
-        setup=load_skill(skill_block(loaded) if loaded else None, _asks_model(cases, grader)),
+        dataset=[_sample_of(case, about, files) for case in _asked_cases(cases, own)],
+        setup=setup,
         scorer=checks(_argument(suite), _argument(skill), grader, trust),
+        sandbox="local" if tools else None,  # the tool writes the skill into a sandbox
     )
 
 
@@ -125,12 +152,14 @@ def checks(
 ) -> Scorer:
     """Decide the checks of a case by a grader of skillcomp."""
     source, own = _suite_of(suite), _skill_of(skill)
-    cases = {case.case_id: case for case in source.cases}
+    cases = {case.case_id: case for case in _asked_cases(source, own)}
 
     @cache
     def judge() -> LiveGrader:  # made on first use, since a model is known only during a task
         if not isinstance(grader, str):
             return grader
+        if _is_about_triggers(source):
+            return TraceGrader()
         if source.kind != "tasks":
             return ComprehensionGrader(RoleAgent(), style=grader)  # type: ignore[arg-type]
         from skillcomp.live.graders.task_graders import SuiteGrader
@@ -193,15 +222,47 @@ def _require_askable(suite: Suite, skill: Skill) -> None:
         raise StudyError(
             f"suite '{suite.slug}': its skill is '{suite.skill}', given is '{skill.slug}'."
         )
+    if suite.cases and _is_about_triggers(suite):
+        return
     wrong = [case for case in suite.cases if not case.checks or case.should_trigger is not None]
     if wrong or not suite.cases:
-        why = "has no checks" if wrong and not wrong[0].checks else "is about the use of a skill"
+        why = "has no checks, so no answer can be graded"
+        if wrong and wrong[0].checks:
+            why = "says whether the skill should fire, and others do not; make two suites of them"
         what = f"case '{wrong[0].case_id}' {why}" if wrong else "there are no cases"
-        raise StudyError(
-            f"suite '{suite.slug}': {what}, so no answer can be graded. Here the text of the skill "
-            "is always loaded; whether a prompt triggers a skill depends on the program that "
-            "chooses among skills, and is measured with it by 'skillcomp trigger run'."
-        )
+        raise StudyError(f"suite '{suite.slug}': {what}.")
+
+
+def _is_about_triggers(suite: Suite) -> bool:
+    return all(case.should_trigger is not None for case in suite.cases)
+
+
+def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
+    """Return the cases of a suite; if it is about triggers, the controls of the skill too."""
+    if not _is_about_triggers(suite):
+        return suite.cases
+    prompts, slug = control_prompts(skill.slug), f"{CONTROLS}{skill.slug}"
+    return (*suite.cases, *read_prompts(prompts, Path(FILE), slug, skill.slug).cases)
+
+
+def _offered_skills(
+    own: Skill, loaded: Skill | None, condition: str, neighbours: Any
+) -> dict[str, InspectSkill]:
+    """Return the skills that a condition offers, by slug; an older one has the slug of its own."""
+    several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
+    skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
+    if loaded is not None:
+        skills[own.slug if condition == "previous" else loaded.slug] = loaded
+    made = {}
+    for slug, skill in skills.items():
+        about = {"name": slug, "description": skill.description, "instructions": skill.body}
+        try:
+            made[slug] = InspectSkill.model_validate(about)
+        except ValidationError as error:
+            first = error.errors()[0]
+            why = f"{first['loc'][0]}: {first['msg']}"
+            raise StudyError(f"skill '{slug}': Inspect cannot offer it: {why}.") from error
+    return made
 
 
 def _loaded_skill(own: Skill, condition: str, text: Source | Skill | None) -> Skill | None:
@@ -221,9 +282,11 @@ def _asks_model(suite: Suite, grader: str | LiveGrader) -> bool:
     )
 
 
-def _sample_of(case: Case, about: dict[str, str], files: dict[str, Path]) -> Sample:
+def _sample_of(case: Case, about: dict[str, Any], files: dict[str, Path]) -> Sample:
     facts = {name: getattr(case, name) for name in _FACTS} | about
     facts["dimension"] = case.comprehension_dimension or case.dimension
+    if case.right_skills is not None:
+        facts["right_skills"] = ", ".join(case.right_skills) or "none"
     present = {name: value for name, value in facts.items() if value is not None}
     places = {name: str(files[name]) for name in names_of_files(case.extra) if name in files}
     metadata = {"skillcomp": present}
@@ -248,7 +311,19 @@ def _attempt_of(state: TaskState) -> Attempt:
         status=_STATUS.get(stop_reason or "", "ok") if output.choices else "error",
         stop_reason=stop_reason,
         answer=output.completion,
+        **_skill_use(state, about),
     )
+
+
+def _skill_use(state: TaskState, about: dict[str, Any]) -> dict[str, Any]:
+    """Return the skills on offer and those that the model called; nothing if none was offered."""
+    if not (offered := about.get("offered")):
+        return {}
+    calls = [c for m in state.messages for c in getattr(m, "tool_calls", None) or ()]
+    words = [call.arguments.get("command") for call in calls if call.function == "skill"]
+    invoked = tuple(slug for slug in offered if slug in words)
+    triggered = about["skill"] in invoked if about["skill"] in offered else None
+    return {"offered": tuple(offered), "invoked": invoked, "triggered": triggered}
 
 
 def _score_of(attempt: Attempt, verdicts: Sequence[Verdict], problems: str = "") -> Score:
@@ -256,7 +331,7 @@ def _score_of(attempt: Attempt, verdicts: Sequence[Verdict], problems: str = "")
     unknown = None in passed or attempt.status == "error"
     value = float("nan") if unknown else float(bool(passed) and all(passed))
     lines = [f"{v.check_id}: {_WORDS[v.passed]}. {v.rationale or problems}" for v in verdicts]
-    names = ("status", "stop_reason", "agent_family")
+    names = ("status", "stop_reason", "agent_family", "invoked", "triggered")
     own = {"attempt": {name: getattr(attempt, name) for name in names}}
     rows = [verdict.model_dump(mode="json", exclude_none=True) for verdict in verdicts]
     return Score(

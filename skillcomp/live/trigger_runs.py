@@ -8,7 +8,6 @@ for each case, and ``summary.json`` and ``summary.md`` for the run.
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 import os
 import shutil
@@ -32,7 +31,7 @@ from skillcomp.io.skill_creator_suites import KEPT, trigger_set_in
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.io.trigger_suites import CONTROL, FILE
+from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts, read_prompts
 from skillcomp.live.agents.agent import PAID, Asked, Bounds, Reply, settings_json
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
@@ -57,10 +56,6 @@ from skillcomp.records import Case, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
-# Two prompts of each run test the instrument: one calls a skill by name, one needs no skill.
-CALL = "Use the skill ${} now. In one sentence, what is it for?"
-OTHER = "What is 7 times 8? Answer with the number only."
-CONTROLS = "control-"  # start of the slug of their suites
 NOT_ASKED = "not asked yet"
 SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in trigger-evals.md
 _WORDS = {True: "PASS", False: "FAIL", None: "unknown"}
@@ -240,15 +235,13 @@ def _write_controls(
     """Write the prompts that test the instrument; return the slug of each by case_id."""
     controls: dict[str, str] = {}
     for slug in tested:
-        rows = [("control-call", "true", CALL.format(slug), "control", slug)]
-        if slug == tested[0] or slug not in neighbours:  # one serves all skills beside each other
-            rows.append(("control-other", "false", OTHER, "control", ""))
+        # one prompt for no skill serves all skills beside each other
+        text = control_prompts(slug, with_other=slug == tested[0] or slug not in neighbours)
         file = folder / "controls" / slug / FILE
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("w", encoding="utf-8", newline="") as stream:
-            head = ("id", "should_trigger", "prompt", "kind", "right_skills")
-            csv.writer(stream).writerows([head, *rows])
-        controls |= {f"{CONTROLS}{slug}/{row[0]}": slug for row in rows}
+        file.write_text(text, encoding="utf-8", newline="")
+        suite = read_prompts(text, file, f"{CONTROLS}{slug}", slug)
+        controls |= {case.case_id: slug for case in suite.cases}
     return controls
 
 

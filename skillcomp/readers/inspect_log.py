@@ -22,6 +22,7 @@ _MEMBERS = ("header.json", "_journal/start.json")
 # verdicts with the columns of the table that hold them
 _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
+    *("prompt_kind", "right_skills"),
 )
 _OF_VERDICT = {
     **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
@@ -120,11 +121,13 @@ def _facts_of_sample(sample: Any, model: str) -> dict[str, Any]:
     }
 
 
-def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, str]:
+def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """Return facts that a task of skillcomp left in the metadata of a log."""
     own = as_object(as_object(metadata).get("skillcomp"))
     texts = {name: as_text(own.get(name)) for name in names}
-    present = {name: text for name, text in texts.items() if text is not None}
+    present: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
+    if "offered" in own:  # a suite of triggers
+        present |= {"offered": tuple(own["offered"]), "should_trigger": own.get("should_trigger")}
     return present | ({"asked_under": present["condition"]} if "condition" in present else {})
 
 
@@ -167,10 +170,13 @@ def _rows_of_sample(
 
 def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row per verdict of a task of skillcomp; a row without a check if there is none."""
-    facts = {key: as_text(value) for key, value in as_object(own.get("attempt")).items()}
+    attempt = as_object(own.get("attempt"))
+    facts = {key: as_text(value) for key, value in attempt.items()}
     if about["status"] == "ok":
         about |= {key: facts.get(key) for key in ("status", "stop_reason")}
     about |= {"agent_family": facts.get("agent_family")}
+    if attempt.get("invoked") is not None:
+        about |= {"invoked": tuple(attempt["invoked"]), "triggered": attempt.get("triggered")}
     # an answer that a limit cut off has no verdicts, as in our own engine
     verdicts = own.get("verdicts") if about["status"] == "ok" else None
     rows = [as_object(row) for row in verdicts] if isinstance(verdicts, list) else []

@@ -32,6 +32,7 @@ _NO_COLUMNS = {
 }
 ROLES = [name for name in inspect.signature(from_frame).parameters if name not in _NO_COLUMNS]
 _NEEDED = ("case", "condition", "passed")
+_OF_TRIGGERS = ("offered", "invoked")  # columns of attempts that only `frames.invocations` reads
 MECHANICAL = ("tests", "rules", "regex", "tool_used", "tool_order", "file_exists")
 _SHOWN = 3  # checks that an error lists
 
@@ -254,19 +255,31 @@ def frames_of(table: pd.DataFrame, place: str) -> Frames:
         warnings.simplefilter("ignore", FrameWarning)
         made = from_frame(table, name=place, **names)
     try:
+        cases = _with_columns_of_cases(made.cases, table)
         attempts = _with_columns_of_attempts(made.attempts, table)
         verdicts = _with_columns_of_verdicts(made.verdicts, table)
     except FrameError as error:
         raise FrameError(f"{place}: {error}") from error
-    return replace(made, attempts=attempts, verdicts=verdicts)
+    return replace(made, cases=cases, attempts=attempts, verdicts=verdicts)
+
+
+def _with_columns_of_cases(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    columns = [name for name in ("prompt_kind", "right_skills") if name in table]
+    if not columns:
+        return cases
+    values = table.rename(columns={"case": "case_id"}).groupby(["skill", "case_id"])[columns]
+    rest = cases.drop(columns=columns, errors="ignore")
+    return checked_frame(rest.join(values.first(), on=["skill", "case_id"]), "cases")
 
 
 def _with_columns_of_attempts(attempts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    columns = [c for c in CONTRACTS["attempts"].columns if c in table and c not in ROLES]
+    columns = [*CONTRACTS["attempts"].columns, *_OF_TRIGGERS]
+    columns = [name for name in columns if name in table and name not in ROLES]
     if not columns:
         return attempts
     values = table.groupby("attempt", sort=False)[columns].first()
-    return checked_frame(attempts.drop(columns=columns).join(values, on="attempt_id"), "attempts")
+    rest = attempts.drop(columns=columns, errors="ignore")
+    return checked_frame(rest.join(values, on="attempt_id"), "attempts")
 
 
 def _with_columns_of_verdicts(verdicts: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
