@@ -38,7 +38,7 @@ _CLOCK_SLACK = timedelta(
 )  # largest assumed difference between the clocks of this machine and of the service
 # the longest time that all tries to send a batch, with the waits between them, can take
 _SENDING = timedelta(hours=6)
-_NOTHING_LOST = "What was sent stays with the service for 29 days; the same call goes on with it."
+_NOTHING_LOST = "What was sent stays with the service for 29 days; the same call continues with it."
 
 _T = TypeVar("_T")
 RecordReply = Callable[[str, Reply], Awaitable[None]]

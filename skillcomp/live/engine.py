@@ -554,7 +554,7 @@ class Judging(Engine[J]):
             why = self.stopped or " and ".join(reasons)
             if not self.stopped:
                 why += most_frequent(self.store, self.stage, self.grader.name)
-            goes_on = "the same call goes on with them."
+            goes_on = "the same call continues with them."
             text = f"{name}: {self.n_open} of {n} {open_} yet ({why}); {goes_on}"
             warnings.warn(text, GraderWarning, stacklevel=4)
         for count, part in ((self.n_given_away, given_away), (self.n_addressing, addressing)):

@@ -318,7 +318,7 @@ class AnswerWork(Engine[PlannedCell]):
             why = f" ({self.stopped})" if self.stopped else causes
             messages.append(
                 f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
-                "goes on with them."
+                "continues with them."
             )
         for name, tally in self.tallies.items():
             if tally.n_empty:
