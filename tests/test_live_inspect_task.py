@@ -249,6 +249,7 @@ def test_a_suite_of_triggers_offers_the_skills_and_its_log_has_the_calls(
     assert of_case == right and checks.loc[("tides/other", "must_include-1"), "passed"]
     unknown = checks.xs("thrashing", level="check_id")
     assert unknown["passed"].isna().all() and unknown["rationale"].eq("no trace").all()
+    assert {"triggers", "controls"} <= sc.report.answer(own).frames.keys()
     saved = sc.RunStore(own.save(tmp_path / "saved"))
     assert sc.frames.invocations(saved).equals(fired)
     older = sc.inspect_task(suite, skill, condition="previous", text=beside, neighbours=[skill])

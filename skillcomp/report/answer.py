@@ -242,8 +242,7 @@ def answer(
     estimates = StudyEstimates()
     if len(data.facts.get("problems", ())):
         estimates.frames["problems"] = data.facts["problems"]
-    if isinstance(study, RunStore):
-        _add_triggers(estimates, frames.invocations(study), verdicts, cases)
+    _add_triggers(estimates, frames.invocations(study), verdicts, cases)
     without_baseline = "baseline" not in set(verdicts["condition"])
     if without_baseline and "triggers" in estimates.frames and grader is None:
         return _answer_on_triggers(estimates, data)
