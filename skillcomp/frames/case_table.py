@@ -679,7 +679,7 @@ def missing_note(
         f"{n} of {size}{f' under {name}' if name else ''}"
         for (n, size), name in zip(sides, names, strict=True)
     ]
-    shares = [n / size for n, size in sides]
+    shares = [n / size for n, size in sides if size]
     unequal = max(shares) - min(shares) >= UNEQUAL_LOSS - 1e-9
     warning = "their shares differ: if they are unlike the others, the delta is biased"
     return f"{what}: {', '.join(texts)}", warning if unequal else ""
