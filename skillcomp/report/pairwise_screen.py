@@ -109,7 +109,7 @@ def _table(data: StudyData, position: pd.DataFrame, agreement: pd.DataFrame | No
     """Return one row per grader with its agreement, consistency, place and ties."""
     cells, both_orders = [], position["measure"].eq("position_consistency").any()
     for grader, part in position.groupby("grader", sort=False):
-        rows, row = say.by_measure(part), {"Grader": grader}
+        rows, row = say.by_measure(part), {"Grader": str(grader)}
         if agreement is not None:
             gold = say.by_measure(agreement[agreement["grader"].eq(grader)])
             row["Agrees with gold"] = rate_text(gold.get("raw_agreement"))
