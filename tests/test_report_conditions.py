@@ -107,6 +107,7 @@ def test_the_page_has_every_note_of_every_frame_and_what_is_missing(
 ) -> None:
     result = answer(noted)
     page = html.unescape(build(noted, tmp_path, progress=False).read_text(encoding="utf-8"))
+    page = page.replace("\N{NO-BREAK SPACE}", " ")
     notes = {
         note
         for frame in result.frames.values()
