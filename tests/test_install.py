@@ -277,6 +277,8 @@ STARTED = {
     "pytest-xdist": ("Makefile", "-n 2"),
     "notebook": ("tests/test_explore_jupyter.py", "notebook"),
     "voila": ("tests/test_explore_jupyter.py", "voila"),
+    "duckdb": ("tests/test_results_howtos.py", '"duckdb"'),
+    "polars": ("tests/test_results_howtos.py", '"polars"'),
     "sphinx": ("Makefile", "-m sphinx"),
     "furo": ("docs/conf.py", 'html_theme = "furo"'),
     "myst-nb": ("docs/conf.py", "myst_nb"),

@@ -466,7 +466,7 @@ def test_results_that_break_off_are_asked_for_again(store, fault):
 def test_after_a_failure_that_lasts_the_batch_is_kept(store, place, fault, n_calls):
     text = {"look": "cannot be looked at", "results": ".* cannot be read"}[place]
     with Failing(place, fault) as server:
-        with pytest.raises(AgentError, match=rf"batch msgbatch_0001 {text} \(.*goes on"):
+        with pytest.raises(AgentError, match=rf"batch msgbatch_0001 {text} \(.*continues"):
             run_batches(store, server, replace(QUICK, longest_silence=0.0))
         assert server.n == n_calls
         server.times = 0

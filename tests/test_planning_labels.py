@@ -119,7 +119,7 @@ def test_corrections_say_how_many_cases_with_gold_would_do() -> None:
     assert gold_only["n_gold"] == 14 and half > 0.2
     expected = [np.ceil(14 * (half / h) ** 2) for h in (0.2, 0.1)]
     assert gold_only[["n_for_half_width_20", "n_for_half_width_10"]].tolist() == expected
-    words = f"half of the interval's width is {half:.2f}: about {expected[0]:,.0f} cases with gold"
+    words = f"width is {100 * half:.0f} points: about {expected[0]:,.0f} cases with gold"
     assert words in gold_only["note"]
     assert np.isnan(rows.loc["naive", "n_for_half_width_20"])
     rate = sc.correction.rate(made.verdicts, made.gold, value="passed")

@@ -13,7 +13,6 @@ from typing import Any, Literal
 import pandas as pd
 
 from skillcomp.errors import FrameError, literal, plural
-from skillcomp.frames.case_table import refuse_ids_as_repeats
 from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CONTRACTS
@@ -432,6 +431,8 @@ def from_frame(
     made = {kind: reader.checked(rows_of_kind, kind) for kind, rows_of_kind in made.items()}
     reader.raise_problems()
     if repeat is not None:
+        from skillcomp.frames.case_table import refuse_ids_as_repeats  # imports scipy
+
         refuse_ids_as_repeats(made["attempts"])
     made["attempts"] = with_asked(made["attempts"], asked, WHAT)
     made["cases"] = with_cases(made["cases"], made["attempts"])

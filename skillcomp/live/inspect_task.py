@@ -25,7 +25,6 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import LiveGrader
-from skillcomp.live.graders.traces import TraceGrader
 from skillcomp.records import CONDITIONS, Attempt, AttemptStatus, Case, Skill, Suite, Verdict
 
 with extra_imports("inspect", "inspect_task"):
@@ -37,6 +36,8 @@ with extra_imports("inspect", "inspect_task"):
     from inspect_ai.tool import Skill as InspectSkill
     from inspect_ai.tool import Tool
     from inspect_ai.tool import skill as skill_tool
+
+    from skillcomp.live.graders.traces import TraceGrader
 
 Source = str | PathLike[str]
 _STATUS: dict[str, AttemptStatus] = {
