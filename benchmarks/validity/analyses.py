@@ -79,7 +79,7 @@ class Analysis:
 
 def cells(runs: int) -> list[Analysis]:
     """List the analyses and their designs; those that need verdicts have fewer of the studies."""
-    third, sixth, few = (max(1, runs // parts) for parts in (3, 6, 20))
+    third, sixth, few = (max(1, runs // parts) for parts in (3, 6, 40))
     made = [
         Analysis("leniency_scan", "audit: leniency, gold fail", f"{n} answers per condition, exact",
                  (("n", n),), 0)
@@ -108,7 +108,7 @@ def cells(runs: int) -> list[Analysis]:
         made.append(Analysis("clumps", "drift and contrast", design, (("rate", rate),), third))
     for rates in ((0.8,) * 6, (0.9, 0.9, 0.8, 0.8, 0.7, 0.7), (0.95, 0.9, 0.85, 0.8, 0.75, 0.7)):
         design = f"six graders, {len(set(rates))} different, 30 cases of one or two checks"
-        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), few * 2))
+        made.append(Analysis("ranks", "contrast: ranks", design, (("rates", rates),), 4 * few))
     for measure, width, compared in (
         ("agreement", 0.2, False), ("kappa", 0.3, False), ("false_passes", 0.2, False),
         ("agreement", 0.2, True), ("false_passes", 0.3, True),
@@ -130,7 +130,7 @@ def cells(runs: int) -> list[Analysis]:
         ("30 cases of two pairs, one system nearly always wins", 0.0, 4.0, 0.02),
     ):
         numbers = (("place", place), ("upper", upper), ("tied", tied))
-        made.append(Analysis("pairs", "pairwise judgements", design, numbers, third))
+        made.append(Analysis("pairs", "pairwise judgements", design, numbers, 4 * few))
     made += [
         Analysis("dimensions", "deltas.by_dimension, family-wise",
                  "nine dimensions of six cases without an effect", (), runs),
