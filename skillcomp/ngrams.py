@@ -274,12 +274,19 @@ def _unicode_word() -> re.Pattern[str]:
     return re.compile(rf"(?=[^\W_])[{NO_BLANKS}][{marks}]*|{letter}(?:{letter}|[{marks}])*")
 
 
+_ASCII = bytes(range(128))
+_ALL_BUT_ASCII_LETTERS = bytes(c for c in range(256) if c >= 128 or not chr(c).isalpha())
+
+
 def share_not_ascii(text: str) -> float:
     """Return the share of the letters of a text that are not ASCII; 0 for a text without any."""
     if text.isascii():
         return 0.0
-    letters = [c for c in text if c.isalpha()]
-    return sum(not c.isascii() for c in letters) / max(len(letters), 1)
+    encoded = text.encode("utf-8", "surrogatepass")
+    n_ascii = len(encoded.translate(None, _ALL_BUT_ASCII_LETTERS))
+    others = encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+    n_other = sum(map(str.isalpha, others))
+    return n_other / max(n_ascii + n_other, 1)
 
 
 def _tokenizer_function(tokenizer: Tokenizer | None) -> Callable[[str], list[str]]:
