@@ -26,7 +26,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 _SHOWN = 20  # problems in a message: it should fit on a screen
-_LINES, _LETTERS = 24, 2400  # lines of a message; characters of one line, shared by several
+_LINES, _LETTERS = 24, 2400  # most lines; most characters of a line, divided by the number of lines
 
 
 class SkillcompError(Exception):
@@ -200,7 +200,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:
-    """Return a text with a place and its number of problems, then the first of them as lines."""
+    """Return a place and the number of its problems, followed by one line for each of the first."""
     lines = "".join(f"\n- {problem}" for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
         lines += f"\n- and {len(problems) - _SHOWN} more."

@@ -52,7 +52,7 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# After normalising, this is the only character outside ASCII with an ASCII letter in lower case.
+# The only non-ASCII character of a normalised text with an ASCII letter in its lower-case form.
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
 _LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one object
@@ -79,8 +79,8 @@ _MARKUP = re.compile(
     r"|<!--[^<>]{0,500}-->)"
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
-_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # many times faster to search for
-_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # with the character it may combine with
+_MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # much faster to search than `_MARKUP`
+_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # and the character before it
 # Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
 # each character is a token.
 NO_BLANKS = (
@@ -93,7 +93,7 @@ Change = tuple[int, int, str]  # start and end of a part of a text, and what rep
 
 
 def normalise(text: str) -> tuple[str, Ints | None]:
-    r"""Write a text in the way in which equal sentences have equal characters.
+    r"""Normalise the characters of a text, so that equal sentences become equal strings.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def normalise(text: str) -> tuple[str, Ints | None]:
 
 
 def _has_usual_characters(text: str) -> bool:
-    """Check whether each character of a text stays the same, whatever surrounds it."""
+    """Check whether `normalise` keeps every character of a text in any context."""
     if text.isascii():
         return True
     others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII_BYTES)
@@ -140,14 +140,14 @@ def _has_usual_characters(text: str) -> bool:
 
 @cache
 def _is_normal_character(character: str) -> bool:
-    """Check whether a character outside ASCII stays the same, whatever surrounds it."""
+    """Check whether `normalise` keeps a non-ASCII character in any context."""
     combines = unicodedata.category(character)[0] == "M" or "\u1100" <= character <= "\u11ff"
     changes = unicodedata.normalize("NFKC", character) != character
     return not (combines or changes or character == "\u2010" or _MARKUP.match(character))
 
 
 def _markup_changes(text: str) -> Iterator[Change]:
-    """Yield the parts of a text that are not seen as characters, and what replaces them."""
+    """Yield hyphens at line ends, markup and invisible characters, and what replaces them."""
     done = 0
     for start in _MARKUP_START.finditer(text):
         part = _MARKUP.match(text, start.start()) if start.start() >= done else None
@@ -267,7 +267,7 @@ def tokenize_unicode(text: str) -> list[str]:
 
 @cache
 def _unicode_word() -> re.Pattern[str]:
-    """Return a pattern of the tokens of `tokenize_unicode`; marks belong to the letter before."""
+    """Return a pattern of the tokens of `tokenize_unicode`; letters include marks after them."""
     codes = [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)]
     marks = re.escape("".join(c for c in map(chr, codes) if unicodedata.category(c)[0] == "M"))
     letter = rf"[^\W_{NO_BLANKS}]"
@@ -330,10 +330,10 @@ def _checked_tokens(tokens: Any) -> list[str]:
 
 
 def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> str:
-    """Return the name by which frames tell tokenizers apart: module and qualname, or ``name``.
+    """Return the name of a tokenizer in frames: ``name`` or, by default, module and qualname.
 
-    Raise FrameError if two different tokenizers could have the same name: lambdas, methods of an
-    object and other callables need a name of their own.
+    Raise FrameError if two different tokenizers could have the same default name: lambdas, methods
+    of an object and other callables need ``name``.
     """
     if name is not None:
         if not isinstance(name, str) or not name.strip():
@@ -378,7 +378,7 @@ class Tokens:
         return int(self.ids.max(initial=END)) + 1
 
     def spans(self, doc: int, stop: int | None = None) -> list[tuple[int, int]] | None:
-        """Return start and end of the first ``stop`` tokens in their document; all by default.
+        """Return start and end of each of the first ``stop`` tokens of a document (default: all).
 
         Return None if the document lacks one of the tokens (for example, because the tokenizer
         stems).
@@ -407,7 +407,7 @@ class Tokens:
         return text[edges[0] : edges[1]]
 
     def edges(self, text: str, doc: int, begin: int, run: int) -> tuple[int, int] | None:
-        """Return start and end of the text that `cut` returns; None if it lacks a token."""
+        """Return start and end of the text that `cut` returns; None if a token is not in it."""
         if self.start is not None and self.end is not None:
             first = int(self.bounds[doc]) + begin
             return int(self.start[first]), int(self.end[first + run - 1])
@@ -479,7 +479,7 @@ def intern(docs: list[str], tokenizer: Tokenizer | None = None) -> Tokens:
 
 
 def _intern_unicode(normal: Sequence[tuple[str, Ints | None]]) -> Tokens:
-    """Replace the tokens of `tokenize_unicode` by integers, with the positions of each."""
+    """Split normalised texts as `tokenize_unicode` does; return tokens as numbers and positions."""
     words: list[str] = []
     spans: list[Ints] = []
     for text, edges in normal:
@@ -804,7 +804,7 @@ def _match_batch(job: _Job, rows: Ints) -> Matches:
 def intern_groups(
     groups: Sequence[str | Sequence[str]], texts: Sequence[str], tokenizer: Tokenizer | None
 ) -> tuple[Tokens, Ints, int]:
-    """Replace the tokens of groups of documents, and of texts after them, by integers.
+    """Replace the tokens of groups of documents, followed by those of texts, by integers.
 
     Further results are the bounds of the tokens of each group, and the index of the first text
     among the documents.

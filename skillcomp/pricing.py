@@ -190,7 +190,7 @@ def price(
 
 
 def _rows_of(model: str, prices: Sequence[Price]) -> list[Price]:
-    """Return the user's rows for a model, with or without its date, or else the built-in rows."""
+    """Return the user's rows for a model (a snapshot date may be omitted), or the built-in rows."""
     name = _SNAPSHOT.sub("", model)
     for rows, key in ((prices, model), (prices, name), (PRICES, name)):
         if matching := [row for row in rows if row.model == key]:

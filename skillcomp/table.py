@@ -257,7 +257,7 @@ def table(
     elif set(_ESTIMATE) <= set(flat.columns):
         flat = flat.drop(columns=_detail_columns(flat))
     about, hidden = _common_facts(flat)
-    # after a pivot, keep the column of a level even if all its cells are missing
+    # after a pivot, show every level as a column, even if all its cells are missing
     if frame.columns.names != [None]:
         hidden = [name for name in hidden if not flat[name].isna().all()]
     limits = _limit_columns(flat)

@@ -342,7 +342,7 @@ def contrast(
     right = pairs[["passed", "passed_of"]].fillna(False).astype(int).sum(axis=1)
     wrong = pairs[["passed", "passed_of"]].eq(False).fillna(False).astype(int).sum(axis=1)
     original = pairs["passed_of"].fillna(False).astype(bool)
-    # with `possible`, each measure is True if missing outcomes allow it
+    # `..._possible`: whether the measure is True for some values of the missing outcomes
     pairs = pairs.assign(
         known=complete,
         both_right=right.eq(2),
@@ -368,7 +368,7 @@ def contrast(
 
 
 def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) -> _Row:
-    """Estimate a share of pairs, and its bounds with the pairs of attempts that are left out."""
+    """Estimate a share of pairs, and its bounds over all possible outcomes of the missing pairs."""
     interval = _share_of_pairs(part[part["known"]], measure, **how)
     n_missing, worst = int((~part["known"]).sum()), [np.nan, np.nan]
     if len(part):
@@ -383,7 +383,7 @@ def _contrast_row(part: pd.DataFrame, measure: str, note: str = "", **how: Any) 
 
 
 def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Return one row per pair, condition and repeat; `passed_of` is the other case's outcome."""
+    """Return one row per pair, condition and repeat; `passed_of` is for the case `contrast_of`."""
     cluster, by_name = both_clusters(outcomes, None, None)
     outcomes = outcomes.assign(cluster=cluster, cluster_by_name=by_name)
     cases = outcomes.drop_duplicates(CASE)

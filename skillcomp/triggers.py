@@ -430,8 +430,9 @@ def _checked_invocations(
 ) -> pd.DataFrame:
     """Check invocations; add kind, cluster, dead, alarm, should and did (NaN if unknown).
 
-    Controls are left out unless asked for. Of a skill whose explicit call did not fire it, nothing
-    is known; ``alarm`` marks a skill that fired at a prompt for no skill.
+    Controls are left out unless asked for. ``dead`` marks a skill that did not fire even when it
+    was called explicitly: nothing is known about it. ``alarm`` marks a skill that fired at a prompt
+    for no skill.
     """
     checked = prepared(invocations, "invocations", names, what, agents=True)
     for name in names:
@@ -571,7 +572,7 @@ def _exact_sample(table: pd.DataFrame, values: dict[str, Any]) -> _Sample:
 
 
 def _instrument_note(group: pd.DataFrame) -> str:
-    """Return what the controls show of the skills of a group; empty if they worked."""
+    """Return a note on the skills of a group with failed controls; empty if all controls worked."""
     texts = {"dead": _DEAD, "alarm": _ALARM}
     skills = {name: ", ".join(ordered(group.loc[group[name], "offered"])) for name in texts}
     return join_notes(*(text.format(skills[name]) for name, text in texts.items() if skills[name]))

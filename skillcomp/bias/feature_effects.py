@@ -317,7 +317,7 @@ def feature_effect(
         return not_identified(reason, ci_level, float(len(rows)))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())
     varies = bool(np.abs(_centred_by_stratum(rows["verdict"].to_numpy(float), codes)).max() > _FLAT)
-    # One case would move a slope far beyond any likely effect where a feature varies little.
+    # If a feature varies little, the pseudo-case would move the slope beyond any likely effect.
     rule: IntervalRule = "t" if interval == "adaptive" and varies and not binary else interval
     slope = _feature_slope(rows, np.column_stack([value, *columns]), codes, ci_level, rule)
     if binary:

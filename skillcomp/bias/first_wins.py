@@ -121,7 +121,7 @@ def _first_results(judged: pd.DataFrame) -> pd.Series:
 
 
 def _names_of_systems(case_ids: pd.Series, answers: Any) -> pd.Series:
-    """Return what follows the case in the ids of both answers; None where that is a number."""
+    """Return the names of both systems in ids such as ``case/name``; None if a name is missing."""
     names: list[str | None] = []
     for case, two in zip(case_ids.astype(str), answers, strict=True):
         sides = [str(answer).removeprefix(f"{case}/") for answer in two]

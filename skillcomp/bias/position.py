@@ -26,8 +26,8 @@ _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "refe
                  "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is comparable
-# The order of pairs of two systems was not random if a system is shown first in more than this
-# share of them, and a random order gives such a share with less than this chance.
+# The order of the answers of two systems was not random if one system is shown first in more than
+# this share of the pairs, and a random order would do this with a chance below the second number.
 _UNEVEN, _RARE = 0.6, 0.001
 _RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
@@ -45,7 +45,7 @@ def position(
     ----------
     pairwise : pandas.DataFrame
         A pairwise frame with case_id, first, second, and winner or winner_position, and with both
-        orders of each pair, or with one random order. A tie is a verdict, a missing winner is none.
+        orders of each pair, or with one random order. A tie is a verdict; a missing winner is not.
         :func:`skillcomp.from_pairs` reads tables of other layouts, such as winners A and B with a
         column for the order.
     by : str or sequence of str, default ()
@@ -186,7 +186,7 @@ def position_intervals(
 
 
 def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Interval]:
-    """Estimate the share of first wins of pairs shown in one order, and its points; or nothing."""
+    """Estimate how often the first answer wins in pairs shown in one order, as share and points."""
     if pairs.empty:
         return {}
     wins = pairs["first_1"].fillna(pairs["first_2"])
@@ -208,7 +208,7 @@ def _once_shown_intervals(pairs: pd.DataFrame, ci_level: float) -> dict[str, Int
 
 
 def is_uneven(share: float, n: int, tests: int = 1) -> bool:
-    """Return whether the larger share of one order among ``n`` pairs shows an order not random."""
+    """Return whether the larger share of one order among ``n`` pairs is too large to be random."""
     return share > _UNEVEN and binomtest(round(share * n), n).pvalue * tests < _RARE
 
 

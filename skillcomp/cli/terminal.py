@@ -32,9 +32,9 @@ _LINE = re.compile(r"^(?:row \d+, )?line (\d+)\b|, line (\d+): ")
 def say(text: object, *, err: bool = False, lines: bool = False) -> None:
     r"""Print a text with control characters replaced, because texts of skills may contain some.
 
-    A message (`err`) is cut to the size of a screen. Without `lines`, a line feed is printed as
-    ``\n``, except before an entry of a list or a completed call. Otherwise a name could start a
-    workflow command in the log of a CI.
+    A message (`err`) is cut to the size of a screen. Without `lines`, line feeds are printed as
+    ``\n``, because a CI reads some lines of its log as commands, and a name with a line feed could
+    add such a line. Line feeds before an entry of a list or a completed call remain.
     """
     plain = without_control(screenful(str(text)) if err else str(text))
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)

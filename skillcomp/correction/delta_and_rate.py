@@ -77,7 +77,7 @@ LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED
 
 
 class Draw(NamedTuple):
-    """How gold was drawn, as a word and in words, and what the data say against it."""
+    """How gold was drawn: a keyword, a description, and a problem if the data contradict it."""
 
     gold_drawn: str
     words: str
@@ -240,7 +240,7 @@ def delta(
         Level of the interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
         Rule for ``naive``, as in :func:`skillcomp.deltas.paired`. The limits of both Rogan-Gladen
-        estimators start from it. ``ppi`` and ``gold_only`` have intervals of their own.
+        estimators start from it. ``ppi`` and ``gold_only`` do not use this rule.
 
     Returns
     -------
@@ -584,7 +584,7 @@ def in_both_readings(
     compared: Compared,
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Apply ``estimate`` and, where equal case names may be the same tasks, cover both readings."""
+    """Apply ``estimate``; if equal case names may or may not be the same task, cover both."""
     made = estimate(compared, ci_level)
     twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
     others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)
@@ -597,7 +597,7 @@ def in_both_readings(
 
 
 def _covering_if_defined(first: Interval, second: Interval) -> Interval:
-    """Return the interval that covers both, or one of them that is not defined."""
+    """Return an interval that covers both; if one of them is undefined, return that one."""
     undefined_ones = [i for i in (first, second) if math.isnan(i.low)]
     return undefined_ones[0] if undefined_ones else covering(first, second)
 

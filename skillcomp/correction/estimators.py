@@ -129,7 +129,7 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return, by group, the units with gold or, if gold was drawn by verdict, in a stratum."""
+        """Return the units with gold by group, or all units in a stratum if gold has strata."""
         rows = self.units
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
@@ -463,10 +463,11 @@ def _bounded_by_source(
     ci_level: float,
     interval: IntervalRule,
 ) -> list[dict[str, Interval]]:
-    """Estimate a bounded mean of the column that each source names; ``interval`` is for verdicts.
+    """Estimate bounded means of the columns ``verdict`` and ``gold`` of several tables.
 
-    Sources alternate between ``verdict`` and ``gold``. Each has the cases and sign of its arms.
-    Each dict of the result holds the intervals of one such pair, by name of the column.
+    A source is a table, the name of one of the two columns, and the cases and sign of each arm.
+    Sources of ``verdict`` and ``gold`` take turns, and the result has one dict per such pair, with
+    an interval for each column. ``interval`` applies to verdicts only.
     """
     samples = []
     for table, source, sides in sources:
@@ -649,7 +650,7 @@ class Group:
     def n_gold_of_both(self, conditions: Sequence[str]) -> int:
         """Return the number of cases with gold under two conditions or, if none, the smaller."""
         fewest = min(self.n_gold(name) for name in conditions)
-        if self.by_strata:  # each condition is corrected apart
+        if self.by_strata:  # each condition is corrected separately
             return fewest
         pairs = paired_cases(*(self.sides[name] for name in conditions))
         return int(pairs["gold"].notna().sum()) or fewest

@@ -133,8 +133,8 @@ def in_own_words(
 
     A pass without a value there is too short to tell whether it copies, or was not scored. The
     estimate is that of the other attempts, within its bounds. The interval reaches from the lower
-    limit if all such passes copy to the upper limit if none does; for a delta, the passes of the
-    reference are read the other way round.
+    limit if all such passes copy to the upper limit if none does. For a delta, the passes of the
+    reference do not copy at the lower limit, and copy at the upper limit.
     """
     require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
     passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
@@ -171,11 +171,11 @@ def _own_words_note(n_unknown: int, low: float, high: float) -> str:
 def _rates_of_cases(
     table: pd.DataFrame, names: list[str], levels: list[str], value: str
 ) -> pd.DataFrame:
-    """Return the rate of each row of a case table, and what its interval and its bounds need.
+    """Return the rates of a case table, with the columns for their interval and bounds.
 
     ``worst_low`` and ``worst_high`` are the rates if all missing attempts had failed, and if all
-    had passed. ``share_of_case`` is the weight of a row: a case has its weight once under a
-    condition, however many rows it has.
+    had passed. ``share_of_case`` is the weight of a row: the weight of its case, divided by the
+    number of rows of the case under the condition.
     """
     n, met, name = table["n"], table["n_passed"], "passed"
     if value != "passed":

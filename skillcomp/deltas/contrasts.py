@@ -56,7 +56,7 @@ _WHAT = "deltas.contrast"
 # what a case table holds about each cell; the first four are averaged within a case
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
-# level, condition and sign of each rate of a contrast; they alternate between the two levels
+# level, condition and sign of each rate of a contrast; the two levels take turns
 Arms = list[tuple[Any, str, float]]
 Cells = dict[str, NDArray[np.float64]]  # for each name in CELL, an array of cases by arms
 
@@ -362,7 +362,7 @@ def complete_cases(
 def weighted_sample(
     cases: pd.DataFrame, weights: Sequence[float], labels: Any, *, is_share: bool
 ) -> Sample:
-    """Return the weighted sums over the arms of the cases, with the rates behind them."""
+    """Return the contrast of each case, a weighted sum over its arms, and the rates of the arms."""
     sides: list[tuple[Any, ...]] = []
     for j, weight in enumerate(weights):
         rates, mixed, fewest, checks = (cases[f"{name} {j}"] for name in CELL[:4])
@@ -372,7 +372,7 @@ def weighted_sample(
 
 
 def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
-    """Return one row per case (and averaged values), with a column per number and cell."""
+    """Return one row per case (and averaged value); columns by number, level and condition."""
     weight = [WEIGHT] if WEIGHT in part else []
     keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
     return part.pivot(index=keys, columns=[between, "condition"], values=CELL)
@@ -410,7 +410,7 @@ def _missing_attempts(
     counts = [int(part[:, j::2].sum()) for j in (0, 1) for part in (lost, size)]
     worst = [np.nan, np.nan]
     if complete.any():
-        # a case has its weight once, however many values of the averaged columns it has
+        # divide the weight of a case by its number of rows, one per value of the averaged columns
         entries = facts[complete]
         weights = entries.get(WEIGHT, 1.0) / entries.groupby(CASE)["cluster"].transform("size")
         signs = np.array([sign for _, _, sign in arms])

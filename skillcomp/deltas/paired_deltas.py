@@ -289,7 +289,7 @@ def attempts_of_outcomes(
 
 
 def no_attempt_of_these(keys: Sequence[str], what: str) -> FrameError:
-    """Return the error if no attempt belongs to the outcomes, by the columns ``keys``."""
+    """Return the error for attempts that match no outcome in the columns ``keys``."""
     return FrameError(
         f"{what}: attempts: no attempt of these outcomes (equal {', '.join(keys)}). Pass the "
         "attempts from which the outcomes were made."
@@ -307,10 +307,10 @@ def paired_cases(
     average: list[str] | None,
     what: str = "deltas.paired",
 ) -> tuple[list[dict[str, Any]], list[CasePairs], Iterable[CasePairs]]:
-    """Return for each group and condition what identifies it, and its pairs of cases.
+    """Return the keys of each group and condition, and its pairs of cases.
 
     The last result yields the pairs of the reference with itself, in the same order. ``average`` is
-    None for an analysis without this argument, ``what`` the analysis that errors name.
+    None for an analysis without this argument. ``what`` names the analysis in error messages.
     """
     if not isinstance(reference, str):
         raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")

@@ -106,7 +106,7 @@ def _pass_k(
 ) -> pd.DataFrame:
     names = [name for name in listed(by) if name != "condition"]
     of_case, pooled = _PASS_K[measure]
-    of_case([], [], k)  # refuses a k that is no number of attempts
+    of_case([], [], k)  # raises an error if k is not a positive whole number
     if reference is not None:
         return _deltas_of_pass_k(outcomes, k, names, reference, ci_level, measure)
     checked = compared_outcomes(outcomes, names, f"deltas.{measure}")
@@ -144,7 +144,7 @@ def _deltas_of_pass_k(
     )
     of_case, _ = _PASS_K[measure]
     sides = [(place["condition"], place["reference"]) for place in about]
-    # without a rule for mixed outcomes among k attempts, nothing is assumed about unseen cases
+    # the adaptive rule is not defined for sets of k attempts, so use the bounded interval
     rows = delta_rows(
         [_pairs_at_k(pairs, k, of_case) for pairs in sets],
         *(measure, "case", ci_level, (), sides, "bounded"),
@@ -161,7 +161,7 @@ def _deltas_of_pass_k(
 
 
 def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePairs:
-    """Return the pairs with pass@k or pass^k as levels, and with its bounds."""
+    """Replace the levels of the pairs, and their bounds, by pass@k or pass^k."""
     pairs = pairs.where((pairs.size1 >= k) & (pairs.size0 >= k))
     columns: dict[str, Any] = {}
     for side in "10":
@@ -173,13 +173,13 @@ def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePa
         level[enough] = of_case(n[enough], met[enough], k)
         columns[f"level{side}"] = level
         for name, more in (("low", low), ("high", high)):
-            # the worst case is (met + bound) / size
+            # users of the bounds compute the worst case as (met + bound) / size
             columns[name + side] = of_case(size, met + more, k) * size - met
     return replace(pairs, **columns)
 
 
 def _short_cases(n: pd.Series, case: pd.Series, k: int) -> str:
-    """Name the cases with fewer than k attempts that have an outcome, and the largest k for all."""
+    """Name the cases with fewer than k outcomes, and the largest k that all cases allow."""
     short = case[n.lt(k)].to_numpy()
     if not len(short):
         return ""

@@ -119,7 +119,7 @@ def price(
     attempts at each case, the amount per pass is the total amount over the number of passes. The
     interval is Fieller's (:func:`skillcomp.stats.ratios.ratio_of_means`). In simulated studies of
     14 to 84 cases it covered the price in 93 to 96 %, the delta method in 75 to 94 %. Both cover
-    too seldom if few cases hold most of an amount (72 % with 20 cases of which one in twenty costs
+    too seldom if few cases hold most of an amount (72 % with 20 cases, if one case in twenty costs
     20 times as much); ``note`` warns of such cases, but a sample may hold none. Attempts that ended
     in an error or a pause have no amount, as in :func:`skillcomp.deltas.paired`.
 
@@ -240,7 +240,7 @@ def _reason_without_price(
 def _price_row(
     amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
 ) -> dict[str, Any]:
-    """Return the row of a price; NaN with a note if there is a reason."""
+    """Return the row of a price, or NaN with a note that states why it has no estimate."""
     part = cases[cases["value"].notna() & cases["passes"].notna()]
     is_paired = "rate_reference" in part
     ends = ["", "_reference"][: 1 + is_paired]

@@ -17,7 +17,7 @@ from skillcomp.frames.estimates import By, grouped, listed, ordered, refuse_pool
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
-# Levels with different checks in fewer cases, or in a smaller share of the cases, are compared.
+# Checks may differ between two levels in fewer cases than this, or in up to this share of them.
 _FEW_CASES, _FEW_SHARE = 3, 0.1
 
 
@@ -112,8 +112,8 @@ def over_time(
             f"deltas.over_time: the frame holds the conditions {', '.join(conditions)}; select one."
         )
     order = [str(name) for name in checked["run"].unique()]
-    # name the runs as conditions, because `paired` compares conditions; `checks_differ` is about
-    # other conditions than these
+    # Name the runs as conditions, because `paired` compares conditions. `checks_differ` describes
+    # the original conditions, so reset it.
     checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
     checked = checked.assign(checks_differ=False)
     how: dict[str, Any] = {"by": names, "value": value, "ci_level": ci_level, "interval": interval}
@@ -135,7 +135,7 @@ def over_time(
 def note_on_checks(
     outcomes: pd.DataFrame, by: Sequence[str], column: str, levels: tuple[Any, Any], what: str
 ) -> str:
-    """Return a note on cases with other numbers of checks at a level; refuse many of them."""
+    """Return a note on cases with different numbers of checks at two levels; refuse too many."""
     counts = grouped(outcomes, [*by, *CASE, column])["n_checks"].max().unstack(column)
     common = counts.reindex(columns=list(levels)).astype("float64").dropna()
     differ = common[common[levels[0]].ne(common[levels[1]])]

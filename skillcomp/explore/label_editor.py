@@ -23,7 +23,7 @@ with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
 
 _STATES = ("to label", "labelled")
-# A negative check is described by "does not ...", so its hint says when the check passes.
+# Negative checks are worded "does not ...", so "pass" is easily misread: the hint explains it.
 _HINTS = {
     "positive": "passes only if the answer states or does this",
     "negative": "passes only if the unwanted thing is nowhere in the answer",

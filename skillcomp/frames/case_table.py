@@ -686,7 +686,7 @@ def missing_note(
 
 
 def case_labels(table: pd.DataFrame) -> pd.Series:
-    """Return the case_id of each row, with its skill if several skills have cases of this name."""
+    """Return the case_id of each row; add the skill if a case_id occurs in several skills."""
     names = table["case_id"].astype("str")
     if not table[CASE].drop_duplicates()["case_id"].duplicated().any():
         return names

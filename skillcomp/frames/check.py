@@ -274,7 +274,7 @@ def _contract_of(kind: str) -> Contract:
 
 
 def _problems_of_absent_column(name: str, frame: pd.DataFrame, contract: Contract) -> list[str]:
-    """Return a problem if an absent column is required or is present in another spelling."""
+    """Return a problem if a missing column is required or another column has a similar name."""
     others = [str(column) for column in frame.columns if column not in contract.columns]
     if name in contract.required:
         near = get_close_matches(name, others, n=1)

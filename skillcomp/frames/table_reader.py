@@ -279,7 +279,7 @@ class TableReader:
         return values.map(meanings, na_action="ignore")
 
     def _add_codes(self, codes: list[Any], has_fails: bool) -> None:
-        """Add the remedy for values that tables use for a missing one to the last problem."""
+        """Add to the last problem how to read codes for missing values, such as -1 or "n.a."."""
         listed = f"[{', '.join(map(as_literal, codes))}]"
         self.problems[-1] += f" If no value is meant: missing={listed}."
         if not has_fails:

@@ -15,7 +15,7 @@ _SIGNS |= {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
 
 
 def escape_latex(text: str) -> str:
-    """Escape the signs that LaTeX would read as commands; line feeds become blanks."""
+    """Escape the characters that LaTeX would read as commands; replace line feeds by blanks."""
     return "".join(_SIGNS.get(sign, sign) for sign in " ".join(text.split()))
 
 

@@ -167,7 +167,7 @@ class _Reader:
     def checks(
         self, row: Mapping[str, Any], place: str
     ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
-        """Return a check for each expectation in words, and the others as they are."""
+        """Return a check for each expectation that a reader can judge, and the others unchanged."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."

@@ -343,9 +343,9 @@ _FLAT = {**{name: name for name in CONCEPT_FIELDS}, "concept_boundary": "boundar
 def _flat_concept(metadata: dict[str, Any]) -> dict[str, Any] | None:
     """Return concept fields outside a concept block: at the top level or under ``metadata``.
 
-    They count only if a field that no other schema uses is present, because ``purpose`` and
-    ``definition`` also occur in other schemas. ``concept_boundary`` is a later name of
-    ``boundary``.
+    Return None unless ``mental_model`` or ``concept_boundary`` (a newer name of ``boundary``) is
+    present. Other schemas do not use these two fields, but they do use ``purpose`` and
+    ``definition``.
     """
     nested = metadata.get("metadata")
     for place in (metadata, nested if isinstance(nested, dict) else {}):

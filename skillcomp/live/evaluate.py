@@ -456,7 +456,7 @@ class Evaluation:
         return complete, [task for task in self.tasks if task in unknown]
 
     def _read_baseline(self) -> dict[str, Any] | None:
-        """Return the cached baseline; None if it is damaged or not younger than `AGE`."""
+        """Return the cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:

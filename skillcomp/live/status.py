@@ -111,7 +111,7 @@ class _RowTotals:
 
     @property
     def refused(self) -> set[str]:
-        """Names of the answers with a verdict that has another status than ok or malformed."""
+        """Names of the answers with a verdict of status refused or error."""
         items = self.verdicts.items()
         return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
 

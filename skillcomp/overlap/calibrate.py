@@ -341,7 +341,7 @@ def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]
 
 
 def _estimated_choice(sample: Sample, settings: Settings, chooser: Chooser) -> list[dict[str, Any]]:
-    """Return a row with the n that the estimates would choose; no row if there is none."""
+    """Return a row with the n that estimates alone would choose; no row if they allow no n."""
     candidate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
     if candidate < 0:
         return []
@@ -494,7 +494,7 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 
 
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
-    """Return a note on texts that share a document or case, and what needs to be more numerous."""
+    """Return a note on texts that share a document or case, and the units that are too few."""
     unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:
         return "", "independent texts"
@@ -513,7 +513,7 @@ def _rate_at_answer_length(
     same way.
     """
     n = int(sample.candidates["n"].iloc[candidate])
-    # texts that are too short are not among those judged
+    # leave out texts that are too short, because they are not judged
     places = group.tokens[group.tokens >= n] - n + 1
     target = max(sample.answer_tokens - n + 1, 0.0)
     method = f"constant chance a place, to {sample.answer_tokens:.0f} tokens; {flagged.method}"
@@ -587,10 +587,11 @@ def _nested_validation(
 def _held_out_flags(
     sample: Sample, settings: Settings, chooser: Chooser
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], int]:
-    """Count how often each text of each group was held out, and how often it was then flagged.
+    """Count the folds in which each held-out text was flagged, and those in which it was judged.
 
-    The third result is the number of folds left out because no candidate rule stayed within the
-    limit on false flags.
+    A held-out text is judged if it is long enough for the chosen n; copies are always judged. Both
+    results have one array per group. The third result is the number of folds that were left out
+    because no candidate rule stayed within the limit on false flags.
     """
     flagged = [np.zeros(len(group.units)) for group in chooser.groups]
     judged = [np.zeros(len(group.units)) for group in chooser.groups]

@@ -271,7 +271,7 @@ class Chooser:
         self.steps = [self._equal_candidates(order[self.is_any[order] == r]) for r in (True, False)]
 
     def _equal_candidates(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Group the candidates that follow each other and flag the same texts of every null."""
+        """Group neighbouring candidates with the same n that flag the same texts of every null."""
         if not len(order):
             return []
         facts = [self.n[None, order], *(flagged[:, order] for flagged, _ in self.tables[1:])]
@@ -368,7 +368,7 @@ class Chooser:
             allowed &= self.keeps_limit(documents, cases)
         if among is not None:
             allowed &= among
-        # any copy shares more short n-grams than long ones
+        # for made-up copies, prefer a short n: any copy shares more short n-grams than long ones
         gain = 1.0 / self.n if self.groups[0].made_up else sensitivity
         gain = np.where(allowed, gain, -1.0)
         usable = gain.max(axis=1) > 0

@@ -82,7 +82,7 @@ def positives(
     Notes
     -----
     The rate of made-up copies that are detected is a fact about these edits. It has no interval,
-    because more passages would not tell more about the copies of an agent. Passages that people or
+    because more passages would not show more about the copies of an agent. Passages that people or
     models wrote by copying are the better source.
 
     Examples
@@ -239,7 +239,7 @@ def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tu
 
 
 def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) -> str:
-    """Drop a share of the words of a text, or swap words with the next one, once at least."""
+    """Edit a share of the words of a text, at least one: drop them, or swap each with the next."""
     if edit == "none":
         return text
     blanks, words = zip(*_WORD.findall(text), strict=True)

@@ -33,7 +33,7 @@ from skillcomp.ngrams import (
 )
 from skillcomp.records import Skill
 
-Document = Skill | str | Path  # a Skill stands for its SKILL.md, a path for a file or all files
+Document = Skill | str | Path  # a Skill means its SKILL.md; a path, one or all files
 Skills = Mapping[str, Document] | Mapping[str, Skill] | Mapping[str, str] | Path
 FEW_LOST = 0.02  # share of the letters that a tokenizer may lose without a warning
 _ATTEMPT = ["attempt_id", *CASE, "condition", "repeat"]
@@ -77,8 +77,8 @@ def score(
         skill, level, text and optionally question. The other columns of an attempts or passages
         frame may be missing.
     skills : mapping of str to Skill, str or path, or path
-        The skills, with slugs as keys. A Skill stands for its SKILL.md, a str is the text itself.
-        A path to a folder stands for all text files in it, a path to a file for this file alone. A
+        The skills, with slugs as keys. A Skill means its SKILL.md; a str is the text itself. A
+        path to a folder means all text files in it, a path to a file only this file. A
         single path is a folder of skills. N-grams do not cross the end of a file. Tests of the
         skill, hidden files and files that are not UTF-8 text are left out.
     cases : pandas.DataFrame, optional
@@ -99,7 +99,7 @@ def score(
         ``"unicode"`` finds words of any language (`skillcomp.ngrams.tokenize_unicode`).
     tokenizer_name : str, optional
         Name of the tokenizer in the result; by default its module and qualname. Needed for a
-        lambda, a method of an object and any other callable that its name does not tell apart.
+        lambda, a method of an object and any other callable without a unique name.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def score(
 
 @dataclass(frozen=True)
 class ScoredTexts:
-    """Texts, their sources (the files of each), and the texts whose n-grams do not count.
+    """Texts, their sources (the files of each), and other texts with n-grams that do not count.
 
     `source_of` and `exclude_of` hold, for each text, an index into `sources` and `excludes`.
     """
@@ -255,7 +255,7 @@ def checked_texts(
 
 
 def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> None:
-    """Warn if the default tokenizer cannot find many of the letters of the texts or sources."""
+    """Warn if the default tokenizer ignores many of the letters of the texts or sources."""
     documents = [text for source in texts.sources for text in source]
     parts = {"texts": (texts.texts, share)}
     parts["skills"] = documents, np.array([share_not_ascii(text) for text in documents])
@@ -269,7 +269,7 @@ def _warn_of_lost_letters(texts: ScoredTexts, share: NDArray[np.float64]) -> Non
 
 
 def lost_letters_note(share: float) -> str:
-    """Return a note on letters that the default tokenizer cannot find."""
+    """Return a note on texts with this share of letters that the default tokenizer ignores."""
     effect = "nothing can be found" if share >= 0.5 else "words with these letters are lost"
     return (
         f"{100 * share:.0f} % of the letters are not ASCII: {effect} with this tokenizer; "

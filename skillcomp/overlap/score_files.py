@@ -159,7 +159,7 @@ def _hashes(ids: NDArray[np.object_]) -> NDArray[np.uint64]:
 
 
 def _words_of_settings(how: dict[str, Any]) -> str:
-    """Return all that the rows of a part depend on, apart from the part, as text."""
+    """Return the settings on which the rows of a part depend, as text."""
     documents = skills_by_slug(how["skills"])
     texts = {slug: source_files(documents, slug) for slug in documents}
     name = name_of_tokenizer(how["tokenizer"], how["tokenizer_name"])
@@ -188,7 +188,7 @@ def _missing_results(
             f"overlap.score_files: out: {folder} is not empty: {strange[0].name} is no result of "
             "these parts and arguments; give a new folder."
         )
-    for file in others:  # of a call that was killed
+    for file in others:  # unfinished files of a killed call
         file.unlink(missing_ok=True)
     return missing
 
@@ -196,7 +196,7 @@ def _missing_results(
 def _key_of_result(file: Path) -> str:
     try:
         return str((pq.read_schema(file).metadata or {}).get(_KEY, b""), "utf-8")
-    except pa.ArrowException:  # not ours
+    except pa.ArrowException:  # not written by score_files
         return ""
 
 
@@ -210,7 +210,7 @@ def _errors_named(part: Path) -> Iterator[None]:
 
 def _score_part(part: Path, target: Path, key: str, how: dict[str, Any]) -> None:
     """Score one part in batches and write its rows; the file appears when it is complete."""
-    # readers of a folder pass over hidden files; two workers never write the same one
+    # hidden, so that readers of the folder skip it; unique, so that no two workers write it
     unfinished = target.with_name(f"{_UNFINISHED}{target.stem}-{uuid4().hex}")
     try:
         with _errors_named(part), pq.ParquetFile(part) as source:

@@ -177,7 +177,7 @@ def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tup
 
 
 def _first_occurrence(ids: Ints, run: Ints) -> int:
-    """Return the position of the first occurrence of a run of tokens that is there."""
+    """Return the position of the first occurrence of a run of tokens, which must exist."""
     at = np.flatnonzero(ids[: len(ids) - len(run) + 1] == run[0])
     for step in range(1, len(run)):
         if len(at) == 1:

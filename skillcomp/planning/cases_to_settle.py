@@ -170,7 +170,7 @@ def _cautious_size(verdict: pd.Series, margin: float) -> float:
     """Return the change at the 20th percentile; NaN if it is on the other side of the margin."""
     size = float(verdict["estimate"])
     within, sign = abs(size) < margin, math.copysign(1.0, size)
-    # towards the margin: outwards from within, inwards from beyond
+    # The cautious size is closer to the margin: larger if the estimate is within it, else smaller.
     upwards = (sign > 0) == within
     reach = abs(verdict["ci_high" if upwards else "ci_low"] - size)
     reach *= norm.isf(CAUTIOUS) / norm.isf((1.0 - verdict["ci_level"]) / 2)

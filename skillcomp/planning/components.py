@@ -40,9 +40,9 @@ _EXTRA = ["n_skills", "n_repeats"]
 # Values in [0, 1] have a sample variance of at most 1/2: that of two repeats with values 0 and 1.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
 _TOLERANCE = 1e-4  # A larger deviation of the variance of a delta is noted.
-# A grid of pass probabilities, and the weights of the properties of their distribution: its sum,
-# the mean and the second moment of the delta, the baseline rate and the two sigma2. If not all of
-# them are possible, the heavier ones hold. The last weight is that of an even distribution.
+# A grid of pass probabilities, and the weights of the targets for their distribution: its sum, the
+# mean and the second moment of the delta, the baseline rate and the two sigma2. If not all targets
+# are possible, those with larger weights are met. _EVEN is the weight of equal probabilities.
 _RATES = np.linspace(0.0, 1.0, 9)
 _PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
 _EVEN = 3e-3
@@ -468,7 +468,7 @@ def case_chances(
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
-    # if the baseline rate is unknown, the rates of the two conditions are as far from 1/2
+    # if the baseline rate is unknown, both rates are equally far from 1/2
     rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
     square, noise = variance + delta**2, sum(mixed) / n_repeats if sigma2 else 0.0
     squares = (skill - baseline) ** 2 + noise
@@ -483,7 +483,7 @@ def case_chances(
 
 
 def _most_even(features: Floats, targets: Floats) -> Floats:
-    """Return the most even distribution with these means of features."""
+    """Return probabilities, as equal as possible, that give the features the target means."""
     n, weights = features.shape[1], _PRIORITIES[: len(targets)]
     left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
     chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
@@ -549,7 +549,7 @@ _SOURCES = {
 
 
 def _remedy(lacking: str) -> str:
-    """Say how the unknown components can be known: from an argument or from another pilot."""
+    """Return the remedy for unknown components: arguments, or a pilot that can estimate them."""
     names = [name for name in _SOURCES if name in lacking]
     parts = [f"{name}= (a pilot needs {_SOURCES[name]})" for name in names]
     return f"Give {' and '.join(parts)}." if parts else "Give it as an argument."

@@ -215,7 +215,7 @@ def gold_needed(
         grader. ``lam`` is the weight of the grader's verdicts in the estimate, from 0 to 1.
 
         For another ``measure``, one row per ``by`` (and compared grader) and width, with the
-        measure ``gold_labels``: the number of labelled items, of which the grader needs verdicts.
+        measure ``gold_labels``: the number of items that need a label and a verdict of the grader.
         ``target`` is the measure, ``rate`` its value in the pilot or by assumption, ``n_pilot`` the
         number of items of the pilot that it counts, such as gold fails for the specificity.
 

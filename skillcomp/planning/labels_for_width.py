@@ -21,7 +21,7 @@ from skillcomp.stats.bounded_studies import bounded_mean_counts
 from skillcomp.stats.results import Interval, quantile, undefined, units_needed
 
 Quality = Literal["agreement", "kappa", "sensitivity", "specificity", "false_passes", "false_fails"]
-# the measures of the pilot behind each quality; false passes and false fails are complements
+# the measure of the pilot for each quality; false passes and fails are 1 minus their measure
 _MEASURES = {
     "agreement": "raw_agreement",
     "kappa": "cohen_kappa",
@@ -111,7 +111,7 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    if quality.startswith("false_"):  # of a difference, only the sign changes
+    if quality.startswith("false_"):  # 1 minus the rate; for a difference, the sign
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
 
@@ -160,7 +160,7 @@ def _other_grader(rates: Mapping[str, Any], reference_grader: str) -> str:
 def _expected_interval(
     quality: Quality, prevalence: float, se: list[float], sp: list[float], ci_level: float
 ) -> tuple[Callable[[float], Interval], float]:
-    """Return the interval expected of a number of units, and the share of labels that are units."""
+    """Return the expected interval as a function of the number of units, and units per label."""
     right = np.array([se, sp])  # chance to judge gold passes and gold fails right, by grader
     weights = {
         "sensitivity": np.array([1.0, 0.0]),
@@ -191,7 +191,7 @@ def _expected_bounded(
         counts = np.round(np.array([chances]) * max(n, 1.0))
         made = bounded_mean_counts(np.array(values), counts, quantity=quantity, ci_level=ci_level)
         limits = float(made.low[0]), float(made.high[0])
-        mean = float(np.dot(values, chances))  # not that of the rounded counts
+        mean = float(np.dot(values, chances))  # exact, because counts are rounded
         return Interval(mean, *limits, ci_level, n=float(counts.sum()))
 
     return expected

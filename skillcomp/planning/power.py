@@ -50,7 +50,7 @@ Counted = NDArray[np.int64]
 
 GAPS = Quantity(-2.0, 2.0, DELTAS.c, largest=True)  # range of the difference of two deltas
 
-_WAYS = (-1.0, 1.0)  # a gap is the delta of far cases minus that of near cases
+_WAYS = (-1.0, 1.0)  # signs of near and of far deltas in a gap
 MOST_CASES = 2000  # Largest number of cases per skill that a search tries.
 KNOWN = "the components are taken as known: no limits"
 NO_VARIANCE = "the components leave a delta no variance at all: nothing to plan with"
@@ -138,9 +138,9 @@ def power_curve(
     the interval of :func:`skillcomp.deltas.paired` with the same ``interval``. For a gap, it is
     :func:`skillcomp.stats.gaps.standardised_gap` with one level, as in
     :func:`skillcomp.transfer.gap`. With ``cluster="skill"``, each skill is a cluster. Shares of
-    checks, of which the components do not give the number, are tested with ``interval="bounded"``
-    instead of ``"adaptive"``; the column ``method`` names the rule. The t interval of a gap is that
-    of its cases with residuals instead of values, which is nearly that of CR2.
+    checks are tested with ``interval="bounded"`` instead of ``"adaptive"``, because the number of
+    checks is unknown; the column ``method`` names the rule. The t interval of a gap is computed
+    from residuals instead of values, which is nearly the CR2 interval.
 
     References
     ----------
@@ -565,7 +565,7 @@ def case_samples(values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted]) 
 def _skill_samples(
     values: Floats, arms: Sequence[Arm], drawn: Sequence[Counted], sizes: Sequence[int]
 ) -> CaseCounts:
-    """Return the skills of each study, as :func:`case_samples` does for cases.
+    """Return the skills of each study as units, like :func:`case_samples` with cases as units.
 
     The value of a skill is the mean delta (or gap) of its cases; ``sizes`` are their numbers.
     """
@@ -593,7 +593,7 @@ def _signed_arms(arms: Sequence[Arm], n_sides: int) -> list[list[Arm]]:
 def _placed_samples(
     value: Floats, share: Floats, count: Floats, terms: Sequence[ContrastTerms], quantity: Quantity
 ) -> CaseCounts:
-    """Return clusters with the pseudo-cases at the bounds or, with ``terms``, by the terms."""
+    """Return clusters and pseudo-cases; without ``terms``, the pseudo-cases are at the bounds."""
     places = Positions.at_bounds(quantity, len(value))
     if terms:
         bounds = quantity.low, quantity.high

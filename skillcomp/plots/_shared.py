@@ -265,7 +265,7 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """If all values are whole, put ticks on whole numbers or, if there are few, on each value."""
+    """If all values are whole, put a tick on each value; if they are many, on whole numbers."""
     finite = np.unique(at[np.isfinite(at)])
     if not len(finite) or np.any(finite != np.round(finite)):
         return

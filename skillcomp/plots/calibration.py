@@ -342,7 +342,7 @@ def _draw_curves(
     entries: list[draw.Entry] = []
     far = up - across
     corners: list[tuple[float, float]] = []
-    # draw the curves in reverse order, so that the first level is on top
+    # Earlier levels have wider lines below those of later levels, so that equal curves all show.
     for level in reversed(order):
         rows = draw.where_equal(hues, level)
         name, look, width = level if hue else "thresholds", look_of[level], 1.0 + 0.7 * len(corners)

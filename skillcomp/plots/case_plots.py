@@ -260,7 +260,7 @@ def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named:
 
 
 def _with_changes(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add the column ``change``; a case without a change passes if most of its attempts do."""
+    """Add the column ``change``: lost, gained or, if unchanged, whether most attempts pass."""
     change, rate = frame["delta"], frame["rate"]
     conditions = [change < 0, change > 0, rate > 0.5, rate < 0.5]
     names = ["lost", "gained", "passes, no change", "fails, no change"]

@@ -112,7 +112,7 @@ class Reader:
 
 
 def read_json(path: Path, root: Path | None = None) -> Any:
-    """Return the content of a JSON file of at most 200 MB; raise FrameError if it is none.
+    """Return the content of a JSON file; raise FrameError if it is not JSON or above 200 MB.
 
     A link that leads out of ``root`` (default: the folder of the file) is refused. The content is
     shared between calls: do not change it.

@@ -173,7 +173,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return, by measure, how many units lack verdicts, and the extremes that these allow."""
+    """Return, by measure, how many units lack verdicts, and its smallest and largest value."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))
@@ -184,7 +184,7 @@ def _worst_cases(part: pd.DataFrame) -> _Bounds:
     low = n_passed.gt(0) & verdict.eq(0).any(axis=1)
     high = low | n_open.gt(0)
     n_missing = int(n_open.gt(0).sum())
-    # the passes with which most pairs of rounds agree, and fewest
+    # the numbers of passes at which the most, and the fewest, pairs of rounds agree
     best = (n_passed + n_open).where(2 * n_passed >= n - n_open, n_passed)
     worst = (n // 2).clip(n_passed, n_passed + n_open)
     agreeing = [(k * (k - 1) + (n - k) * (n - k - 1)) / (n * (n - 1)) for k in (worst, best)]

@@ -167,7 +167,7 @@ def _ordering_times(frame: pd.DataFrame, name: str | None) -> pd.Series | None:
 
 
 def _as_boolean(values: pd.Series, name: str) -> pd.Series:
-    # a list is not allowed, because it is neither 0 nor 1
+    # allow 0 and 1, but no lists or arrays
     odd = [v for v in values.dropna() if not (np.isscalar(v) and v in (0, 1))]
     if odd:
         raise FrameError(

@@ -228,7 +228,7 @@ def _severity_row(pair: Pair, level: float, no_item: str) -> dict[str, Any]:
         table = items[["old", "new"]].to_numpy(dtype=float)
         readings = [severity_shift(table, c, ci_level=level) for c in cluster_readings(items)]
         shift = reduce(covering, readings)
-        # the version is most severe if it failed, and least severe if it passed, what is missing
+        # worst cases: count the missing verdicts of the version as FAIL, then as PASS
         high, low = (
             severity_shift(rows[["old", "new"]].to_numpy(), rows["cluster"].to_numpy()).estimate
             for rows in pair.worst_cases()
@@ -293,7 +293,7 @@ def paired_change(
 
 
 def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
-    """Return the interval with the larger of its p-value and that of the test."""
+    """Return the interval; its p-value becomes that of the test if that is larger."""
     p_value = float(np.fmax(test.p_value, interval.p_value))
     method = f"{interval.method}; p: at least that of {test.method}"
     return replace(interval, p_value=p_value, method=method)
@@ -499,7 +499,7 @@ class Pair:
         return self.items[self._n_without(0)].reset_index(drop=True)
 
     def _n_without(self, n: int) -> NDArray[np.bool_]:
-        """Return which items lack the verdict of this number of the two versions."""
+        """Mark the items that lack a verdict by exactly ``n`` of the two versions."""
         new, old = (self.items[name].isna().to_numpy() for name in ("new", "old"))
         return np.asarray(new.astype(int) + old == n)
 
@@ -508,7 +508,7 @@ class Pair:
         return int(self._n_without(1).sum())
 
     def n_missing(self) -> list[int]:
-        """Count the items graded by both that lack a verdict, of the version and the reference."""
+        """Count, for version and reference, the items graded by both that lack its verdict."""
         both = self.items["_graded_by"].eq("both")
         return [int((both & self.items[name].isna()).sum()) for name in ("new", "old")]
 
@@ -574,7 +574,7 @@ def graded_versions(
 
 
 def reference_version(verdicts: pd.DataFrame, reference_grader: Reference | None) -> Version:
-    """Return name and version of the reference; raise FrameError if it is not unique or alone."""
+    """Return name and version of the reference; raise FrameError unless it is one of several."""
     if verdicts.empty:
         raise FrameError("exclude_checks: every check is left out: nothing to compare.")
     versions = [(str(g), str(v)) for g, v in verdicts[VERSION].drop_duplicates().to_numpy()]

@@ -72,7 +72,7 @@ _CONFUSION = {
 _RATES = ("sensitivity", "specificity", "precision", "f1")
 _CEILINGS = tuple(f"ceiling_{name}" for name in COEFFICIENTS)
 _ALL = (*dict.fromkeys((*FOUR, *COEFFICIENTS)), *_RATES, "failure_share", *_CONFUSION, *_CEILINGS)
-# what `n` counts where it does not count labels
+# what `n` counts, for measures that do not count all labels
 _UNITS = {
     "false_passes": "gold fails",
     "specificity": "gold fails",
@@ -126,7 +126,7 @@ def agreement(
         ceiling needs the labels of every labeller, as ``frames.gold(store, labeller="all")``
         returns them.
     quantities : str or sequence of str
-        Measures to estimate, as listed below; ``"confusion"`` stands for the four counts, and
+        Measures to estimate, as listed below; ``"confusion"`` means the four counts, and
         ``"all"`` for every measure. Default: four.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
@@ -170,8 +170,8 @@ def agreement(
 
         Further columns: ``ceiling`` is the same coefficient between the labellers. ``prevalence``
         is the share of the items that pass by gold. ``n_failed`` counts labelled checks without a
-        verdict, which are left out and do not count as FAIL. ``gold_drawn`` tells in words how gold
-        was drawn. ``n_missing`` counts the labels of the measure that have a grading without a
+        verdict, which are left out and do not count as FAIL. ``gold_drawn`` states how gold was
+        drawn. ``n_missing`` counts the labels of the measure that have a grading without a
         verdict. ``worst_low`` and ``worst_high`` are the lowest and the highest value that these
         missing verdicts allow; they are NaN with ``gold_drawn="verdict"``. ``n_for_half_width_20``
         and ``n_for_half_width_10`` are the ``n`` that would bring half of the width of the interval
@@ -402,7 +402,7 @@ def _note_on_draw(shares: pd.DataFrame, items: pd.DataFrame) -> str:
 
 
 def _gold_weights(part: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return the weights of items with gold: the verdicts of their stratum, by label."""
+    """Return the weight of each item with gold: verdicts per label in its stratum."""
     labelled = part["gold"].notna() & part["verdict"].notna()
     of_stratum = part.assign(_has=labelled).groupby("stratum", sort=False)["_has"]
     counts = of_stratum.transform("sum")
@@ -435,7 +435,7 @@ def _with_strata(
 
 
 def _f1(jaccard: Interval) -> Interval:
-    """Return F1 from the share of items that both pass among those that one of them passes."""
+    """Return F1 from the share of items that both pass among the items that either passes."""
     estimate, low, high = (2 * x / (1 + x) for x in (jaccard.estimate, jaccard.low, jaccard.high))
     return replace(jaccard, estimate=estimate, low=low, high=high, se=np.nan)
 

@@ -1,4 +1,4 @@
-"""Differences between graders on the same items, and what they leave open about the ranks."""
+"""Differences between graders on the same items, and the ranks that they allow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from skillcomp.stats.significance import clustered_midp, holm, mcnemar_midp, ran
 
 Floats = NDArray[np.float64]
 
-# the gold label of the items that count; None: all items with a label
+# for each measure, the gold label of the items that it counts; None: items with any label
 _LABELS = {"agreement": None, "sensitivity": 1.0, "specificity": 0.0}
 _EXTRA = ["reference", "rate", "reference_rate", "n_gained", "n_lost", "n_dropped", "p_items"]
 _READ = [*ITEM, *CASE, "cluster", "cluster_by_name", "agent", "run"]
@@ -70,7 +70,7 @@ def contrast(
     verdicts, gold : pandas.DataFrame
         A verdicts frame with two or more graders, and a gold frame.
     between : {"grader", "grader_version", "round"}, default "grader"
-        The column whose values are compared; verdicts hold one value of the other two.
+        The column with the compared levels; the other two columns must have only one value.
     by, average, cases, ci_level, interval
         As in :func:`drift`.
 
@@ -292,7 +292,7 @@ def _compared_graders(
     wide = part.pivot(index=ITEM, columns=between, values="verdict").reindex(columns=levels)
     facts = part[[*(n for n in _READ if n in part.columns), "gold"]].drop_duplicates(ITEM)
     facts = facts.set_index(ITEM, drop=False).loc[wide.index].reset_index(drop=True)
-    # numbers, because every pair groups them again
+    # use integer codes, because every pair groups these columns again
     names = facts.columns.intersection(["case_id", "check_id", "agent", "run"])
     facts = facts.assign(**{name: pd.factorize(facts[name])[0] for name in names})
     label = facts["gold"].to_numpy(dtype=float)

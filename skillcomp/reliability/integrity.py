@@ -230,7 +230,7 @@ def _has_text(values: pd.Series) -> pd.Series:
 def _quote_marks(
     replies: pd.DataFrame, attempts: pd.DataFrame, asks_evidence: Mapping[str, bool]
 ) -> pd.DataFrame:
-    """Return three columns: whether the quote is empty, the answer lacks it, or it is short."""
+    """Return three columns: the quote is empty, it is not in the answer, or it is too short."""
     has_quote = _has_text(replies["evidence_quote"])
     gives_evidence = has_quote | _has_text(replies["rationale"])
     version = [replies["grader"], replies["grader_version"]]

@@ -98,7 +98,7 @@ def corrected_rates(
 def with_failed_ends(
     verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
 ) -> pd.DataFrame:
-    """Add the fails of attempts that timed out, were cut off or refused, and have no verdict."""
+    """Add fails for attempts without a verdict that timed out, were cut off or refused."""
     ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
     judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
     fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]

@@ -126,7 +126,7 @@ def copied_spans(
 def pieces(
     answer: str, quotes: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int]] = ()
 ) -> list[Piece]:
-    """Cut an answer into pieces; each piece is quoted or not, and copied or not, as a whole.
+    """Cut an answer at every start and end of a quote or of a copied run.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ def pieces(
     Returns
     -------
     list of (str, bool, bool)
-        Text of each piece, whether it is quoted, and whether it is copied. The texts, joined, give
-        the answer.
+        Text of each piece, whether it is quoted, and whether it is copied. Together, the texts
+        are the answer.
     """
     edges = sorted({0, len(answer), *(at for span in (*quotes, *copies) for at in span)})
     steps = {at: [0, 0] for at in edges}

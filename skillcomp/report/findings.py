@@ -273,7 +273,7 @@ def _verdict_sentences(
     previous: pd.DataFrame | None,
     unchecked: bool,
 ) -> Sentences:
-    """Describe the verdict of each row; ``unchecked`` if there is no gold at all."""
+    """Describe the verdict of each row; ``unchecked`` means that the study has no gold."""
     for _, row in rows.iterrows():
         others = _matching_row(placebo, row), _matching_row(previous, row)
         sentence = _skill_sentence(row, *others, unchecked)
@@ -598,7 +598,7 @@ def _gap_sentence(rows: pd.DataFrame, treatment: str) -> Sentence:
     if row["ci_low"] > 0 or row["ci_high"] < 0:
         word = "more" if row["ci_low"] > 0 else "less"
         end = f"far cases change {word}: far minus near {say.change(row)}"
-    # the pooled rows list their dimensions, too, but are not compared within them
+    # pooled rows also list dimensions, but they compare cases across dimensions, not within
     is_within = by_measure is within and row.get("dimensions")
     about = ""
     if is_within:

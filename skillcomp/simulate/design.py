@@ -155,7 +155,7 @@ class Layout:
         return int(self.skill[-1]) + 1
 
     def checks(self, rows: Bools | slice = slice(None)) -> Checks:
-        """Return pairs: a number of checks, and the share of the cases in `rows` that have it."""
+        """List the numbers of checks per case, each with its share of the cases in `rows`."""
         values, counts = np.unique(self.n_checks[rows], return_counts=True)
         return tuple((int(m), float(n / counts.sum())) for m, n in zip(values, counts, strict=True))
 

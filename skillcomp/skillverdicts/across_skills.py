@@ -32,9 +32,10 @@ def across(
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> pd.DataFrame:
-    """Estimate the effect of skills in general: mean, spread, the next skill, each one pooled.
+    """Estimate mean and spread of the effects of skills, and predict the effect of the next skill.
 
-    The skills are a sample of skills like them, and each of them counts equally.
+    The skills are treated as a sample of similar skills, and each counts equally. The effect of
+    each skill is also pooled partially with the others.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def across(
     -----
     The variance of the mean of a skill is sigma squared over its number of clusters. Sigma squared
     is pooled over the skills, as in an analysis of variance: if all cases of a skill have the same
-    delta, the skill has no standard error of its own, and a variance that depends on the delta
+    delta, the standard error of this skill alone is 0, and a variance that depends on the delta
     would bias the weights.
 
     The prediction interval covers the next skill in at least 93 % of studies of 5 to 30 skills in

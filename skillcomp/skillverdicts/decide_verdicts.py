@@ -170,7 +170,7 @@ def decide(
     about, sets, references = paired_cases(
         outcomes, **how, reference=reference, what="skillverdicts.decide"
     )
-    references = references if corrected is None else list(references)  # judged twice below
+    references = references if corrected is None else list(references)  # used twice below
     how |= {"ci_level": ci_level, "interval": interval}
     unweighted = {name: setting for name, setting in how.items() if name != "weight"}
     deltas = deltas_of_pairs(outcomes, about, sets, **unweighted, reference=reference)
@@ -243,7 +243,7 @@ def _with_verdicts(
 
 
 def _verdicts_of_limits(deltas: pd.DataFrame) -> Any:
-    """Return the verdict of each row by its interval, whatever is missing."""
+    """Return the verdict of each row from its interval, without regard to missing attempts."""
     significant = deltas["p_adjusted"] < 1.0 - deltas["ci_level"]
     low, high, margin = deltas["ci_low"], deltas["ci_high"], deltas["margin"]
     verdicts = {
@@ -279,7 +279,7 @@ def _verdicts_by_other_rules(
 
 
 def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Adjust the p-values by Holm over the rows without a placebo, and name their number."""
+    """Adjust the p-values by Holm over the rows that are not placebos; `method` counts them."""
     claims = deltas["condition"].ne(PLACEBO).to_numpy(dtype=bool)
     p_values, size = deltas["p_value"].to_numpy(dtype=float)[claims], int(claims.sum())
     bounds = (1.0 - deltas["ci_level"].to_numpy(dtype=float)[claims]) / np.arange(size, 0, -1)
@@ -293,7 +293,7 @@ def _with_adjusted_p_values(deltas: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_that_holds(words: Mapping[str, Any], otherwise: str) -> Any:
-    """Return for each row the first word that holds there, otherwise ``otherwise``."""
+    """Return for each row the first word with a true condition; by default ``otherwise``."""
     return np.select(list(words.values()), list(words), default=otherwise)
 
 
@@ -361,7 +361,7 @@ def _other_cases(
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
-    """Add to the note what a row alone shows, or that a placebo is not clearly beaten."""
+    """Note what a row shows without adjustment, and skills that do not clearly beat a placebo."""
     verdict, low, high = (deltas[name] for name in ("verdict", "ci_low", "ci_high"))
     alone = verdict.eq("undetermined") & ~deltas["overturned"] & ((low > 0) | (high < 0))
     beaten = deltas["over_placebo"].notna() & ~(deltas["over_placebo_low"] > 0)

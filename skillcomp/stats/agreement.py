@@ -220,7 +220,7 @@ def bootstrap_agreement(
     if not units:
         return undefined(coefficient_name, "no unit has two ratings", ci_level=level, n=0.0)
     heavy = np.ones(parts.agreeing.size) if weights is None else np.asarray(weights, float)
-    # relative to their mean, because one coefficient depends on the number of units
+    # let the weights add up to the number of units, because one coefficient depends on this number
     heavy = heavy / heavy[usable].mean()
     raw = bounded_mean(parts.agreeing[usable], group[usable], weights=heavy[usable], ci_level=level)
     if coefficient_name == "raw_agreement":
@@ -256,7 +256,7 @@ def _sums_by_case(parts: _Parts, group: NDArray[np.intp]) -> Floats:
     codes = np.unique(group[informative], return_inverse=True)[1]
     sums = np.zeros((int(codes.max()) + 1, parts.features.shape[1]))
     np.add.at(sums, codes, parts.features[informative])
-    # Sorted by value, the resamples depend neither on the names nor on the order of the cases.
+    # Sort by value, so that the resamples depend neither on the names nor on the order of cases.
     return sums[np.lexsort(sums.T)]
 
 
@@ -272,7 +272,7 @@ def _case_codes(clusters: ArrayLike | None, units: int) -> NDArray[np.intp]:
 
 
 def _why_too_few(name: str, parts: _Parts, group: NDArray[np.intp], weights: Floats) -> str:
-    # the heaviest units decide the width, and light ones cannot replace a disagreement of theirs
+    # count disagreements among heavy units only, because they decide the width of the interval
     heavy = weights >= np.nanmax(weights) / 2.0
     if np.unique(group[heavy & (parts.agreeing < 1.0)]).size < FEWEST_EVENTS:
         of_heavy = "" if heavy.all() else " in the units of the largest weights"
@@ -320,7 +320,7 @@ def _resampled_values(
 
 
 def _coefficients(parts: _Parts, weights: NDArray[np.int64], sums: Floats) -> Floats:
-    """Return the coefficient of each resample, which holds each group so many times."""
+    """Return the coefficient of each resample; ``weights`` counts each group in each resample."""
     return _beyond_chance(*parts.solve(weights.astype(float) @ sums))
 
 

@@ -40,8 +40,8 @@ class Association:
         Share of the variance explained by the line, and correlation of the ranks. They have limits
         if there are ten or more clusters. The p-values test zero correlation.
     adjusted, cross_validated : Interval
-        Adjusted and cross-validated R squared. They have no limits of their own, because the limits
-        of ``r_squared`` are those of the same value in the population.
+        Adjusted and cross-validated R squared. They have no limits, because all three estimate the
+        same value in the population: use the limits of ``r_squared``.
     """
 
     r_squared: Interval
@@ -145,7 +145,7 @@ def _leave_one_out_sums(a: Floats, b: Floats, groups: Clusters) -> Floats:
 
 
 def _centred_sums(sums: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the sums xx, xy and yy of squares and products about the means of x and y."""
+    """Return xx, xy and yy: sums of squares and products of the deviations from the means."""
     n, x, y, xx, xy, yy = sums
     with np.errstate(divide="ignore", invalid="ignore"):
         return xx - x * x / n, xy - x * y / n, yy - y * y / n

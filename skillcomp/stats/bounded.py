@@ -82,15 +82,17 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Positions of the pseudo-cases; one per study.
+    """Values of the two pseudo-cases of each study: for the lower and for the upper limit.
 
     Attributes
     ----------
     low, high : ndarray, shape (S,)
-        Position for the lower limit and for the upper limit, up to a level of 95 %.
+        Value of the pseudo-case for the lower limit, and for the upper limit. Above a level of
+        95 %, the pseudo-cases are farther from the mean; ``reach`` determines how far.
     reach : ndarray, shape (S, 2)
-        The part of the distance to the mean that grows at higher levels (0 at the bounds), and its
-        degrees of freedom.
+        Above a level of 95 %, one part of the distance to the mean grows with a t quantile. The
+        first column has this part (0 if the pseudo-cases are at the bounds), the second the
+        degrees of freedom of the quantile.
     """
 
     low: Floats
@@ -109,7 +111,7 @@ class Sample(NamedTuple):
 
     ``values``, ``clusters`` and ``weights`` are as in :func:`bounded_mean`. ``arms`` are the rates
     behind the values; without them, the adaptive rule places the pseudo-case at the bound.
-    ``places`` are the positions of the pseudo-cases, if neither at the bounds nor by ``arms``.
+    ``places`` sets the positions of the pseudo-cases directly, in place of the bounds or ``arms``.
     """
 
     values: ArrayLike
@@ -192,8 +194,8 @@ _PHI = 0.05  # Share of the distance to the bound that is kept if all cases have
 # grows with the t quantile: without this, coverage at 99 % falls to 97.1 % (two attempts per case).
 _KAPPA = 1.45
 _SAME_P = 1e-8  # Relative precision of a p-value.
-_TINY = 1e-300  # The smallest p-value; none is 0.
-_LEAST_P = 1e-15  # P-values below this are not exact, but they are below this.
+_TINY = 1e-300  # The smallest p-value that is returned, in place of 0.
+_LEAST_P = 1e-15  # A smaller p-value is not exact, but it is certainly below this.
 _XTOL = 1e-11  # Precision of a limit, as a fraction of the range of the quantity.
 _ONE_OR_TWO = 2  # An interval from at most this number of cases gets a note.
 _EFFECTIVE = 5.0  # A note warns if the effective number of clusters (Kish) is below this.
@@ -226,7 +228,7 @@ class CaseCounts:
         return CaseCounts(*(part[keep] for part in parts))
 
     def turned(self, which: Any) -> CaseCounts:
-        """Return the studies, those in ``which`` with the opposite sign."""
+        """Return all studies, with reversed signs in the studies ``which``."""
         value = np.where(which[:, None], -self.value, self.value)
         start, end = np.where(which, [-self.end, -self.start], [self.start, self.end])
         return CaseCounts(value, self.weight, self.count, start, end, self.reach)
@@ -480,7 +482,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
     p_value = np.where(excess[0] > _SAME_P, chances[1], chances[0])
     live = np.flatnonzero((excess[0] > _SAME_P) & (excess[1] < -_SAME_P))
     a, b, over, under = (part[live] for part in (*ends, *excess))
-    before = np.full(len(live), 0.5)  # neither end has been replaced
+    before = np.full(len(live), 0.5)  # 0.5: no end was replaced in the step before
     for _ in range(60):
         if not len(live):
             break
@@ -488,7 +490,7 @@ def _p_values(samples: CaseCounts, chance: Callable[..., Floats]) -> Floats:
         p_value[live] = chance(samples.rows(live), error_rate=np.exp(at))
         rest = np.log(np.maximum(p_value[live], 1e-300)) - at
         right = rest > 0
-        # an end that stays for the second time counts half in the next step
+        # if an end is kept twice in a row, halve its excess (Illinois method)
         stays = np.where(right == before, 0.5, 1.0)
         over, under = np.where(right, rest, stays * over), np.where(right, stays * under, rest)
         a, b = np.where(right, at, a), np.where(right, b, at)
@@ -533,7 +535,7 @@ def chance_beyond(
     whole = side.with_pseudo_case(quantity, error_rates, quantity.lowest(above))
     at = np.where(above, -null, null)
     below, _ = chance_below(*whole, at, near=near)
-    # if all values are at the pseudo-case, so is the mean, whatever the weights
+    # if all values equal the pseudo-case, so does the mean, for any weights
     start, bottom = whole[0][:, -1], np.where(side.count > 0, side.value, np.inf).min(1)
     sure = (side.top <= start) & (bottom >= start) & (at >= start)
     return np.asarray(np.where(sure, 1.0, below))
@@ -785,8 +787,8 @@ def adaptive_positions(
 
     Notes
     -----
-    An attempt at a case that always has the
-    same outcome tells nothing new, so a cluster of several cases has fewer effective attempts.
+    Further attempts at a case that always has the same outcome add no information, so a cluster of
+    several cases has fewer effective attempts.
     """
     share = size / (count * size).sum(-1, keepdims=True)
     how: dict[str, Any] = {"n_cases": n_cases, "mixed_cases": mixed_cases, "scale": scale}
@@ -852,7 +854,7 @@ def placed_cases(
         reach = _KAPPA * stdtrit(df, _SURE) / ndtri(_SURE) * se / np.sqrt(square)
         lower = mean - np.minimum(np.hypot(terms.down, reach), mean - low)
         upper = mean + np.minimum(np.hypot(terms.up, reach), high - mean)
-    single = np.asarray((share >= 1.0 - 1e-12).any(-1))  # nothing tells how clusters vary
+    single = np.asarray((share >= 1.0 - 1e-12).any(-1))  # one cluster: no spread can be estimated
     lower, upper = np.where(single, low, lower), np.where(single, high, upper)
     parts = np.where(single, 0.0, reach), np.where(single, 1.0, df)
     return Positions(lower, upper, np.stack(np.broadcast_arrays(*parts), axis=-1))
@@ -873,7 +875,7 @@ def cr2_of_counts(residual: Floats, share: Floats, count: Floats | float) -> tup
 
 
 def mixed_outcomes(arm: Arm, weight: Floats) -> Floats:
-    """Return how mixed the outcomes are; ``weight`` adds up to 1 over the last axis."""
+    """Average `mixed_cases` over the cases; ``weight`` adds up to 1 over the last axis."""
     return np.asarray((weight * arm.mixed_cases).sum(-1))
 
 

@@ -139,7 +139,8 @@ def bounded_mean_counts(
 
 
 # A saddlepoint approximation of a probability from .005 to .5 was .64 to 1.05 times the probability
-# in 20,000 random studies. Outside this range around the error rate it decides alone.
+# in 20,000 random studies. The exact probability is computed only if the approximation is between
+# these multiples of the error rate.
 _NEAR = np.array([0.5, 1.3])
 
 

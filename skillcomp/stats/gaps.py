@@ -205,7 +205,7 @@ def bounded_slope(
         few = len(x) * n_levels <= _LARGEST  # the leverage of many intercepts is negligible
         dummies = np.eye(n_levels)[level] if few else np.empty((len(x), 0))
         return cr2(x0, np.hstack([design, dummies]), label, ci_level=ci_level).interval(0)
-    basis = np.linalg.qr(design[:, ::-1])[0]  # the last vector: the first column given the others
+    basis = np.linalg.qr(design[:, ::-1])[0]  # last vector: first column given the others
     effect = basis[:, -1] / (basis[:, -1] @ design[:, 0])
     left = 1.0 - 1.0 / size[level] - (basis**2).sum(1)
     rest = x0 - basis @ (basis.T @ x0)
@@ -264,8 +264,8 @@ class _Rows:
     def _pseudo_case_moves(self, shares: Sequence[float] = (1.0, 1.0)) -> tuple[float, float]:
         """Return how far the pseudo-case moves the difference of two rates, down and up.
 
-        The result is its distance. ``shares`` are the shares of the distance to the bound that the
-        rows of each sign can move.
+        These are the distances of the pseudo-cases from the mean. ``shares`` are the shares of the
+        distance to the bound by which the rows of each sign can move.
         """
         above = self.sign > 0
         cell = 2 * self.level + above
@@ -280,7 +280,7 @@ class _Rows:
         return moves[0], moves[1]
 
     def _terms_of_sign(self, way: float, arms: Sequence[Arm]) -> ContrastTerms:
-        """Return the terms of the rows of one sign; a case is a cluster in each of its levels."""
+        """Return the terms of the rows of one sign; a case forms one cluster per level."""
         at = self.sign == way
         label, weight = _joint_codes(self.label, self.level)[at], self.weight[at]
         arms = [arm.rows(at) for arm in arms]
@@ -289,7 +289,7 @@ class _Rows:
             sizes = checks.totals(weight)
             rates = checks.totals(weight * self.x[at]) / sizes
             label, weight = label[checks.order][checks.starts], sizes
-            # several checks of a case are a share of checks; several attempts at one check are not
+            # with several checks per case, rates are shares of checks; with one, shares of attempts
             several = len(np.unique(label)) < len(label)
             arms = [Arm(rates, checks=np.ones(len(sizes))) if several else Arm(rates, checks.sizes)]
         signed = [replace(arm, sign=way * arm.sign) for arm in arms]

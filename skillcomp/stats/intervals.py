@@ -195,7 +195,7 @@ class _Strata:
         return np.asarray(np.bincount(self._code, numbers), dtype=np.float64)
 
     def _effective_labels(self, mean: Floats, values: Floats) -> Floats:
-        """Return the number of labels of each stratum: at least one per case, at most all."""
+        """Return the effective number of labels by stratum: at least one per case, at most all."""
         pair = self._code * (self._case.max() + 1) + self._case
         codes, place = np.unique(pair, return_inverse=True)
         stratum = codes // (self._case.max() + 1)
@@ -209,10 +209,10 @@ class _Strata:
         return np.clip(effective, least, self._labels)
 
     def effective_units(self, whole: bool) -> tuple[float, float]:
-        """Return the number of units that would give the standard error over cases, and this."""
+        """Return the effective number of units, and the standard error over cases behind it."""
         part = self._hit - self.rate * (self._hit + self._miss)
         own = self._value - self.rate * self._of - part[self._code]
-        # as n / (n - 1) in a variance: residuals from the mean of few labels are too small
+        # correct for the mean of few labels, like n / (n - 1) in a variance
         more = np.sqrt(self._labels / np.maximum(self._labels - 1.0, 0.5))
         scale = (self._share / self._labelled * more)[self._code]
         influence = self._size * (part[self._code] + self._has * scale * own)
@@ -231,7 +231,7 @@ class _Strata:
         others = wilson_limits(miss, self._effective_labels(miss, self._of - self._value), z)
 
         def ends(rate: float, side: int) -> float:
-            """Return a limit of (hits minus their expected number) if ``rate`` is true."""
+            """Return a limit of (hits minus their expected number) at a true rate of ``rate``."""
             part = hit - rate if whole else (1.0 - rate) * hit - rate * miss
             middle = float(share @ part)
             first = share * (1.0 if whole else 1.0 - rate) * (hits[side] - hit)

@@ -92,7 +92,7 @@ def ppi_limits(
     bounds: Bounds,
     ci_level: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """Compute limits of a prediction-powered estimate in the manner of a bounded mean.
+    """Compute limits of a prediction-powered estimate, with a pseudo-case as for a bounded mean.
 
     Parameters
     ----------
@@ -444,7 +444,7 @@ class _GoldCases:
 
 @dataclass(frozen=True)
 class _RawEstimate:
-    """Estimate before imagined errors are added.
+    """A prediction-powered estimate before imagined errors are added.
 
     ``error`` is (gold minus ``lam`` times the grader) for each case with gold, and ``moved`` is its
     (weighted) mean. If every case has gold, ``error`` holds the values of the cases, ``moved`` is
@@ -496,7 +496,7 @@ def _collect_cases(columns: Columns, bounds: Bounds) -> _GoldCases:
         chances = chance[labelled & usable]
         if not np.all((chances > 0.0) & (chances <= 1.0)):
             raise ValueError("inclusion_probability must lie in (0, 1] for every case with gold.")
-        # if every case has gold, the probabilities are those of its repeats
+        # if every case has gold, the probabilities only describe which repeats were drawn
         alike = bool(labelled[usable].all())
         weights = sizes if alike else sizes / np.where(labelled, chance, 1.0)[usable]
         weighted = weighted or (not alike and chances.size > 0 and bool(np.ptp(chances) > 1e-9))

@@ -67,7 +67,7 @@ def prediction_interval(
     smallest and the largest of k with probability (k - 1) / (k + 1). The variance s squared
     includes the error of the estimated effects, so that the interval is too wide rather than too
     narrow if effects differ little. With k - 1 degrees of freedom, coverage falls just below 93 %
-    for 5 units of which few carry the whole effect.
+    for 5 units if only few have an effect.
 
     ``docs/intervals.md`` shows its coverage next to that of other intervals. No interval from k
     units can cover the rare unit that is unlike all of them: if a share p of units has another

@@ -206,7 +206,7 @@ def join_notes(*notes: str) -> str:
 def within_range(
     estimate: float, low: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float, float, str]:
-    """Clip an interval to the possible range; if the estimate moves, so does the inner limit.
+    """Clip an interval to the possible range; if the estimate moves, so does one limit.
 
     Parameters
     ----------

@@ -309,7 +309,7 @@ def clustered_cochran(
     # leave out a case in which all versions pass equally many items, because permuting them changes
     # nothing
     totals = totals[np.ptp(totals, axis=1) > 0]
-    # Sorted by value, the permutations do not depend on the names of the cases.
+    # Sort by value, so that the permutations do not depend on the names of the cases.
     totals = totals[np.lexsort(totals.T)]
     observed = _sum_of_squares(totals.sum(axis=0))
     rng, reached = np.random.default_rng(seed), 0

@@ -1,4 +1,4 @@
-"""Scores of the form of a SKILL.md, their association with pass rates, and an experiment."""
+"""Scores for the form of a SKILL.md, their link to pass rates, and effects of content and form."""
 
 import lazy_loader as lazy
 

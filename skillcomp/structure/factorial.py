@@ -242,7 +242,7 @@ def _checked_design(design: Any, what: str) -> _Design:
 
 @dataclass(frozen=True)
 class _GroupCells:
-    """Facts of the rows of a group, and for each name in CELL an array of rows by conditions."""
+    """Facts of the rows of a group, and one array of rows by conditions for each name in CELL."""
 
     facts: pd.DataFrame
     n_cases: int

@@ -1,4 +1,4 @@
-"""Scores of the form of a SKILL.md, like those of document graders, and what they predict."""
+"""Scores for the form of a SKILL.md, like those of document graders, and what they predict."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Outcome = Literal["rate", "delta"]
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Something that is counted in a document, and the counts that earn points.
+    """A feature that is counted in a document, and the counts that earn points.
 
     Attributes
     ----------
@@ -383,7 +383,7 @@ def score_association(
     reference: str = "baseline",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate how much of the differences between the pass rates of documents the score explains.
+    """Estimate how well the score of a document explains its pass rate.
 
     Each document counts once, with its score and its pass rate (or delta) over cases. The documents
     of a skill have the same cases and form one cluster, so the result is about skills.
@@ -407,7 +407,7 @@ def score_association(
         - ``detectable_r_squared``: the smallest R squared that this number of skills detects with
           80 % power;
         - ``ceiling_r_squared``: the R squared of a score that equals the true rates. It is below 1,
-          because the observed rates have an error if cases are few.
+          because rates observed on few cases contain random error.
 
         ``n`` counts documents and ``n_clusters`` skills. ``n_dropped`` counts documents without a
         score or an outcome, ``n_missing`` the missing attempts (the note counts them by condition).

@@ -1,4 +1,4 @@
-"""Graders that ask a model: for verdicts on the checks of an answer, or for the better answer."""
+"""Graders that ask a model to judge the checks of an answer, or to choose the better answer."""
 
 from __future__ import annotations
 
