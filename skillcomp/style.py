@@ -64,7 +64,7 @@ CONDITION_LOOKS: Mapping[str, Look] = {
     "skill": Look("#0072B2", "s"),
     "placebo": Look("#D55E00", "^"),
 }
-# Verdicts on skills: gains blue, losses vermilion, the others grey; the sign is that of texts.
+# Verdicts on skills: gains blue, losses vermilion, the others grey. Texts use the same signs.
 VERDICT_LOOKS: Mapping[str, Look] = {
     "teaching": Look("#0072B2", "^"),
     "helps": Look("#0072B2", "$+$"),
@@ -452,7 +452,8 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
     """List n and the level of a frame, as far as it has these columns and estimates."""
     facts: list[str] = []
-    units = "n_texts" if "n_texts" in frame.columns else "n"  # n of a calibration is a length
+    # in a calibration, the column n is the length of the n-grams
+    units = "n_texts" if "n_texts" in frame.columns else "n"
     if "estimate" in frame.columns and units in frame.columns and frame[units].notna().any():
         counts = pd.to_numeric(frame[units])
         estimated = counts[frame["estimate"].notna()]

@@ -172,7 +172,8 @@ class Table:
     def latex(self, *, caption: str = "", label: str = "") -> str:
         """Return the table as LaTeX for the booktabs package.
 
-        With a `caption` or a `label`, it is a table environment; the label is ``tab:`` and `label`.
+        With a `caption` or a `label`, the result is a table environment with the label
+        ``tab:<label>``.
         """
         align = "".join("r" if right else "l" for right in self.numeric)
         rows: list[Any] = [self.cells.columns, *self.cells.itertuples(index=False, name=None)]
@@ -337,10 +338,10 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return the units of the rows, by column, if measures are a level of columns or index.
+    """Return the units of the rows of each column of a table in which measures are a level.
 
-    Only rates get a unit, which the percent sign shows. Any other unit would have to be in the
-    head.
+    Measures can be a level of the columns or of the index. Only rates get a unit, which the percent
+    sign shows. Any other unit would have to be in the head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}

@@ -140,7 +140,7 @@ def notebooks(folder: _Folder) -> None:
 
 
 def _with_whole_paths(notebook: Path, folder: Path) -> str:
-    """Return a notebook whose parameters name places in `folder`, so that it runs from anywhere."""
+    """Return a notebook that runs from anywhere, because its parameters name places in `folder`."""
     content = json.loads(notebook.read_text(encoding="utf-8"))
     for cell in content["cells"]:
         if "parameters" in cell["metadata"].get("tags", []):

@@ -1,4 +1,4 @@
-"""The command ``skillcomp answer``: from anybody's results to the sentences and the page.
+"""The command ``skillcomp answer``: print the sentences about any results, and write the page.
 
 Its exit status is 0 on success and 2 if the input cannot be used or the baseline is unknown.
 """
@@ -64,7 +64,7 @@ def answer(
     facts |= {} if iteration is None else {"iteration": iteration}
     source = _source_of(path)
     with warnings_as_notes(None):
-        # the sentences list what its warning does
+        # the printed sentences already contain what this warning would report
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
         if column:
             facts["columns"] = _meanings(column, "--column", "NAME=ROLE, as task=case")
@@ -98,7 +98,7 @@ def _source_of(paths: list[str]) -> Path | dict[str, str]:
 def _frames_at(
     path: Path | dict[str, str], conditions: dict[str, str], facts: dict[str, Any]
 ) -> Frames:
-    """Read results; if two arms have unknown words, ask which of them is the baseline."""
+    """Read results; if the arms are two unknown words, ask which of them is the baseline."""
     import skillcomp as sc
     from skillcomp.readers.result_arms import UnknownArmsError
 
@@ -148,5 +148,5 @@ def _chosen_baseline(words: list[str], options: list[str]) -> str:
 
 
 def in_terminal() -> bool:
-    """Return whether somebody can be asked."""
+    """Return whether the input is a terminal, so that a user can be asked."""
     return sys.stdin.isatty()

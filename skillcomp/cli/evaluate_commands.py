@@ -143,7 +143,7 @@ def evaluate(
     evaluation.write_artefact(artefact, file)
     line = {name: artefact[name] for name in _LINE if name in artefact}
     if interval:
-        line["interval"] = [interval["ci_low"], interval["ci_high"]]  # of the delta or of the rate
+        line["interval"] = [interval["ci_low"], interval["ci_high"]]  # limits of delta or rate
     line |= {name: artefact[name] for name in ("verdict", "reason") if name in artefact}
     say(json.dumps(line | ({"mock": True} if mock else {})))
     if code := _CODES[artefact["verdict"]]:

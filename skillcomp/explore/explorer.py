@@ -127,7 +127,7 @@ def valid_position(value: Any, n: int) -> int | None:
 
 
 class View(anywidget.AnyWidget):
-    """The part of an explorer that ipywidgets lacks: HTML with clickable rows, and keys."""
+    """HTML with clickable rows and shortcut keys, which the widgets of ipywidgets do not offer."""
 
     _esm = (_FILES / "explore.js").read_text(encoding="utf-8")
     _css = (_FILES / "explore.css").read_text(encoding="utf-8")

@@ -69,8 +69,8 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     Notes
     -----
     Skill, agent and condition select rows; estimates, intervals and adjusted p-values are those of
-    the whole study. Grader and margin compute the answer anew, once per value. What a study lacks
-    is a sentence in its tab.
+    the whole study. With a new grader or margin, the answer is computed again, once per value. If
+    the study lacks the data for a tab, the tab shows a sentence instead.
     """
     return StudyExplorer(opened(own))
 
@@ -289,7 +289,7 @@ class StudyExplorer(ui.StaticCopy):
         self._update_copy()
 
     def _shown_in_tab(self, tab: str, *_: Any) -> tuple[Markup, DeltaExplorer | None]:
-        """Return the HTML of a tab and, for the cases, a widget; the cache needs the choices."""
+        """Return the HTML of a tab and, for the cases, a widget; `_` is only for the cache."""
         try:
             if tab == "cases":
                 explorer = self._cases_explorer()

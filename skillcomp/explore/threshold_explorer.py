@@ -91,7 +91,7 @@ def threshold(
     -----
     A threshold chosen by looking at these texts is not calibrated. For a paper, use
     :func:`skillcomp.overlap.calibrate`. Copies with fewer than n tokens count as missed; other
-    texts as short are left out at this n.
+    texts with fewer than n tokens are left out at this n.
     """
     shared = checked_columns(shared, NEEDED, what="explore.threshold: shared")
     if shared.empty:

@@ -42,7 +42,9 @@ _MIN_STOPPED = 3  # With fewer stopped attempts, it is not certain that the grad
 # the absent rows are taken as lost.
 _FEW_LOST = 0.1
 _MIN_DIFFERENT = 3
-_MIXED = 0.01  # Largest allowed share of attempts that stopped between two shared checks.
+# Largest allowed share of attempts in which the grader stopped after some of the shared checks and
+# before others.
+_MIXED = 0.01
 _SHOWN = 3  # Number of checks that a note names.
 
 

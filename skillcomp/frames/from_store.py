@@ -728,14 +728,14 @@ _TYPES = {
 def _attempt_rows(
     store: RunStore, perturbation: str | Sequence[str] | None, *columns: str
 ) -> pd.DataFrame:
-    """Return the keys and the given columns of the selected attempts, without a check."""
+    """Return the keys and the given columns of the selected attempts, without checking them."""
     table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
     frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
     return frame[_has_perturbation(frame["perturbation"], perturbation)]
 
 
 def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
-    """Convert a stored table to the columns and dtypes of its contract, without a check."""
+    """Convert a stored table to the columns and dtypes of its contract, without checking it."""
     columns = CONTRACTS[kind].columns
     selected = table.select([name for name in columns if name in table.column_names])
     frame: pd.DataFrame = selected.to_pandas(types_mapper=_TYPES.get)

@@ -309,7 +309,7 @@ def _require_unique_keys(node: yaml.MappingNode, path: Path, error: type[Skillco
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
-    """Return the line (from 1) of the value to which the keys and indexes in `place` lead."""
+    """Return the line number (from 1) of the value at `place`, a path of keys and indexes."""
     for part in place:
         if isinstance(node, yaml.MappingNode):
             pairs = [(k, v) for k, v in node.value if k.value == str(part)]

@@ -239,7 +239,7 @@ def log_waiting(who: str, n: int) -> None:
 
 @dataclass
 class Batches:
-    """The batches that one stage sends for one name: send them, find them again, collect them.
+    """The batches of one agent or grader in a stage: send them, find them again, collect them.
 
     Attributes
     ----------

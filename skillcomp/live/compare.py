@@ -158,7 +158,7 @@ class Comparisons(Judging[OrderedPair]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that answers, by the label under which its batches are stored."""
+        """The agent that the grader asks, by the label under which its batches are stored."""
         return {f"compare:{self.grader.name}#{self.grader.version}": self.grader.agent}
 
     def row_of(self, key: str) -> dict[str, Any]:

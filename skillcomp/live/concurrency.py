@@ -28,7 +28,7 @@ class Stop:
     Attributes
     ----------
     reason : str or None
-        Why no further item is begun; None while work goes on.
+        Why no further item is started; None while work continues.
     error : Exception or None
         The error to raise after all running items have ended.
     n_under_way : int
@@ -42,7 +42,7 @@ class Stop:
         self._event: asyncio.Event | None = None
 
     def ask(self, reason: str, error: Exception | None = None) -> None:
-        """Request that no further item is begun; only the first reason and error are kept."""
+        """Request that no further item is started; only the first reason and error are kept."""
         self.reason = self.reason or reason
         self.error = self.error or error
         if self._event is not None:
@@ -165,9 +165,9 @@ async def fan_out(
 ) -> None:
     """Work on items in their order, at most `width` at a time, until all are done or work stops.
 
-    If the work on an item raises, no further item is begun, and the error is raised after the
+    If the work on an item raises, no further item is started, and the error is raised after the
     running items have ended. `StoppedError` is not raised again: its item stays open. Items are
-    drawn only when a worker is free, so memory does not grow with their number.
+    taken only when a worker is free, so memory does not grow with their number.
     """
     source = iter(items)
 

@@ -389,7 +389,7 @@ class Engine(ABC, Generic[J]):
             self.stop.ask(why, AgentError(f"{why.rstrip('.')}. {self.stop_note}"))
 
     def bar(self, title: str, total: int, done: int) -> Any:
-        """Return a progress bar; it is hidden if the options say so."""
+        """Return a progress bar; it is hidden without the option `progress`."""
         hidden = not self.options.progress
         return tqdm(total=total, initial=done, desc=title, unit="answer", disable=hidden)
 
@@ -508,7 +508,7 @@ class Judging(Engine[J]):
         return self.batches(purpose, book, recorded)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
-        """Read each job's replies from the store, except those up to its time in `used`."""
+        """Read the stored replies of each job, except those up to its time in `used`."""
         self.replies.clear()  # the store has all replies, so nothing is lost
         for row in self.own_rows(self.reply_table):
             key = self.key_of(row)

@@ -154,7 +154,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # no file can have this name, and its reader says so
+        return True  # no file can have this name, and reading it raises an error
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 

@@ -232,7 +232,7 @@ class Gradings(Judging[Item]):
 
     @property
     def purposes(self) -> dict[str, Agent]:
-        """The agent that answers, by each of the labels under which its batches are stored."""
+        """The agent that the grader asks, by each label under which its batches are stored."""
         mine = f"grade:{self.grader.name}#{self.grader.version}/{self.round}"
         return {f"{mine}/{table}": self.agent or self.grader for table in _TABLES}
 
@@ -246,7 +246,7 @@ class Gradings(Judging[Item]):
 
     async def judge(self) -> None:
         """Grade the gold answers, then the answers of the study."""
-        # the replies of a malformed grading are not used again, so the grader is asked anew
+        # the replies of a malformed grading are not used again, so the grader is asked again
         self.take_replies(self._malformed_at())
         if self.answers:
             await self._grade_gold()

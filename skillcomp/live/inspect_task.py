@@ -45,7 +45,7 @@ _STATUS: dict[str, AttemptStatus] = {
     "content_filter": "refused",
 }
 _WORDS = {True: "pass", False: "fail", None: "no verdict"}
-# facts of a case, carried to the log
+# facts of a case that are copied to the log
 _FACTS = ("transfer", "criticality", "contrast_of", "prompt_kind", "should_trigger")
 
 
@@ -77,7 +77,7 @@ def inspect_task(
     text : path or Skill, optional
         The text of a placebo, or the older SKILL.md.
     neighbours : path, Skill or sequence of them, optional
-        Of a suite of triggers, the skills that are offered under every condition, too.
+        For a suite of triggers: further skills that are offered under every condition.
     grader : str or LiveGrader, default "forced"
         The style of a `ComprehensionGrader` that asks the model with the role ``grader``, or a
         grader. Task suites have the judges of a `SuiteGrader`.
@@ -135,10 +135,10 @@ def inspect_task(
 
 @solver
 def load_skill(text: str | None, needs_grader: bool) -> Solver:
-    """Put the text of a skill before the question; stop first if there is no grader."""
+    """Put the text of a skill before the question; raise before that if there is no grader."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        if needs_grader:  # an answer that nobody grades is paid for in vain
+        if needs_grader:  # do not pay for answers that cannot be graded
             get_model(role="grader", required=True)
         if text is not None:
             state.messages.insert(0, ChatMessageSystem(content=text))
@@ -187,7 +187,7 @@ class RoleAgent(BaseAgent):
         self.family = family_of(self.model)
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the reply of the model; an error of its service is a reply with that status."""
+        """Return the reply of the model, with the status ``error`` if its service fails."""
         system = about.get("system")
         before = [] if system is None else [ChatMessageSystem(content=system)]
         try:
@@ -249,7 +249,7 @@ def _asked_cases(suite: Suite, skill: Skill) -> tuple[Case, ...]:
 def _offered_skills(
     own: Skill, loaded: Skill | None, condition: str, neighbours: Any
 ) -> dict[str, InspectSkill]:
-    """Return the skills that a condition offers, by slug; an older one has the slug of its own."""
+    """Return the skills that a condition offers, by slug; a previous version keeps the slug."""
     several = [neighbours] if isinstance(neighbours, str | PathLike | Skill) else neighbours
     skills = {skill.slug: skill for skill in map(_skill_of, several) if skill.slug != own.slug}
     if loaded is not None:
@@ -308,7 +308,7 @@ def _attempt_of(state: TaskState) -> Attempt:
         agent=model,
         agent_model=model,
         agent_family=family_of(model),
-        # a limit of Inspect can end a sample before an answer; its log has the limit
+        # without an answer, a limit of Inspect may have ended the sample; the log names the limit
         status=_STATUS.get(stop_reason or "", "ok") if output.choices else "error",
         stop_reason=stop_reason,
         answer=output.completion,

@@ -1,4 +1,4 @@
-"""Write records of a study to the disk before work goes on; keep its receipts and budget."""
+"""Write records of a study to the disk before work continues; keep its receipts and budget."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Ledger:
 
     Records that arrive while others are written are written together afterwards, with one
     ``fsync`` per table. A call of `write` returns when its records are on the disk, and raises if
-    they cannot be stored; the records of other calls are written all the same.
+    they cannot be stored; the records of other calls are still written.
     """
 
     def __init__(self, store: RunStore) -> None:

@@ -1,4 +1,4 @@
-"""Test the checks of a study before use: put answers of known worth through every check."""
+"""Test the checks of a study before use: run every check on answers of known worth."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def probe(
     concurrency: int = 4,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Put five answers of known worth through every check, to find checks that measure nothing.
+    """Run every check on five answers of known worth, to find checks that measure nothing.
 
     The answers are the empty one, the skill's own text, a reference answer about another skill, the
     reference answer of the case, and a refusal. Checks that a program decides are always tested:
@@ -112,7 +112,7 @@ def probe(
     passes. The reference about another skill is one of the same study.
 
     A refusal is right for a case with the key ``refusal`` (its text, or true for a text of this
-    library), and for negative checks of dimension C9. There, a check that it fails punishes a
+    library), and for negative checks of dimension C9. A check that fails such a refusal punishes a
     justified refusal. The files and the trace of these answers are unknown, so rules about them are
     decided for the empty answer alone, which leaves no files.
 
@@ -183,7 +183,7 @@ def _reference(store: RunStore, suite: Suite, case: Case) -> str | None:
 
 
 def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], str]:
-    """Return the judges of tasks that ask no model, and why there is none for tests."""
+    """Return the judges of tasks that ask no model, and the reason if tests cannot be run."""
     judges: dict[str, Any] = {"contains": Contains()}
     checks = (check for probed in cases for check in probed.case.checks)
     if any(check.judge and check.judge.type == "pytest" for check in checks):
@@ -195,7 +195,7 @@ def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[dict[str, Any], 
 
 
 def _program_for(check: Check, case: Case) -> str | None:
-    """Return what decides a check without a model; None if nothing does."""
+    """Return the kind of program that decides a check; None if the check needs a model."""
     if check.rule is not None:
         return "rule"
     if check.judge is not None:
@@ -206,7 +206,7 @@ def _program_for(check: Check, case: Case) -> str | None:
 
 
 def _forbids_only(check: Check, passed: Mapping[str, bool | None]) -> bool:
-    """Return whether a pattern passes any answer without a certain text: it begins with (?!."""
+    """Return whether a check is a pattern that only forbids a text and passes the empty answer."""
     pattern = check.rule.settings.get("pattern", "") if check.rule else check.description
     return bool(passed["empty"] and _PROHIBITION.match(str(pattern)))
 
@@ -240,7 +240,8 @@ async def _decide_by_program(
             judgement = await judges[program].judge(case, check, answer)
             result = (judgement.passed, judgement.reason)
             if judgement.passed is None and name == "reference":
-                result = (False, judgement.reason)  # a test that cannot judge it passes no answer
+                # no answer can pass a test that cannot judge the reference answer
+                result = (False, judgement.reason)
         else:
             result = (None, problem)
         probed.results.setdefault((check.check_id, program), {})[name] = result
@@ -306,13 +307,13 @@ def _faults(
 
 
 def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
-    """Return what the graders may be asked and what it may cost."""
+    """Return a phrase with the largest number of questions to the graders and their cost."""
     asked = [grader for grader in graders if agent_of(grader) is not None]
     if not asked:
         return "the graders ask no model, so they cost nothing."
     how: dict[str, Any] = {"agents": "any", "graders": asked, "conditions": ["baseline"]}
     costs = cost_estimate(store.suites, store.skills, repeats=len(ANSWERS), **how)
     total = cost_total(costs[costs["role"].eq("grader")])
-    row = total[total["mode"].eq("plain")].iloc[0]  # a cache may save some of it
+    row = total[total["mode"].eq("plain")].iloc[0]  # the cost without the savings by a cache
     dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
     return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."

@@ -151,7 +151,7 @@ def run(
 
 
 class AnswerWork(Engine[PlannedCell]):
-    """The work of one call of `run`: it asks the cells and records the answers."""
+    """The work of one call of `run`: it sends the prompts of the cells and records the answers."""
 
     stop_note, unit = "What was answered is kept; start again later.", "question"
 

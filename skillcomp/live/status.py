@@ -348,5 +348,5 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
 
 
 def writer(store: RunStore) -> str | None:
-    """Describe the process that writes to a store, as its lock file names it; None if none does."""
+    """Describe the process that writes to a store, from its lock file; None if no process does."""
     return journal.active_writer(store.path)

@@ -235,7 +235,7 @@ def _write_controls(
     """Write the prompts that test the instrument; return the slug of each by case_id."""
     controls: dict[str, str] = {}
     for slug in tested:
-        # one prompt for no skill serves all skills beside each other
+        # skills that are installed together share one prompt that no skill should answer
         text = control_prompts(slug, with_other=slug == tested[0] or slug not in neighbours)
         file = folder / "controls" / slug / FILE
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +258,7 @@ def _suite_files(
     files = _folders_with_prompts(evals)
     if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
         return files
-    names = list(only_skills or skills)  # the folders are cases or groups of cases of one plugin
+    names = list(only_skills or skills)  # the folders hold the cases of one plugin
     if len(names) != 1:
         raise StudyError(
             f"trigger: {evals} holds cases of claude plugin eval, which do not name the skill; "
@@ -577,7 +577,7 @@ def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
 
 
 def dead_line(slug: str) -> str:
-    """Return the line on a skill that an explicit call did not fire."""
+    """Return the message about a skill that did not fire although the prompt called it by name."""
     return (
         f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases "
         "say nothing about it"

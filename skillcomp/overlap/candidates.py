@@ -96,7 +96,8 @@ class Sample:
         Median number of content tokens of the answers that belong to no null group; NaN if there
         are no such answers.
     limits : dict of bytes to float
-        Upper limits of false flags that were computed before.
+        Upper limits of rates of false flags that were already computed, so that they are computed
+        only once.
     """
 
     candidates: pd.DataFrame
@@ -280,7 +281,7 @@ class Chooser:
         return list(np.split(order, np.flatnonzero(new) + 1))
 
     def rates(self, documents: Floats, cases: Floats) -> list[Floats]:
-        """For each group, return the share of flagged texts: weights x candidates.
+        """For each group, return the share of flagged texts, one column per candidate.
 
         There is one row for each row of ``documents`` and ``cases``, which hold weights. A rate is
         NaN if the group has no text that is long enough.
@@ -293,10 +294,11 @@ class Chooser:
         return rates
 
     def keeps_limit(self, documents: Floats, cases: Floats) -> NDArray[np.bool_]:
-        """Return whether each candidate is allowed: weights x candidates.
+        """Return whether each candidate (column) is allowed with each row of weights (row).
 
-        Upper limits are those of as many documents and cases as the whole sample has, also if the
-        weights leave some out.
+        A row of ``documents`` and ``cases`` has the weights of one resample. The upper limits of a
+        resample are computed for as many documents and cases as the whole sample has, even if the
+        resample leaves some of them out.
         """
         allowed = np.zeros((len(documents), len(self.n)), dtype=bool)
         for steps in self.steps:

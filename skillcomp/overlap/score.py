@@ -112,7 +112,7 @@ def score(
         made_up : boolean, as in `texts`: whether :func:`positives` made the passage
         n : int64, number of tokens in an n-gram
         any_shared : boolean, whether any n-gram is shared; NA if the text has fewer than n tokens
-        n_shared : Int64, number of distinct n-grams that are shared; NA in the same rows
+        n_shared : Int64, number of distinct n-grams that are shared; NA where any_shared is NA
         n_distinct : Int64, number of distinct n-grams of the text, including those of the prompt
         share : float64, n_shared / n_distinct, 0 to 1; NaN if the text has no n-gram
         longest_run : Int64, number of tokens in the longest sequence of tokens that is shared.
@@ -157,13 +157,13 @@ def score(
     it, except those that occur in an excluded prompt. Matching is exact (see
     `skillcomp.ngrams.match`); its time is proportional to the length of the texts.
 
-    Texts are normalised first (see `skillcomp.ngrams.normalise`), so that soft hyphens, ligatures,
-    words broken at a line end and HTML tags hide no copy; `longest_text` quotes the original.
+    Texts are normalised first (see `skillcomp.ngrams.normalise`), so that copies are found in spite
+    of soft hyphens, ligatures, words broken at a line end and HTML tags; `longest_text` quotes the
+    original.
 
-    With your own tokenizer, the tokens of the longest run are searched for in the text to find
-    `longest_text`, as whole words if possible, and whole words are quoted. If one of them does not
-    occur there, for example because tokens are lemmas, `longest_text` is the tokens joined by
-    blanks.
+    With your own tokenizer, `longest_text` is found by searching the text for the tokens of the
+    longest run, if possible as whole words. It quotes whole words. If a token does not occur in the
+    text, for example because tokens are lemmas, `longest_text` has the tokens joined by blanks.
 
     References
     ----------

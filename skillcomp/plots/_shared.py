@@ -172,7 +172,7 @@ def level_names(levels: Iterable[Any], *, width: int = 36) -> dict[Any, str]:
 
 
 def _differing_parts(texts: Sequence[str], width: int) -> list[str]:
-    """Cut the beginning that all texts share, up to a few characters, where they are too long."""
+    """If a text is too long, cut most of the beginning that all texts share."""
     if max(map(len, texts)) <= width:
         return list(texts)
     columns = zip(*texts, strict=False)
@@ -325,7 +325,8 @@ def characters(ax: Axes, share: float = 1.0) -> int:
 
 def legend_columns(texts: Sequence[str], inches: float) -> int:
     """Return the number of columns with which a legend of these texts fits into `inches`."""
-    width = (max(map(len, texts)) + 6) * _CHARACTER * TICK_SIZE / 72  # with mark and gap
+    # the mark of a legend entry and the gaps next to it are as wide as six characters
+    width = (max(map(len, texts)) + 6) * _CHARACTER * TICK_SIZE / 72
     return int(np.clip(inches // width, 1, len(texts)))
 
 

@@ -20,7 +20,7 @@ from skillcomp.plots import _shared as draw
 from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import GREY, INK, RATES, TICK_SIZE, Look, name_artist
 
-# what changes for a case
+# looks of the cases, by how they changed
 _CHANGES: Mapping[str, Look] = {
     "lost": Look("#D55E00", "v"),
     "passes, no change": Look(GREY, "o"),
@@ -34,7 +34,7 @@ _LANE = 0.34  # height in inches of an interval with the strip of its cases
 _STACK = 2  # cases that a strip shows above each other before it widens
 _SIZE = 3.2  # diameter of a case in points; smaller where many cases share a value
 _MOST_NAMED = 2000  # cases with a title of their own in the svg
-_MOST_ROWS = 40  # of a map
+_MOST_ROWS = 40  # maximum number of rows of a map
 _WHERE = "plots.cases"
 
 
@@ -52,7 +52,7 @@ def cases(
     """Draw deltas with their intervals and, below each, the deltas of its cases.
 
     A case is a mark at its delta. Colour and marker show whether it gained or lost and, without a
-    change, whether it passes. Cases with the same delta stand next to each other.
+    change, whether it passes. Cases with the same delta are drawn next to each other.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def cases(
     Notes
     -----
     A case without a delta, because no attempt has an outcome under one of the conditions, is not
-    drawn. A strip shows the cases as recorded; a corrected estimate may lie beside their mean.
+    drawn. A strip shows the cases as recorded; a corrected estimate may differ from their mean.
     """
     names = [y] if isinstance(y, str) else list(y)
     draw.require(frame, [*names, *_COLUMNS], _WHERE)

@@ -1,4 +1,4 @@
-"""Plots of control charts, power, coverage of intervals, and structure scores."""
+"""Plots of control charts, power and structure scores."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from skillcomp.plots import _shared as draw
 from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, plain
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
-_MOST_COLUMNS = 5  # of a legend
+_MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _FEW = 10  # a cell with fewer cases is pale
 _PALE = 0.35  # opacity of a cell with few cases
@@ -297,7 +297,7 @@ def _heat_map(
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
         color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
-        shown = 1 - opacity[row, column] * (1 - color)  # on white
+        shown = 1 - opacity[row, column] * (1 - color)  # as seen on white paper
         text.set(gid="value", color=_ink_on(shown))
 
 

@@ -139,7 +139,7 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
 
 
 def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Raise ValueError if an object has a key twice, of which parsers keep one silently."""
+    """Raise ValueError if an object repeats a key; parsers would silently keep one value."""
     if len(names := {name for name, _ in pairs}) < len(pairs):
         repeated = next(name for name in names if [n for n, _ in pairs].count(name) > 1)
         raise ValueError(f"an object has the key {literal(repeated)} twice")
@@ -162,22 +162,22 @@ def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
 
 
 def list_of_objects(value: Any) -> list[dict[str, Any]]:
-    """Return the objects of a list; none if it is no list."""
+    """Return the objects in a list; an empty list if the value is not a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """Return an object; an empty one for all else."""
+    """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_number(value: Any) -> float | None:
-    """Return a number; None for truth values, texts and all else."""
+    """Return the value if it is a number, else None; a truth value is not a number."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def as_count(value: Any) -> int | None:
-    """Return a whole number from 0 to 10,000; None for all else."""
+    """Return the value if it is a whole number from 0 to 10,000, else None."""
     number = as_number(value)
     is_count = number is not None and 0 <= number <= MAX_COUNT and number == int(number)
     return int(number) if is_count and number is not None else None

@@ -13,7 +13,8 @@ from skillcomp.frames.estimates import By, groups, listed, refuse_pooling, requi
 from skillcomp.stats.cusum import BernoulliCusum, bernoulli_cusum, cusum_limit, cusum_steps
 
 _TIMES = ("time", "graded_at")
-# names that pandas gives to dtypes with an order in time; text is not among them
+# The kinds of values that a column of times may have, as `infer_dtype` of pandas names them. Text
+# is not allowed, because its alphabetical order need not be the order in time.
 _MOMENTS = ("datetime64", "datetime", "date", "timedelta64", "timedelta")
 _NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")
 _COLUMNS = ["check", "time", "error", "cusum", "limit", "alarm", "alarm_at", "alarm_time"]

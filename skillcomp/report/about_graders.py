@@ -73,7 +73,7 @@ def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _chance_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare graders with one that decides all items alike, and their order with that by kappa."""
+    """Compare graders with a constant grader, and their ranks with those by kappa."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate", "ci_low"])
     if raw.empty:
         return
@@ -133,7 +133,7 @@ def _pairs_in_words(pairs: pd.DataFrame) -> str:
 
 
 def _ceiling_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Compare the agreement of each grader with each labeller and that of the labellers."""
+    """Compare the agreement of graders with a labeller to the agreement among the labellers."""
     columns = dict.fromkeys([*agreement.columns, "labeller"])
     agreement = agreement.reindex(columns=list(columns))
     ceilings = agreement[agreement["labeller"].isna() & agreement["measure"].eq(f"ceiling_{_AC1}")]

@@ -317,7 +317,7 @@ def answer(
     def finished(results: StudyEstimates) -> Answer:
         _add_cases_needed(results, mine, by, compared, interval)
         sentences = findings(missing=results.missing, **results.frames)
-        # their limits are on the page, below what they say
+        # the page already shows the limits of the screens, so leave them out here
         own = [s.findings[s.findings["topic"].ne("limits")] for s in screens]
         sentences = pd.concat([sentences, *own], ignore_index=True)
         named = dict(groups or {})
@@ -392,7 +392,7 @@ def _add_structure(
     attempts: pd.DataFrame,
     agents: list[str],
 ) -> None:
-    """Add the effects of the factors of a factorial study, and the worth of document scores."""
+    """Add the effects of the factors of a factorial study, and what document scores explain."""
     if design := study.manifest.get("design"):
         estimates.add("effects", True, structure.factorial, outcomes, design, average=agents)
         explain = structure.score_association
@@ -511,7 +511,7 @@ def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataF
 
 
 def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:
-    """Give an agent without a name one, so that it is not dropped where rows are grouped."""
+    """Name agents that have no name, because groupby would drop their rows."""
     several = outcomes["agent"].nunique(dropna=False) > 1
     return outcomes.fillna({"agent": "unnamed agent"}) if several else outcomes
 

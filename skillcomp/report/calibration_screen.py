@@ -17,7 +17,7 @@ from skillcomp.style import called
 
 
 def can_calibrate(data: StudyData) -> bool:
-    """Return whether there are passages by copying and without, and the texts of their sources."""
+    """Return whether there are copied and fresh passages with the texts of their sources."""
     texts = data.passages[data.passages["text"].notna() & data.passages["skill"].isin(data.skills)]
     levels = set(texts["level"])
     return "fresh" in levels and bool(levels & set(COPIES))
@@ -27,7 +27,7 @@ def calibration_screen(
     data: StudyData, results: StudyEstimates, grader: str = "", **how: Any
 ) -> StudyScreen:
     """Calibrate the length of shared n-grams on labelled passages; add it as ``calibration``."""
-    # the page of a skill study calibrates on answers in its chapter
+    # on the page of a skill study, a chapter calibrates on the answers
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
     about: dict[str, Any] = {"passages": data.passages, "skills": data.skills, "n_resamples": 200}
     about["tokenizer"] = data.tokenizer
@@ -58,7 +58,7 @@ def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.Dat
 
 
 def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
-    """Return the row of the chosen length; otherwise that which the estimates would choose."""
+    """Return the row of the chosen length; without one, the row that the estimates would choose."""
     for measure in ("chosen_n", "estimated_n"):
         rows = cut[cut["measure"].eq(measure)]
         if len(rows) and pd.notna(rows["n"].iloc[0]):
@@ -67,7 +67,7 @@ def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
 
 
 def _names_of(rows: pd.DataFrame) -> pd.Series:
-    """Name the texts of each row; NaN for rows that are no share of texts."""
+    """Name the texts of each row; NaN if the row is not a share of texts."""
     name = rows["measure"].str.extract(r"^(?:false_flags|flagged)_(.+)$", expand=False)
     name = name.mask(rows["measure"].eq("sensitivity"), "copies")
     return name.mask(rows["measure"].str.endswith("_at_answer_length"))

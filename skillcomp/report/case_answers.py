@@ -208,7 +208,7 @@ class Answers:
         return panel | {"pieces": parts, "notes": notes, "verdicts": cells}
 
     def gold_cells(self, attempt: str, name: str) -> list[Row]:
-        """Return the word of each gold label of a check of an attempt, and who gave it."""
+        """Return the gold labels of an attempt on a check in words, with their labellers."""
         cells = []
         for row in self._labels.at((attempt, name)):
             more = "borderline" if _is_true(row["borderline"]) else None
@@ -251,7 +251,7 @@ def _repeat_of(row: Row) -> int:
 
 
 def _named_attempts(attempts: Sequence[Row]) -> list[tuple[Row, str]]:
-    """Return attempts and their names, baseline first; a name tells attempts apart."""
+    """Return attempts and their names, baseline first; names differ where possible."""
     rank = {condition: at for at, condition in enumerate(CONDITION_LOOKS)}
     rows = sorted(
         attempts,

@@ -32,7 +32,7 @@ from skillcomp.report.phrases import bare, listing, signed
 from skillcomp.report.study_data import opened
 
 _PAGE_SIZE = 800_000  # characters of the cases of one file, unless it has a single case
-_ROW_SIZE = 700  # characters of a row of the list of cases, about
+_ROW_SIZE = 700  # approximate number of characters of a row in the list of cases
 _SHOWN = 1_500  # characters of an answer that are shown before it is unfolded
 _PROMPT_START = 160
 _FACTS = ("comprehension_dimension", "transfer", "dimension", "criticality", "bloom")
@@ -130,7 +130,8 @@ def _read_study(
         verdicts, gold = frames.verdicts(study, round="all"), frames.gold(study)
         described = frames.checks(study)
     of_round = verdicts["round"].fillna(1).eq(round)
-    verdicts = grader_versions(verdicts)  # before the rounds are divided, as in the answer
+    # name the graders before a round is selected, so that their names are those of the answer
+    verdicts = grader_versions(verdicts)
     verdicts = verdicts[of_round] if of_round.any() else verdicts
     graders = ordered(verdicts["grader"].dropna())
     first = default_grader(verdicts, grader, gold=gold) if graders else ""
@@ -168,7 +169,7 @@ def _changes(
     reference: str | None,
     checks: Checks,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, str]:
-    """Return passes by case, deltas of cases, outcomes without a result, and what is lacking."""
+    """Return pass rates and deltas of cases, outcomes without a result, and any problem."""
     keys = [*CASE, "agent", "condition"]
     rates = pd.DataFrame(columns=[*keys, "n", "rate"])
     deltas = pd.DataFrame(columns=["grader", *keys, "reference", "delta"])
@@ -192,7 +193,7 @@ def _changes(
 def _hits_by_case(
     tables: Sequence[pd.DataFrame], conditions: list[str], graders: list[str]
 ) -> dict[Key, list[str]]:
-    """Return what the filters compare: condition.grader.state, each of them once."""
+    """Return the codes by which filters find a case: condition.grader.state, without repeats."""
     names = [*CASE, "condition", "grader", "state"]
     rows = pd.concat([table[names].dropna().astype("str") for table in tables]).drop_duplicates()
     hits: dict[Key, list[str]] = {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import nbformat
 
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
-# words on the fold of a section that is shown on request, by its heading
+# text of the button that unfolds the rest of a section, by the heading of the section
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
 _LONG = 7  # rows of a table that is shown at once
@@ -161,8 +161,8 @@ def _add_text(section: _Section, text: str) -> None:
 
 
 def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
-    """Return whether a code cell is the notebook's own, and about the study."""
-    # the end of the page lists the versions
+    """Return whether the page shows a cell: not an inserted one, and not the list of versions."""
+    # the versions are already at the end of the page
     return bool(cell.source.strip()) and not is_injected(cell) and "md.version(" not in cell.source
 
 
@@ -270,7 +270,7 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     names = [f"{stem}.{kind}" for kind in ("pdf", "png", "svg")] + tables + [f"{stem}.json"]
     files = [(name.rsplit(".", 1)[-1], name) for name in names if stem and (out / name).is_file()]
     sides = note.get("size_inches", [6.75, 4])
-    # prefer the saved picture, because notebooks crop theirs
+    # prefer the saved picture, because a notebook crops the picture that it shows
     saved = out / f"{stem}.png"
     data = saved.read_bytes() if note and saved.is_file() else png
     return Figure(

@@ -36,7 +36,7 @@ def decided_skills(
     gold, attempts : pandas.DataFrame
         Gold labels (empty if there are none) and the attempts that were planned.
     by : sequence of str, default ("skill",)
-        Columns that tell the rows apart.
+        Columns that identify a row.
     reference : str, default "baseline"
         The condition that the others are compared with.
     correct, decide : mapping
@@ -62,7 +62,7 @@ def decided_skills(
 def decided_with(
     outcomes: pd.DataFrame, corrected: pd.DataFrame | None, reason: str, **how: Any
 ) -> tuple[pd.DataFrame, str]:
-    """Decide with the result of :func:`corrected_rates`; without it if it does not match."""
+    """Decide with the result of :func:`corrected_rates`; if that fails, decide without it."""
     try:
         return skillverdicts.decide(outcomes, corrected=corrected, **how), reason
     except SkillcompError as error:
@@ -81,7 +81,7 @@ def corrected_rates(
     reference: str,
     correct: Mapping[str, Any],
 ) -> tuple[pd.DataFrame | None, str]:
-    """Return the rows of ``corrected=`` of `decide` (None without gold) and why there are none."""
+    """Return the argument ``corrected=`` of `decide` (None without gold) and why it has no rows."""
     if gold.empty:
         return None, ""
     verdicts = with_failed_ends(verdicts, outcomes, attempts)

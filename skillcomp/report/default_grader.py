@@ -1,4 +1,4 @@
-"""The graders and the reference condition that a study is read by, if you name none."""
+"""Default choices of the grader and of the reference condition for the results of a study."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def default_grader(
     *,
     gold: pd.DataFrame | None = None,
 ) -> str:
-    """Choose the grader that a study is read by.
+    """Choose the grader that the results of a study are based on.
 
     Parameters
     ----------

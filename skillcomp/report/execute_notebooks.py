@@ -129,10 +129,11 @@ def execute_chapters(
     share_kernel: bool,
     done: Callable[[], object],
 ) -> dict[Path, tuple[Any, str]]:
-    """Run the notebooks of a queue for a page, until it yields None.
+    """Run the notebooks of a queue for a page, until the queue yields None.
 
-    The kernel starts at once and imports the package while the queue is still empty. If it is
-    shared, each notebook begins with an empty namespace; if not, in a kernel of its own.
+    A kernel starts at once and imports the package while the queue is still empty. With
+    `share_kernel`, all notebooks use this kernel, each with an empty namespace at its start; if a
+    notebook fails, the next one gets a new kernel. Without, each notebook has a kernel of its own.
 
     Returns
     -------
@@ -154,7 +155,7 @@ def execute_chapters(
             if books[path][1] or not share_kernel:
                 kernel.close()
                 client = None
-    todo.put(None)  # ends the next thread
+    todo.put(None)  # makes the next thread end
     return books
 
 
@@ -236,7 +237,7 @@ def _without_run_details(notebook: nbformat.NotebookNode) -> nbformat.NotebookNo
             data.pop("application/vnd.jupyter.widget-view+json", None)
             if "image/png" in data:
                 data["image/png"] = _small_png(data["image/png"])
-        outputs[:] = [o for o in outputs if o.get("data", o)]  # an output with nothing else goes
+        outputs[:] = [o for o in outputs if o.get("data", o)]  # drop outputs without other data
     return notebook
 
 

@@ -44,7 +44,7 @@ _RESULTS = {
 }
 _LOSSES = ["hurts", "harmful"]
 _LIMITS = ["estimate", "ci_low", "ci_high"]
-# the columns that sentences need of: decided, placebo, gap, effects, explained
+# needed columns of each frame, in the order decided, placebo, gap, effects, explained
 _COLUMNS = (
     ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict", "note"],
     ["skill", "condition", *_LIMITS],
@@ -226,7 +226,7 @@ def findings(
         topics.append(reading)
         if gap is not None:
             topics.append(("transfer", _transfer_sentences(gap, gap)))
-    # a whole page also says that there is no gold, or only one grader
+    # if `decided` is given, sentences also state that there is no gold, or only one grader
     whole = decided is not None
     topics += [
         ("grader", grader_sentences(agreement) if whole or agreement is not None else ()),
@@ -358,14 +358,14 @@ def _unconfirmed_counts(main: pd.DataFrame) -> str:
 
 
 def _counts_in_words(verdicts: pd.Series) -> list[str]:
-    """Return such words as "2 teach" for each verdict."""
+    """Return words such as "2 teach" for each verdict."""
     counts = verdicts.value_counts()
     words = {name: forms for name, forms in _VERDICTS.items() if name in counts}
     return [f"{counts[name]} {forms[int(counts[name] > 1)]}" for name, forms in words.items()]
 
 
 def _losses(main: pd.DataFrame, condition: Any) -> str:
-    """Name every skill with a loss under a condition, and unconfirmed losses apart."""
+    """Name the skills with a loss under a condition, and separately those not confirmed."""
     rows = [row for _, row in main[main["condition"].eq(condition)].iterrows()]
     names = [_skill_and_agent(row) for row in rows if row["verdict"] in _LOSSES]
     text = f" A loss is shown for {say.listing(names)}." if names else ""
@@ -444,7 +444,7 @@ def is_unconfirmed(row: Row) -> bool:
 
 
 def _labels_in_words(row: Row) -> str:
-    """Describe the number of labelled cases that would decide."""
+    """Describe how many more labelled cases would decide the verdict."""
     n, more = int(row["n_gold"]), row["labels_needed"]
     if more == float("inf"):
         n_cases = f"{row['n']:,.0f} case{say.plural(row['n'])}"

@@ -66,7 +66,7 @@ def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
 
 
 def agent_grid(decided: pd.DataFrame, signs: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the signs and changes of each skill by agent, with the agents first; or nothing."""
+    """Return a row of agents, then per skill its sign and change by agent; {} without agents."""
     if "agent" not in decided:
         return {}
     agents = list(dict.fromkeys(decided["agent"]))

@@ -44,7 +44,7 @@ _LABELS = {"false_passes": "gold fails", "false_fails": "gold passes"}
 
 
 def can_judge_graders(data: StudyData) -> bool:
-    """Return whether verdicts can be compared with gold, or with other verdicts on the same."""
+    """Return whether verdicts can be compared with gold, or with other verdicts on the checks."""
     usable = data.verdicts[data.verdicts["passed"].notna()]
     if usable.empty or data.is_of_pairs:
         return False
@@ -209,7 +209,7 @@ def _draw_graders(rows: pd.DataFrame) -> Any:
 
 
 def _trust_sentences(estimates: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    """Name the labellers, the draw of gold, verdicts that are missing and labellers' agreement."""
+    """Describe the labellers, chance agreement, how gold was drawn, and missing verdicts."""
     agreement = estimates.get("agreement")
     if "labellers" in estimates:
         yield from (sentence.text for sentence in labeller_sentences(estimates["labellers"]))
@@ -333,7 +333,7 @@ def gold_sentences(
     rows = {} if agreement is None else say.by_measure(agreement[agreement["grader"].eq(grader)])
     texts: list[str] = []
     for measure, half in _HALF_WIDTHS.items():
-        if per_item > 1 and measure in _ERRORS:  # both are the same for pairs
+        if per_item > 1 and measure in _ERRORS:  # for pairs, both error rates are equal
             continue
         if say.has_estimate(row := rows.get(measure)):
             needed = units_needed(interval_of(row), half) / per_item

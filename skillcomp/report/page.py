@@ -363,7 +363,7 @@ def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
         return None
     names = set(study.table("verdicts").column("grader").to_pylist())
     fitting = [n for n in names if result.grader == n or result.grader.startswith(f"{n} (")]
-    # a name with several versions does not tell them apart
+    # if a name has several versions, it does not identify one of them
     return fitting[0] if len(fitting) == 1 and len(names) == result.facts["graders"] else None
 
 
@@ -371,12 +371,12 @@ def _recorded_name(result: Answer, study: RunStore | Frames) -> str | None:
 def _executed_chapters(
     todo: SimpleQueue[Any], paths: Sequence[Path], *, share_kernel: bool, progress: bool
 ) -> Iterator[dict[Path, tuple[Any, str]]]:
-    """Start kernels for the notebooks of a queue; after the block, the result has all of them."""
+    """Start kernels for the notebooks of a queue; the result is complete after the block."""
     books: dict[Path, tuple[Any, str]] = {}
     if not paths:
         yield books
         return
-    from skillcomp.report.execute_notebooks import execute_chapters  # of the extra lab
+    from skillcomp.report.execute_notebooks import execute_chapters  # needs the extra lab
 
     n = min(cpu_count(), len(paths))
     bar = tqdm(desc="report", total=len(paths), unit="chapter", disable=not progress)
@@ -389,7 +389,7 @@ def _executed_chapters(
             for part in parts:
                 books.update(part.result())
         except BaseException:
-            with suppress(Empty):  # drop the notebooks that no kernel has begun
+            with suppress(Empty):  # drop the notebooks that no kernel has started
                 while True:
                     todo.get_nowait()
             raise
@@ -538,7 +538,7 @@ def _is_doubtful(row: pd.Series) -> bool:
 
 
 def _question_of(result: Answer | None) -> str:
-    """Return the question of the page: that of the skills, or of the first screen without any."""
+    """Return the question of the page: on skills or, without skills, that of the kind of study."""
     if result is None or "decided" in result.frames or not result.screens:
         return SKILL_QUESTION
     return next(kind.question for kind in STUDY_KINDS if kind.name in result.kinds)

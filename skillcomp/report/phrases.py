@@ -38,7 +38,7 @@ def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
 
 
 def by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
-    """Split a frame by grader; without a column of graders it is about "The grader"."""
+    """Split a frame by grader; without a column of graders, all rows are about "The grader"."""
     if "grader" in frame.columns:
         return frame.groupby("grader", sort=False)
     return [("The grader", frame)]

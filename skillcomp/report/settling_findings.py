@@ -31,7 +31,7 @@ FIXED_IN_ADVANCE = (
 def settling_sentences(
     undecided: pd.DataFrame, needed: pd.DataFrame | None, names: Sequence[str], by: Sequence[str]
 ) -> Sentences:
-    """Describe how many cases each undetermined skill needs; ``names`` are those of the rows."""
+    """Describe how many cases each undetermined skill needs; ``names`` has a name for each row."""
     parts = [_rows_of(needed, row, by) for _, row in undecided.iterrows()]
     if len(undecided) > 1 and any(len(rows) for rows in parts):
         yield Sentence(_sentence_on_all(undecided, parts))
@@ -47,7 +47,7 @@ def _is_corrected(row: Row) -> bool:
 
 
 def _rows_of(needed: pd.DataFrame | None, row: Row, by: Sequence[str]) -> pd.DataFrame:
-    """Return the numbers of one skill, without those for an unknown change."""
+    """Return the rows of `needed` for one skill; none if no number of cases is known for it."""
     if needed is None:
         return pd.DataFrame()
     keys = [*by, "condition"]
@@ -65,7 +65,7 @@ def _count(row: Row) -> str:
 
 
 def _counts_in_words(rows: pd.DataFrame, measure: str) -> str:
-    """Return such words as "31 cases would show a gain and 37 a gain beyond the margin"."""
+    """Return words such as "31 cases would show a gain and 37 a gain beyond the margin"."""
     rows = rows[rows["measure"].eq(measure)]
     parts = [(_count(row), _SHOWN[row["sought"]]) for _, row in rows.iterrows()]
     parts = [(count, what) for count, what in parts if count]
@@ -126,7 +126,7 @@ def _repeats_in_words(rows: pd.DataFrame) -> str:
 
 
 def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> str:
-    """Summarise the numbers of many skills: for each, those of the first verdict it points to."""
+    """Summarise the numbers of many skills; for each, use those of its first verdict."""
     counted = [rows for rows in parts if len(rows)]
     firsts = pd.DataFrame([rows.iloc[0] for rows in counted])
     n, n_known = len(undecided), int(firsts["estimate"].notna().sum())

@@ -35,7 +35,7 @@ class StudyData:
     skills : mapping
         The skills of a store, or the sources of passages, by name.
     facts : mapping
-        What is recorded of how gold was drawn and how a table was read.
+        Recorded facts on how gold was drawn and how a table was read.
     base_names : mapping of str to str
         The name of each grader without its version.
     tokenizer : callable, str or None
@@ -163,7 +163,7 @@ def _verdicts_of_round(every: pd.DataFrame, round: int, *, whole: bool) -> pd.Da
 
 
 def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> None:
-    """Add labellers, verdicts that are missing, differences of rounds, and answers to graders."""
+    """Add labellers, missing verdicts, changes between rounds, and answers that address graders."""
     for name, rows in (("labellers", _labellers(data)), ("unusable", _unusable_verdicts(data))):
         if len(rows):
             into.frames[name] = rows
@@ -177,7 +177,7 @@ def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> N
 
 
 def _labellers(data: StudyData) -> pd.DataFrame:
-    """Count the gold labels by kind and family of labeller; say who else is of the family."""
+    """Count gold labels by kind and family of labeller; mark families that answered or graded."""
     keys = ["labeller_kind", "labeller_family"]
     labels = data.gold[data.gold["passed"].notna()]
     counts = labels.groupby(keys, dropna=False, sort=False).size().rename("n").reset_index()

@@ -60,7 +60,7 @@ STUDY_KINDS = (
 def study_screens(
     data: StudyData, results: StudyEstimates, grader: str, *, skip: str = "", **how: Any
 ) -> tuple[StudyScreen, ...]:
-    """Return the first screens of all kinds that the study has data for, but one of them."""
+    """Return the first screen of each kind that the study has data for, except the kind `skip`."""
     kinds = [kind for kind in STUDY_KINDS if kind.name != skip and kind.is_possible(data)]
     return tuple(kind.make_screen(data, results, grader, **how) for kind in kinds)
 

@@ -72,7 +72,7 @@ class StudyScreen:
 
     @property
     def boxes(self) -> list[tuple[str, list[str]]]:
-        """The title and the sentences of each topic but the limits."""
+        """The title and the sentences of each topic except the limits."""
         frame = self.findings
         frame = frame[~frame["topic"].isin(["summary", "limits"])]
         topics = dict.fromkeys(frame["topic"])
@@ -96,7 +96,7 @@ class StudyScreen:
 
     @property
     def limits(self) -> list[str]:
-        """The sentences on what the study cannot say."""
+        """The sentences on what the study cannot show."""
         return [text for topic, text in self.sentences if topic == "limits"]
 
     def html(self) -> str:

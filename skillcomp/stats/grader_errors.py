@@ -124,10 +124,10 @@ def rates_against_gold(
 ) -> list[Interval]:
     """Return the sensitivity or the specificity of each of several samples.
 
-    A sample is a tuple of verdicts, gold, the value of gold that counts, clusters, weights and
-    strata; the last three may be None. The value is 1 for the sensitivity and 0 for the
-    specificity. Verdicts and gold are NaN if missing. With strata, a sample holds the units without
-    gold, too, and the rate is that of :func:`skillcomp.stats.weighted_rate`.
+    A sample is a tuple of verdicts, gold, truth, clusters, weights and strata; the last three may
+    be None. With the truth 1, the result is the sensitivity; with 0, the specificity. Missing
+    verdicts and gold are NaN. With strata, the sample must also contain the units without gold, and
+    the rate is computed by :func:`skillcomp.stats.weighted_rate`.
     """
     samples, notes = [], []
     for verdict, true, truth, clusters, weights, strata in questions:

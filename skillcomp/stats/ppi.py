@@ -117,11 +117,11 @@ def ppi_limits(
 
     Notes
     -----
-    As in :func:`skillcomp.stats.bounded.bounded_mean`, a pseudo-case of weight c at the bound is
-    added, here to the cases with gold. The grader is assumed to judge the pseudo-case like gold, so
-    its value of (gold minus ``lam`` times the grader) is ``1 - lam`` times the bound. The limit is
-    a quantile of the beta distribution with the resulting mean and variance. The variance is
-    multiplied by the squared ratio of the t and normal quantiles.
+    As in :func:`skillcomp.stats.bounded.bounded_mean`, a pseudo-case of weight c is added at the
+    bound, here to the cases with gold. For the pseudo-case, gold and the grader are both assumed to
+    equal the bound, so gold minus ``lam`` times the grader is ``1 - lam`` times the bound. The
+    variance is multiplied by the squared ratio of the t and normal quantiles. The limit is a
+    quantile of the beta distribution with the resulting mean and variance.
     """
     sides = _beta_shapes((estimate, error, variance, lam, n, df), bounds, ci_level)
     tails = ((1.0 - ci_level) / 2.0, (1.0 + ci_level) / 2.0)

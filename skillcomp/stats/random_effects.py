@@ -196,7 +196,7 @@ def _means_at(y: Floats, v: Floats, between: Floats) -> tuple[Floats, Floats]:
 
 
 def _pooled_effects(y: Floats, v: Floats, level: float) -> list[Interval]:
-    """Return the partially pooled effects, averaged over the distribution of the variance."""
+    """Return partially pooled effects, averaged over the plausible variances between units."""
     from scipy.special import ndtr
     from scipy.stats import chi2
 

@@ -69,7 +69,7 @@ class AnthropicBatches:
         return name
 
     async def before(self) -> Before:
-        """Return the name of the newest batch, and the time by the clock of the service."""
+        """Read the name of the newest batch and the service's clock, before a new batch is sent."""
         with _batch_errors():
             raw = await self._batch_resource().with_raw_response.list(limit=1)
             page = await raw.parse()

@@ -66,10 +66,10 @@ _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
     r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
-    # a long word of letters and digits is a positional token rather than a word
+    # a word of 32 or more letters and digits is taken as a key that is passed without an option
     r"|(?<![\w/.-])(?=\w*\d)(?=\w*[A-Za-z])\w{32,}(?![\w/.-])"
 )
-# a hash that a command names as one is part of its settings
+# A hash, such as that of a commit, is not hidden if the words before it show that it is a hash.
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _OF_HASH = re.compile(r"commit|revision|digest|\bsha\d*\b|\bgit\b", re.IGNORECASE)
 _HEADER = re.compile(r"([\w-]+):\s*(\S.*)")
@@ -347,7 +347,7 @@ class CliAgent(BaseAgent):
         return self._program == "codex" and "exec" in self._command
 
     def _codex_settings(self, folder: Path) -> list[str]:
-        """Return options of codex: what its commands may write and see, and where it asks."""
+        """Return options of codex: what its commands may write and see, and its endpoint."""
         settings: dict[str, Any] = {
             # otherwise a command may write to the temporary directory that all programs share
             "sandbox_workspace_write.exclude_slash_tmp": True,

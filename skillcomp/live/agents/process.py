@@ -145,9 +145,10 @@ _roots: dict[Path, _TemporaryRoot] = {}
 def private_base() -> Path:
     """Return a folder for working folders that only this user may enter.
 
-    It is below ``/var/tmp``: the sandbox of codex leaves the temporary directory writable for every
-    command, and below the home a program would read the user's own instructions and skills. If this
-    is not possible, it is in the user's cache, and without one in the temporary directory.
+    The folder is below ``/var/tmp`` if possible, else in the user's cache, else in the temporary
+    directory. The temporary directory is not the first choice, because the sandbox of codex lets
+    every command write to it. In a folder below the home, a program would read the user's own
+    instructions and skills.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not cache.is_absolute():  # invalid by the XDG specification
@@ -286,7 +287,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
             with contextlib.suppress(psutil.Error):
                 pids.append(process.pid)
                 upper += process.memory_info().rss
-                cpu += sum(process.cpu_times()[:4])  # with those of its ended children
+                cpu += sum(process.cpu_times()[:4])  # includes the times of its ended children
                 nameless |= _nameless_files(process.pid)
     # the exact sum takes longer, so compute it only if the simple sum exceeds the limit
     memory = upper if upper <= limits.memory else sum(map(_share_of_memory, pids))
@@ -298,7 +299,7 @@ def _excess_of_all(pid: int, limits: Limits) -> str:
 
 
 def _share_of_memory(pid: int) -> int:
-    """Return the bytes of memory of a process, without files; shared ones count in part."""
+    """Return the bytes of memory of a process, without files; shared memory counts in part."""
     try:
         counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
     except ProcessLookupError:

@@ -155,7 +155,7 @@ class CacheGate:
     to the call that writes it has begun. If sixty calls were sent at once, all of them would write
     the entry and none would read it. Calls with a prefix do not wait while its gate stays
     open. A failed call opens the gate for 30 seconds, so that calls do not fail one after the
-    other. For a prefix that is too short for the cache, it stays open after the first call.
+    other. If a prefix is too short for the cache, its gate stays open after the first call.
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:

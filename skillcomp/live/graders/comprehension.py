@@ -217,7 +217,7 @@ class ComprehensionGrader(BaseGrader):
 
 
 def _rule_verdicts(attempt: Attempt, case: Case, about: Mapping[str, Any]) -> tuple[Verdict, ...]:
-    """Return the verdicts on the checks of a case that a rule decides, after all others.
+    """Return verdicts on the checks that a rule decides; they are ordered after all other verdicts.
 
     A rule on something that is not recorded gives a verdict with status ``error``.
     """

@@ -103,7 +103,7 @@ class LiveGrader(Judge, Protocol):
 
 
 def agent_of(grader: Any) -> Agent | None:
-    """Return the agent that a grader asks; None if it has none, as a recording does."""
+    """Return the agent that a grader asks; None if it asks none, such as a replayed grader."""
     return getattr(grader, "agent", None)
 
 

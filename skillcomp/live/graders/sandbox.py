@@ -3,12 +3,14 @@
 bubblewrap makes the sandbox. Inside, the test has only its own processes, no network, and a file
 system with only the system's programs, Python, the suite's fixtures and the answer. Limits bound
 the time, memory, processes and output of a run, each for all processes together. Without
-bubblewrap, only trusted answers run, and only these limits apply. Where systemd can start a run in
-a control group, the kernel itself limits the memory (also its own for the run) and the processes.
-Elsewhere memory is added up ten times a second, as is processor time everywhere, so a run can
-exceed them for that long. Files in memory that are only on their way through a socket, and the
-processor time of children whose parent ends without waiting for them, do not count then. Never
-limited are the bandwidth of memory and disk and the number of runs at the same time.
+bubblewrap, only trusted answers run, and only these limits apply.
+
+If systemd can start a run in a control group, the kernel limits the number of processes and the
+memory, including the memory that the kernel itself uses for the run. Otherwise the memory is added
+up ten times a second, so a run can exceed its limit for a tenth of a second. Processor time is
+always measured in this way. Two things are not counted in such sums: files in memory while they are
+sent through a socket, and the processor time of a child if its parent ends without waiting for it.
+There is no limit on the bandwidth of memory and disk or on the number of runs at the same time.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from skillcomp.live.concurrency import run_sync
 # limits of a run: bytes of memory of all processes (and of address space of each), bytes of one
 # file, number of processes and threads, number of open files
 MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 24, 256
-# limits of the kernel: above those of the run, which give a reason
+# Limits that the kernel applies. They are higher than those of the run, so that the latter, which
+# give a reason, are reached first.
 TASKS, KERNEL_MEMORY = PROCESSES + 8, MEMORY + (MEMORY >> 2)
 DISK = 64 << 20  # maximum number of bytes in each folder to which the sandbox may write
 USERS = range(61184, 65520)  # user ids that operating systems leave unassigned
@@ -138,8 +141,9 @@ async def run_tests(
         room = place if trusted else Path("/room")
         judge = room / "judge"
         limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # The limit counts all processes of a user, including those outside the run. A sandbox and a
-        # lent user have no others. In any other case, the present number is added to the limit.
+        # The limit counts all processes of a user, including those outside the run. In a sandbox or
+        # with a lent user, there are no such processes. Otherwise their number is added to the
+        # limit.
         counted = _n_processes(os.getuid()) if trusted and user is None else 0
         job = {
             "uid": user,
@@ -158,7 +162,7 @@ async def run_tests(
         (place / "judge" / ".job").write_text(json.dumps(job), encoding="utf-8")
         program = [sys.executable, "-I", "-B", str(judge / ".inside.py"), str(judge / ".job")]
         command = program if trusted else [*sandboxed(place, user is not None), *program]
-        environment = {  # of the variables of this process, only the address of systemd
+        environment = {  # from the environment of this process, keep only the address of systemd
             **_address_of_systemd(),
             "AI_OUTPUT_FILE": str(judge / "answer.txt"),
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
@@ -203,10 +207,10 @@ def without_userns() -> list[str]:
 
 @cache
 def control_group() -> list[str]:
-    """Return the start of a command that limits memory and processes by the kernel.
+    """Return the start of a command with which the kernel limits memory and processes.
 
-    It is empty where systemd cannot start a program in a control group, or does not limit its
-    memory: a trial that takes too much memory must end by a signal.
+    The result is empty if systemd cannot start a program in a control group or does not limit its
+    memory. This is tested by a program that takes too much memory and must be killed.
     """
     program = shutil.which("systemd-run") if sys.platform == "linux" else None
     if program is None:

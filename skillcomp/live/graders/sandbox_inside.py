@@ -18,7 +18,7 @@ _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinf
 
 
 def _drop_root(uid: int, reads_all: bool) -> None:
-    """Change from root to another user for good; `reads_all` keeps the right to read all files."""
+    """Change from root to another user, with no way back; `reads_all` lets it read all files."""
     libc = ctypes.CDLL(None)
     if reads_all:
         libc.prctl(_KEEP_CAPS, 1, 0, 0, 0)
@@ -80,7 +80,7 @@ def _failure_message(report: Any) -> str:
 def _run_job() -> None:
     with open(sys.argv[1], encoding="utf-8") as stream:
         job = json.load(stream)
-    # only root may open the report, so a second start gets it already open
+    # only root may open the report, so the restart as another user inherits it as an open file
     opened = [int(number) for number in sys.argv[2:]]
     descriptor = opened[0] if opened else os.open(job["report"], os.O_WRONLY | os.O_APPEND)
     os.set_inheritable(descriptor, False)

@@ -162,7 +162,7 @@ class Pytest(_TaskGrader):
     test fails, the answer fails. After a crash, a time-out, a skipped test or a failed fixture, the
     answer fails if the suite's reference answer passes the same tests. If the reference answer does
     not pass or is missing, or if no test was collected, the verdict has status ``error``, because
-    the run tells nothing about the answer.
+    the run shows nothing about the answer.
 
     bubblewrap makes the sandbox. Inside, the system's programs, Python and the fixtures are
     read-only, and there are no other files of the machine, no network and no variables of the
@@ -170,10 +170,10 @@ class Pytest(_TaskGrader):
     limited to `timeout` by the clock and in processor time, 2 GiB of memory (both of all processes
     together, added up ten times a second), 24 processes and 16 MiB for each file; each of four
     folders in memory holds at most 64 MiB. A run that root starts first changes to another user,
-    because the limit on processes does not bind root. User namespaces are disabled where bubblewrap
-    can; where it cannot, a test can fill more memory by making a file system there. Not limited are
-    what a run uses within a tenth of a second, the kernel's memory for it (pipes, file systems) and
-    the bandwidth of memory and disk. Without a sandbox, an answer can read and send whatever its
+    because the limit on processes does not apply to root. If bubblewrap cannot disable user
+    namespaces, a test can use more memory by making a file system in one. There is no limit on what
+    a run uses within a tenth of a second, on the kernel's memory for it (pipes, file systems), or
+    on the bandwidth of memory and disk. Without a sandbox, an answer can read and send whatever its
     user can, and can leave processes behind unless root started the run. Pytest loads the
     ``conftest.py`` of the suite, but no file written by an answer, and no plugins or settings of
     the machine.

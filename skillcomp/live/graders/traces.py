@@ -63,8 +63,8 @@ class Checked:
 def is_gradable(done: Done) -> bool:
     """Return whether an attempt can be graded: it has an answer or exceeded the case's time limit.
 
-    Attempts that ended otherwise (a quota, a lost connection, a refusal, another limit) tell
-    nothing about the skill.
+    Attempts that ended otherwise (a quota, a lost connection, a refusal, another limit) are no
+    evidence about the skill.
     """
     return done.status == "ok" or done.stop_reason == TIME_LIMIT
 
@@ -106,7 +106,7 @@ def grade_trace(
 
 
 def _trace_checks(case: Case) -> tuple[Check, ...]:
-    """Return the checks of a case; if it says whether the skill should trigger, that too."""
+    """Return the checks of a case, with one on triggering if the case states what should happen."""
     is_listed = any(check.check_id == "trigger" for check in case.checks)
     if case.should_trigger is None or is_listed:
         return case.checks
@@ -225,8 +225,8 @@ class _TraceChecks:
     def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
         for step in self.case.extra["required_steps"]:
-            # `left` is an iterator that goes on after the matching command, so the order of steps
-            # counts
+            # `left` is an iterator that continues after the matching command, so the steps must be
+            # in order
             try:
                 if any(self.patterns.occurs(step, command, PATTERN_FLAGS) for command in left):
                     continue
@@ -471,7 +471,7 @@ class TraceJudge(BaseGrader):
         reply, replies, problems = await ask_until_read(
             self.agent,
             prompt,
-            None if self._schema else TraceReply,  # the agent finds the other one in its bounds
+            None if self._schema else TraceReply,  # the agent gets a custom schema with `cell`
             self._read_reply,
             usable=("ok",),
             cell=cell,
@@ -517,21 +517,21 @@ def trace_prompt(case: Case, skill: Skill, asked: _Asked = _ASKED) -> str:
 
 
 def read_rubric_schema(file: Path) -> dict[str, Any]:
-    """Read the JSON Schema (JSON or YAML) of what a judge of traces replies.
+    """Read the JSON Schema of the replies of a judge of traces, from a JSON or YAML file.
 
     Parameters
     ----------
     file : path
         Schema of an object with ``overall_pass``, ``score`` and ``checks``, a list of objects with
         ``id``, ``pass`` and ``notes``. Further fields are kept in ``judge.json``. The ids that
-        ```id`` allows (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each) replace
+        ``id`` allows (``enum``, or ``anyOf`` with a ``const`` and a ``description`` each) replace
         the checks of the rubric. The goal of a check is the first word of its id, if that is a
         goal (``style-paths``), else ``process``.
 
     Raises
     ------
     StudyError
-        If the file is no such schema.
+        If the file does not contain such a schema.
     """
     schema, _ = read_yaml(file, what="rubric schema", error=StudyError)
     if problem := schema_problem(schema):
