@@ -160,8 +160,9 @@ def level_name(level: object, *, width: int = 36) -> str:
 def level_names(levels: Iterable[Any], *, width: int = 36) -> dict[Any, str]:
     """Format levels so that different levels have different names.
 
-    Levels that are alike when formatted are shown as they are, such as "y_1" and "y 1", or, where
-    they are too long, by the part in which they differ; if they are still alike, they get a number.
+    If several levels have the same formatted name, they are shown unformatted, such as "y_1" and
+    "y 1". If these names are too long, only the parts in which they differ are shown. Names that
+    are still equal get a number.
     """
     unique = list(dict.fromkeys(levels))
     names = {level: level_name(level, width=width) for level in unique}

@@ -43,7 +43,7 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
     list of str
         Sentences. A change is shown if its interval excludes zero or, where a p-value is adjusted
         for several questions, if that p-value is below 1 minus the level. A result that is unknown
-        is named with its reason.
+        is listed with the reason.
 
     Examples
     --------

@@ -69,8 +69,8 @@ class Answer:
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
         effects, explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds,
         drift, corrected, overall_corrected, labellers, needed, dimensions, price. A name is
-        absent if the study does not allow the estimate. ``problems``: those of the frames, if
-        there are any.
+        absent if the study does not allow the estimate. ``problems`` has the problems that were
+        found in the frames, if any.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str

@@ -57,7 +57,7 @@ def write_case_pages(
     Parameters
     ----------
     study : skillcomp.RunStore, its path or skillcomp.frames.Frames
-        A recorded study, or the frames of your own table, also without answers and prompts.
+        A recorded study, or the frames of your own table, even without answers and prompts.
     out : str or path
         Folder of the pages; it is created if missing. Case pages of an earlier call are removed.
     grader, reference, round, checks : optional

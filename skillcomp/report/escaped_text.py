@@ -111,7 +111,7 @@ def copied_spans(
     """Return start and end of each run of n content tokens that is in the skill, not in the prompt.
 
     Tokens and runs are defined as in :func:`skillcomp.overlap.score`. The list is empty if the
-    answer lacks the tokens as they are, for example because the tokenizer stems.
+    tokens do not occur literally in the answer, for example because the tokenizer stems.
     """
     whole = source.text or source.body if isinstance(source, Skill) else source
     question = "" if absent(prompt) else str(prompt)

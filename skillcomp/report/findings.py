@@ -166,7 +166,7 @@ def findings(
         condition; NaN if the sentence is not about a single one), verdict (of the skill; NaN if the
         sentence gives none), sentence, why (the reasons for the verdict in one line; NaN without a
         verdict). The topics condition and placebo are the other conditions of each skill; reading
-        is how the results came about and were read.
+        is about how the results were made and read.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def findings(
 
     Notes
     -----
-    A sentence says so if a result is unknown. A skill beats its placebo only if the whole interval
+    If a result is unknown, a sentence says so. A skill beats its placebo only if the whole interval
     of the difference between them is above zero. If a skill helps or hurts, a further sentence says
     that the change may be smaller than the margin. The line on all skills names those with a loss.
     Intervals are given in brackets, and differences in percentage points.

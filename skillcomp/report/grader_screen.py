@@ -73,7 +73,7 @@ def grader_screen(
     """Estimate what gold and other graders show about the graders of a study.
 
     `results` has ``agreement`` if there is gold; further estimates are added to it. `grader` is
-    that of the headline, `chosen` whether somebody asked for it, `design` how gold was drawn.
+    that of the headline, `chosen` is whether the user chose it, `design` how gold was drawn.
     """
     add_comparisons(data, results, grader)
     _add_errors(data, results, design)

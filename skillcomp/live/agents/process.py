@@ -94,7 +94,7 @@ class Limits(NamedTuple):
     Attributes
     ----------
     max_file, memory : int
-        Bytes. The memory is that of all processes; what they share counts once, and the code of
+        Bytes. The memory is that of all processes. Shared memory counts once, and the code of
         programs does not count.
     cpu : float
         Seconds of processor time of all processes.

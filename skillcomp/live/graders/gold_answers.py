@@ -207,7 +207,7 @@ def require_agreement(agreement: Agreement, grader: str, least: float | None) ->
 
 
 def check_least(least: float | None, answers: Sequence[GoldAnswer]) -> None:
-    """Raise if `least` is given, but is not above 0 and at most 1, or there are no gold answers."""
+    """If `least` is given, raise unless 0 < least <= 1 and there are gold answers."""
     if least is None:
         return
     if not 0 < least <= 1:
