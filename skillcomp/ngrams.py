@@ -425,8 +425,8 @@ class Tokens:
 def _spans_of_words(text: str, words: Sequence[str]) -> list[tuple[int, int]] | None:
     """Return start and end of each word in a text, in order; None if the text lacks a word.
 
-    Whole words are taken if all are there as whole words. Otherwise words may be parts of words, as
-    those of a tokenizer that stems, or of a script without blanks.
+    If all words occur as whole words, only whole words are matched. Otherwise a word may match a
+    part of a word, as for a tokenizer that stems or a script without blanks.
     """
     folded = text.lower() if len(text.lower()) == len(text) else text
     for whole in (True, False):

@@ -90,7 +90,7 @@ def detection(
         - ``specificity``: among prompts that should not fire the skill, the share that did not;
         - ``precision`` and ``f1`` (see Notes), only with kind ``all``;
         - ``exact``: the share of attempts in which exactly the right skills fired, only with kind
-          ``all``. It uses attempts for which it is known of every skill on offer whether the skill
+          ``all``. It uses only attempts for which it is known, for every skill on offer, whether it
           should fire. It is left out if ``by`` contains ``offered``.
 
         ``kind`` is the kind of a prompt in the skill's own suite (``explicit``, ``implicit`` or

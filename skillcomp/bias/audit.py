@@ -161,15 +161,15 @@ def audit(
     not adjusted for the other features, because leniency distorts a delta whatever causes it.
 
     Cases are clusters. Leniency, model family and lists compare two groups of answers and have the
-    interval of :func:`skillcomp.stats.gaps.bounded_slope`. It is defined, too, if all verdicts are
+    interval of :func:`skillcomp.stats.gaps.bounded_slope`. It is defined even if all verdicts are
     equal, as for a grader that is never fooled. Other features vary little within a combination,
-    and one unseen case could have an effect on a slope far beyond any likely one. They have that
-    interval with ``"bounded"`` or if no verdict varies, and otherwise the t interval of CR2. Where
-    few answers fool the grader and the feature has an effect, that covers only 84 to 91 %
-    (``make validate``); ``"bounded"`` covers it, with up to six times the width. The effects are
-    associations among answers that differ in several ways, so
-    prefer the test with copies if there is one. If errors of gold depend on a feature, they look
-    like a bias of the grader.
+    and one unseen case could change a slope far beyond any likely effect. They have this interval
+    with ``"bounded"`` or if no verdict varies, and otherwise the t interval of CR2. If few answers
+    fool the grader and the feature has an effect, the t interval covers only 84 to 91 %
+    (``make validate``). ``"bounded"`` keeps its coverage, but is up to six times as wide. The
+    effects are associations among answers that differ in several ways, so prefer the test with
+    copies if there is one. If errors of gold depend on a feature, they look like a bias of the
+    grader.
 
     References
     ----------

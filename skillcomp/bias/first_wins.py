@@ -47,7 +47,7 @@ def first_win_rows(
     sorted_names = np.sort(names, axis=1)
     return judged.assign(
         _pair=[" against ".join(answers) for answers in sorted_names],
-        # In order 1, the answer that is first in the alphabet is shown first.
+        # In order 1, the answer with the alphabetically first id is shown first.
         _order=np.where(names[:, 0] == sorted_names[:, 0], 1, 2),
         _case=judged.groupby(CASE, dropna=False).ngroup(),
         _first=_first_results(judged),
@@ -64,8 +64,7 @@ def first_wins(
     The columns are ``by``, case, pair, cluster, n_orders, systems, first_1 and first_2. The last
     two are the results in orders 1 and 2: 1 if the answer shown first won, 0 if it lost, 0.5 for a
     tie, NaN without a verdict. ``n_orders`` counts the orders that were shown. ``systems`` names
-    both sides in the order of the alphabet, which is order 1; it is missing where they have no
-    names.
+    both sides in alphabetical order, which is order 1; it is missing if they have no names.
     """
     long = first_win_rows(pairwise, by=by, cases=cases)
     keys = list(dict.fromkeys([*by, "_case", "_pair"]))

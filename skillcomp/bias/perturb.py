@@ -228,7 +228,7 @@ def _turned_lists(original: list[Part]) -> list[Part]:
 def _turned_paragraphs(original: list[Part]) -> list[Part]:
     """Reverse each run of paragraphs that start with a bold text or a word and a colon.
 
-    A run stays as it is if one of its paragraphs refers to preceding text.
+    A run is unchanged if one of its paragraphs refers to preceding text.
     """
     turned = list(original)
     places = [i for i, part in enumerate(original) if part.kind != "blank"]

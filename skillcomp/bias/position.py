@@ -85,12 +85,12 @@ def position(
     -----
     A pair is identified by its case (skill and case_id) and its two answers. Intervals are those of
     :func:`skillcomp.stats.bounded.bounded_mean`; the pairs of a case, or of a contrast pair of
-    cases, are one cluster. A grader with more ties has other chances
-    of consistency and reversal, so rows with tie rates more than 5 points apart carry a note. In
-    pairs shown in one order, the preference for a place is confounded with the quality of the
-    answers, unless the order was random. The note states this assumption. If a system is shown
-    first in more than 60 % of its pairs with another one, and a random order makes that unlikely
-    (p < .001, times the number of pairs of systems), both measures are NaN.
+    cases, are one cluster. Ties change the chances of consistency and of reversal, so rows have a
+    note if their tie rates differ by more than 5 points. In pairs shown in one order, the
+    preference for a place is confounded with the quality of the answers, unless the order was
+    random. The note states this assumption. If a system is shown first in more than 60 % of its
+    pairs with another one, and a random order makes that unlikely (p < .001, times the number of
+    pairs of systems), both measures are NaN.
 
     References
     ----------

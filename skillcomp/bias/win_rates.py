@@ -59,11 +59,11 @@ def win_rates(
     -------
     pandas.DataFrame
         One row per ``by`` and two names, with the estimates columns. ``side`` and ``opponent`` are
-        the names, in the order of the alphabet unless there is a reference. The measure is
-        ``win_rate``: the mean over cases of the result of ``side``, 1 for a win, 1/2 for a tie, 0
-        for a loss. ``p_value`` tests a rate of 1/2. ``n`` counts cases. ``n_wins``, ``n_losses``
-        and ``n_ties`` count verdicts, ``n_dropped`` comparisons without a verdict. NaN with a note
-        if no comparison has a verdict.
+        the names, in alphabetical order unless there is a reference. The measure is ``win_rate``:
+        the mean over cases of the result of ``side``, 1 for a win, 1/2 for a tie, 0 for a loss.
+        ``p_value`` tests a rate of 1/2. ``n`` counts cases. ``n_wins``, ``n_losses`` and ``n_ties``
+        count verdicts, ``n_dropped`` comparisons without a verdict. NaN with a note if no
+        comparison has a verdict.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def win_rates(
 
     See Also
     --------
-    position : Estimates the position bias, which a win rate from both orders is free of.
+    position : Estimates the position bias; a win rate from both orders is not affected by it.
 
     Notes
     -----

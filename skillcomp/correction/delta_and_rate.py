@@ -226,8 +226,8 @@ def delta(
         all its checks, the strata are verdicts on whole answers, otherwise on single checks.
     cases : pandas.DataFrame, optional
         A cases frame. If given, the members of a contrast pair, and cases of several skills with
-        the same ``task``, form one cluster. Where equal case names of several skills may be the
-        same tasks, the limits cover both readings, with a note.
+        the same ``task``, form one cluster. If it is not known whether equal case names of several
+        skills are the same task, the limits allow for both, with a note.
     checks : {"all", "shared"}, default "all"
         ``"shared"``: count only checks that the grader was asked about under every condition of the
         case.
@@ -253,7 +253,7 @@ def delta(
           conditions), ``rogan_gladen_by_arm`` (those of each condition), ``ppi`` (PPI++ on paired
           differences);
         - recommended: True for the recommended estimator, in at most one row per ``by`` and
-          condition; reason: why this estimator is recommended, or why none is;
+          condition; reason: why this estimator is recommended, or why no estimator is;
         - gold_drawn: how gold was drawn, in words;
         - n_gold: number of cases with gold under both conditions. If no case has gold under both,
           or gold was drawn by verdict, it is the smaller of the two numbers of cases with gold
@@ -298,8 +298,9 @@ def delta(
     - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
       correction, with the interval of :func:`skillcomp.stats.weighted_rate` and, for a delta, the
       difference of two such intervals;
-    - otherwise none. None is recommended, either, if passes and fails are labelled at shares that
-      no random draw gives, or if the estimate lies outside its range before it is cut to it.
+    - otherwise no estimator. None is recommended, either, if passes and fails are labelled at
+      shares that no random draw gives, or if the estimate is outside its range before it is
+      clipped.
 
     The recommended estimator never pools the error rates of conditions, because a pooled correction
     can be worse than none. The choice does not depend on p_differential, a test of little power.

@@ -81,10 +81,10 @@ def paired(
         ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
         is about skills in general. This needs at least five skills: with two to four the interval
         is about cases, and with one it is NaN. ``note`` states these limits, and the smallest delta
-        that nine of ten studies of so many skills show. Any other column with one value in all
-        rows of a case (a video, a repository, a user): cases with the same value are one cluster,
-        together with the other case of a contrast pair; a case without a value is a cluster of its
-        own. Coverage falls to 84-91 % if clusters differ much in size and only the large ones
+        that nine of ten studies of so many skills show. Any other column with one value in all rows
+        of a case (a video, a repository, a user): cases with the same value are one cluster,
+        together with the other case of a contrast pair; a case without a value forms its own
+        cluster. Coverage falls to 84-91 % if clusters differ much in size and only the large ones
         change.
     average : str or sequence of str, optional
         Columns to average over within each case, such as ``["agent"]``: each value is paired with

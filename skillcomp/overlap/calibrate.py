@@ -2,10 +2,10 @@
 
 A candidate is an n-gram length n with one of two rules. The rule ``any`` flags a text if it shares
 at least one n-gram with its skill. The rule ``share`` flags a text if the share of its n-grams that
-also occur in the skill is at least a cut. A null is a class of texts that are known not to copy.
-A candidate is evaluated by its sensitivity, the rate of flags among passages that copy, and by its
-false flags, the rate of flags in each null. Their upper limit, not their estimate, must keep the
-limit asked for.
+also occur in the skill is at least a cut. A null is a class of texts that are known not to copy. A
+candidate is evaluated by its sensitivity, the rate of flags among passages that copy, and by its
+false flags, the rate of flags in each null. The upper limit of the false flags, not their estimate,
+must be at most the allowed rate.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def calibrate(
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram
         cut : float64, the preferred cut for this n (see Notes); only for ``share``.
-            If no cut keeps the limit, the estimates choose it. If even they keep it only where no
-            copy is found, there are no such rows.
+            If no cut keeps the limit, the estimates choose it. If no cut with an estimate within
+            the limit finds a copy, there are no such rows.
         measure : str
             ``sensitivity``: share of the copies that are flagged.
             ``specificity``: share of the null passages that are not flagged.

@@ -240,19 +240,19 @@ def _flag_matrix(
 class Chooser:
     """Choice of a candidate rule, for given weights of documents and cases.
 
-    A null is a group of texts that cannot have copied. A candidate keeps the limit if the upper
-    limit of its false flags does in every null. The candidates of each rule (``any``, ``share``)
-    are tried from the longest n down, and the strictest cut first, until one does not keep the
-    limit; the candidates before it are allowed. In this order, each rule exceeds the limit with the
-    error of a single interval, however many candidates there are.
+    A null is a group of texts that cannot have copied. A candidate keeps the limit if, in every
+    null, the upper limit of its false flags is at most the limit. The candidates of each rule
+    (``any``, ``share``) are tried from the longest n down, and the strictest cut first, until one
+    does not keep the limit; the candidates before it are allowed. In this order, each rule exceeds
+    the limit with the error of a single interval, however many candidates there are.
 
     The preferred candidate is the most sensitive of those allowed. If several tie, ``any`` is
     preferred to ``share``. Among tied ``any`` candidates, the one with the longest n is preferred.
     Among tied ``share`` candidates, the one with the lowest rate in its worst null is preferred,
     then the one with the longest n, then the middle of the remaining cuts.
 
-    With made-up copies, the shortest n that keeps the limit is preferred, whatever share of them it
-    finds: the choice depends only on the nulls.
+    With made-up copies, the shortest n that keeps the limit is preferred, regardless of the share
+    of copies that it finds: the choice depends only on the nulls.
     """
 
     def __init__(

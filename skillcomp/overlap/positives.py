@@ -47,8 +47,8 @@ def positives(
     skill : Skill, mapping of str to Skill, str or path, or path
         A skill, or several with slugs as keys, such as ``store.skills``; paths as in :func:`score`.
     seed : int, default 0
-        Seed of the random generator. Each skill has a generator of its own, so that its passages
-        do not depend on the other skills.
+        Seed of the random generator. Each skill has its own generator, so that its passages do not
+        depend on the other skills.
     rates : sequence of float, default (0.1, 0.3)
         Shares of the words that are edited, above 0 and below 1.
     sentences : sequence of int, default (1, 2, 4)

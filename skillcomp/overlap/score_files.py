@@ -46,7 +46,7 @@ def score_files(
 ) -> list[Path]:
     """Count the n-grams that texts in parquet files share with their skill, part by part.
 
-    The rows are those of :func:`score` on all parts together, bit by bit. Use this function if the
+    The rows are those of :func:`score` on all parts together, bit for bit. Use this function if the
     texts do not fit into memory, or to spread the work over processes or a cluster.
 
     Parameters
@@ -57,9 +57,9 @@ def score_files(
     skills, cases, ngram, exclude_prompt, boilerplate, tokenizer, tokenizer_name
         As in :func:`score`.
     out : path
-        Folder for the result, one file per part: new, empty, or that of a call with the same
-        arguments that was stopped, which goes on. A cluster needs a folder that all its machines
-        share. ``pandas.read_parquet(out)`` returns all rows.
+        Folder for the result, one file per part: a new or empty folder, or the folder of a stopped
+        call with the same arguments, which then resumes. A cluster needs a folder that all its
+        machines share. ``pandas.read_parquet(out)`` returns all rows.
 
     Returns
     -------

@@ -63,8 +63,8 @@ def spans(
         source_start, source_end : Int64, place in that file of the first such sequence
         source : str, as written in the skill
 
-        Places are NA if the text lacks the tokens as they are, because a tokenizer of your own
-        rewrites them.
+        Places are NA if the tokens do not occur in the text, because your own tokenizer rewrites
+        them.
 
     Raises
     ------

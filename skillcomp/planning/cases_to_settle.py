@@ -92,11 +92,12 @@ def cases_to_settle(
 
     Notes
     -----
-    An estimate that was lucky promises too much: planned at the estimate, a study has the target
-    power only if the true change is at least as large. The 20th percentile is the estimate minus
-    0.84 / 1.96 of the distance to the lower limit (at a level of 95 %), so that it is also that of
-    a corrected estimate. ``fewest_cases`` tries results in which all cases have the same rates.
-    Fix the number of cases in advance: adding cases until a verdict appears inflates its error.
+    A study that is planned for the estimate has the target power only if the true change is at
+    least as large; an estimate may be too large by chance. The 20th percentile is the estimate
+    minus 0.84 / 1.96 of the distance to the lower limit (at a level of 95 %), so that it is also
+    defined for a corrected estimate. ``fewest_cases`` tries results in which all cases have the
+    same rates. Fix the number of cases in advance: adding cases until a verdict appears inflates
+    its error.
     """
     settings, rows = stated(assumptions, words), []
     names = listed(settings.by)

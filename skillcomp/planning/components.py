@@ -460,11 +460,11 @@ def case_chances(
     """Return the chance of each result of a case, and whether its variance is possible.
 
     A result is a pair of rates, with the skill and without, as in :func:`case_results`. The passes
-    are binomial, with pass probabilities that have a joint distribution over cases. Of all such
-    distributions, this is the most even one with mean `delta` and this variance of the observed
-    delta, this baseline rate and these means of p (1 - p). If they cannot all hold, the mean and
-    the variance of the delta come first. Without sigma2, the result is a pair of shares of checks,
-    and the distribution is that of the shares.
+    are binomial, with pass probabilities that have a joint distribution over cases. This
+    distribution has mean `delta` and the given variance of the observed delta, baseline rate and
+    means of p (1 - p); of all such distributions, it has the most equal probabilities. If they
+    cannot all hold, the mean and the variance of the delta come first. Without sigma2, the result
+    is a pair of shares of checks, and the distribution is that of the shares.
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)

@@ -53,7 +53,7 @@ def cost_estimate(
     """Estimate the tokens and dollars of a study before it is run.
 
     Each agent answers each case `repeats` times in each condition, and each grader grades each
-    answer once, in a call of its own.
+    answer once, in a separate call.
 
     Parameters
     ----------

@@ -158,8 +158,8 @@ def gold_needed(
     By default, the planned estimate is a corrected delta, the PPI++ paired delta. It needs verdicts
     on all cases, and gold in both conditions on one repeat of randomly drawn cases. With
     ``measure``, it is the agreement of a grader with gold, its kappa or its error rates, or, with
-    ``reference_grader``, the difference of two graders in it on the same items. The plan is based
-    on a pilot with verdicts and gold, or on stated assumptions.
+    ``reference_grader``, the difference of two graders in this measure, on the same items. The plan
+    is based on a pilot with verdicts and gold, or on stated assumptions.
 
     Parameters
     ----------

@@ -202,8 +202,9 @@ def _expected_kappa(
 ) -> Callable[[float], Interval]:
     """Return the interval of kappa with the standard error of Fleiss, Cohen and Everitt 1969.
 
-    If disagreements or agreements on a category are few, the interval is that of the raw agreement,
-    rescaled. Its width counts in proportion to the chance of so few.
+    With too few disagreements or agreements on a category, the interval is instead that of the raw
+    agreement, rescaled. The expected width is the mean of both widths, weighted by their
+    probabilities.
     """
     table = np.array([[prevalence * se, prevalence * (1 - se)],
                       [(1 - prevalence) * (1 - sp), (1 - prevalence) * sp]])  # fmt: skip

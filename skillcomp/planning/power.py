@@ -124,14 +124,14 @@ def power_curve(
 
     Notes
     -----
-    Passes with the skill and passes without it are drawn for each case. The pass probabilities
-    have the baseline rate, the mean delta and both sigma2 as stated. The variance of the observed
-    delta is omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such distributions, the
-    most even one is used. If not all of this is possible, the mean and the variance of the delta
-    come first; another variance is noted. If the baseline rate is unknown, the two rates are as far
-    from one half. With ``value="share_passed"``, shares are drawn in steps of 1/8. With
-    ``cluster="skill"``, the effects of skills are drawn from a normal distribution. A pilot with
-    one repeat cannot distinguish the variance between cases from that between repeats. Further
+    Passes with the skill and passes without it are drawn for each case. The pass probabilities have
+    the baseline rate, the mean delta and both sigma2 as stated. The variance of the observed delta
+    is omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such distributions, the one with
+    the most equal probabilities is used. If not all of this is possible, the mean and the variance
+    of the delta come first; another variance is noted. If the baseline rate is unknown, both rates
+    are equally far from one half. With ``value="share_passed"``, shares are drawn in steps of 1/8.
+    With ``cluster="skill"``, the effects of skills are drawn from a normal distribution. A pilot
+    with one repeat cannot distinguish the variance between cases from that between repeats. Further
     repeats are then assumed to equal the first.
 
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
@@ -192,10 +192,10 @@ def minimum_detectable_delta(
     pandas.DataFrame
         One row per ``by``, condition and plan. The measure is ``minimum_detectable_delta`` or
         ``minimum_detectable_gap``, and the estimate is in rate units. For a gap, it is the absolute
-        size of a negative gap, with which the skill helps far cases less. Further columns: effect,
-        cluster, scope, n_skills, n_cases, n_repeats and power. There are no limits, because the
-        components are taken as known; plan for a range of components. The estimate is NaN with a
-        note if no possible effect reaches the power.
+        size of a negative gap: the skill helps far cases less than near cases. Further columns:
+        effect, cluster, scope, n_skills, n_cases, n_repeats and power. There are no limits, because
+        the components are taken as known; plan for a range of components. The estimate is NaN with
+        a note if no possible effect reaches the power.
 
     Raises
     ------

@@ -126,8 +126,8 @@ def agreement(
         ceiling needs the labels of every labeller, as ``frames.gold(store, labeller="all")``
         returns them.
     quantities : str or sequence of str
-        Measures to estimate, as listed below; ``"confusion"`` means the four counts, and
-        ``"all"`` for every measure. Default: four.
+        Measures to estimate, as listed below; ``"confusion"`` means the four counts, ``"all"``
+        every measure. Default: four.
     by : str or sequence of str, default ("grader",)
         Columns to group by, such as ``["grader", "skill"]``.
     average
@@ -356,7 +356,7 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
     """Return the lowest and highest value of each measure over all values of missing verdicts.
 
     The coefficients are computed for up to ``_TRIED`` numbers of passes among the missing verdicts
-    on gold passes, and as many on gold fails.
+    on gold passes, and for as many numbers on gold fails.
     """
     passes, fails, missing = (
         np.array([np.sum(mask & (gold == label)) for label in (1.0, 0.0)], dtype=float)

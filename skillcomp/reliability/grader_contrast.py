@@ -91,11 +91,11 @@ def contrast(
 
         ``p_value`` is the larger of two: that of McNemar's mid-p test, with all differences of a
         case exchanged together, and that of the interval. ``p_adjusted`` is by Holm over all pairs
-        of the measure. ``rate`` and ``reference_rate`` are
-        the rates over the shared items, or the agreement on all its items for a rank. ``n_gained``
-        and ``n_lost`` count the items on which only the grader, or only the reference, is right.
-        ``n_dropped`` counts labelled items that one of the two decided. ``p_items`` takes items as
-        independent. A pair without a shared item is NaN with a note and widens the sets of ranks.
+        of the measure. ``rate`` and ``reference_rate`` are the rates over the shared items, or the
+        agreement on all its items for a rank. ``n_gained`` and ``n_lost`` count the items on which
+        only the grader, or only the reference, is right. ``n_dropped`` counts labelled items that
+        only one of the two decided. ``p_items`` takes items as independent. A pair without a shared
+        item is NaN with a note and widens the sets of ranks.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def contrast(
     a few cases and an equally good one on single checks, that test alone shows a difference in 8 to
     15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the adjusted
     p-values of agreement: see :func:`skillcomp.stats.rank_sets`. If graders are equal, their sets
-    hold all ranks between them, so a wide set is what few items allow.
+    hold all ranks between them, so a wide set only means that items are few.
 
     References
     ----------

@@ -88,12 +88,11 @@ def across(
     would bias the weights.
 
     The prediction interval covers the next skill in at least 93 % of studies of 5 to 30 skills in
-    normal, lopsided and few-carriers designs (``docs/intervals.md``). It cannot do so if rare
-    skills are unlike all skills of the study: for these the coverage is an average over the skills
-    that could come next, and a carrier that comes after a study without one is missed. The interval
-    of the standard deviation assumes normal effects, and is too low if few skills carry the effect.
-    The interval of the mean can be wider than the prediction interval: skills unlike all observed
-    ones would move the mean, but are seldom the next one.
+    normal, lopsided and few-carriers designs (``docs/intervals.md``). It cannot cover a rare skill
+    that is unlike all skills of the study, so the coverage is an average over the skills that could
+    come next. The interval of the standard deviation assumes normal effects, and is too low if only
+    few skills have an effect. The interval of the mean can be wider than the prediction interval:
+    skills unlike all observed ones would move the mean, but are seldom the next one.
 
     Examples
     --------

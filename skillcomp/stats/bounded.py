@@ -55,8 +55,8 @@ class Arm:
         Without either of the two, differences between attempts are ignored.
     mixed : array_like, optional
         If ``rates`` are means over several agents, graders or rounds: the mean over them of
-        ``mixed_of_case``. By default it is computed from ``rates`` and ``attempts``, and two
-        agents that always give different answers would look like mixed outcomes.
+        ``mixed_of_case``. By default it is computed from ``rates`` and ``attempts``; two agents
+        that always give different answers then count as mixed outcomes.
     """
 
     rates: Any
@@ -158,8 +158,8 @@ class Quantity:
     def weight_at(self, error_rate: Any) -> Floats:
         """Return the weight of the pseudo-case at error rates (1 minus the confidence level).
 
-        It is ``c`` at 5 %, and 1 from 10 % on. Up to 2 % it is higher than ``c`` by a fifth of the
-        difference to 1 (0.8 for a ``c`` of 0.75). It is linear in between.
+        It is ``c`` at an error rate of 5 %, and 1 at 10 % or more. At 2 % or less, it is ``c`` plus
+        a fifth of ``1 - c`` (0.8 for a ``c`` of 0.75). Between these rates it is linear.
         """
         rise = np.interp(error_rate, (_SMALL, _ALPHA, 2.0 * _ALPHA), (0.2, 0.0, 1.0))
         return np.asarray(self.c + rise * max(1.0 - self.c, 0.0))

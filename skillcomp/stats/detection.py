@@ -1,7 +1,7 @@
 """Area under the ROC curve of a score, and number of negatives needed to bound a rate.
 
 A text that should be flagged has the label 1. A higher score always means "flag", so an area below
-0.5 is not turned into one above.
+0.5 is not replaced by 1 minus the area.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def bounded_slope(
     values : array_like of float, shape (n,)
         Value of each row, inside the bounds of the quantity; none may be missing.
     columns : ndarray, shape (n, p)
-        The column of interest, then those held constant. They must be linearly independent, also
-        of the levels.
+        The column of interest, then those held constant. They must be linearly independent of each
+        other and of the levels.
     levels, clusters : array_like, shape (n,)
         Level and cluster of each row. Each level has its own intercept.
     quantity : Quantity, default RATES
@@ -161,8 +161,9 @@ def bounded_slope(
     arms : sequence of Arm, optional
         As in :func:`skillcomp.stats.bounded.bounded_mean`: the rates behind the values.
     units : array_like, shape (n,), optional
-        Instead of ``arms``, the check of a case that each row is an attempt of, for values 0 and 1.
-        Without both, the adaptive rule places the pseudo-case at the bound.
+        Instead of ``arms``, for values 0 and 1: the check to which each row belongs; the rows of a
+        case with the same check are attempts. Without either, the adaptive rule places the
+        pseudo-case at the bound.
     ci_level, interval
         As in :func:`skillcomp.stats.bounded.bounded_mean`.
 

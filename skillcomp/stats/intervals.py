@@ -102,7 +102,7 @@ def weighted_rate(
     """Estimate a rate from gold that was drawn at different shares in several strata.
 
     An example is gold on all answers that a grader failed and on some that it passed: the strata
-    are then its verdicts. The rate of each stratum counts by the share of the stratum in all units.
+    are then its verdicts. The rate of each stratum is weighted by its share of all units.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ def weighted_rate(
     strata : array_like, shape (n,)
         Stratum of each unit, such as ``"pass"`` and ``"fail"``.
     counted : array_like of 0, 1 or NaN, shape (n,), optional
-        Whether a unit counts, such as whether gold passes it: the rate is that among these units.
-        NaN for a unit without gold. By default all units count.
+        Whether a unit counts, such as whether gold passes it: the rate is computed among these
+        units. NaN for a unit without gold. By default all units count.
     weights : array_like of float, shape (n,), optional
         Weight of each unit, above 0; equal if omitted.
     clusters : array_like, shape (n,), optional

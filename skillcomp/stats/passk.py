@@ -200,7 +200,7 @@ def pooled_pass_at_k(
     """Estimate the mean over cases of the chance that at least one of k attempts passes.
 
     This is the mean of :func:`pass_at_k`. Cases are the units: more attempts make the value of a
-    case more precise, but they are no further cases.
+    case more precise, but they do not add cases.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ def score(skills: Mapping[str, Skill | str]) -> pd.DataFrame:
 
     See Also
     --------
-    score_association : How much of the pass rates such a score explains.
+    score_association : How well such a score explains pass rates.
 
     Notes
     -----
@@ -279,7 +279,7 @@ def score_by_document(
 
     See Also
     --------
-    score_association : Estimates how much of the differences the score explains.
+    score_association : Estimates how well the score explains pass rates.
     skillcomp.plots.scores : Draws the result.
     """
     require_known("outcome: found", outcome, get_args(Outcome))
@@ -426,11 +426,10 @@ def score_association(
 
     Notes
     -----
-    The limits are those of :func:`skillcomp.stats.association`, by a jackknife over
-    skills. R squared is biased upwards in small samples; the adjusted and the cross-validated R
-    squared are not. A ceiling of 0.5 means that no score can be expected to have a higher R
-    squared. If documents hardly differ or all pass, a low R squared says little about other
-    documents.
+    The limits are those of :func:`skillcomp.stats.association`, by a jackknife over skills. R
+    squared is biased upwards in small samples; the adjusted and the cross-validated R squared are
+    not. A ceiling of 0.5 means that no score is expected to exceed an R squared of 0.5. If
+    documents hardly differ or all pass, a low R squared says little about other documents.
 
     References
     ----------
