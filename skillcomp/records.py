@@ -251,7 +251,7 @@ class Rule(Record):
     Attributes
     ----------
     type : {"regex", "tool_used", "tool_order", "file_exists"}
-        What decides.
+        The kind of rule.
     settings : dict
         The fields of the check as its file has them, such as ``pattern`` and ``target``.
     """

@@ -505,7 +505,7 @@ _Sample = tuple[str, dict[str, Any], str, tuple[Any, Any, Any]]
 def _prompt_slices(
     group: pd.DataFrame, measure: str = ""
 ) -> Iterator[tuple[str, str, NDArray[np.bool_]]]:
-    """Yield which prompts count for each measure and kind; leave out kinds without prompts."""
+    """Yield measure, kind of prompt and a mask of the prompts; leave out kinds without prompts."""
     if measure:
         yield measure, "all", np.ones(len(group), dtype=bool)
         return

@@ -144,7 +144,7 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
 
     def draw_problem(self, drawn_by: str | None) -> str:
-        """Return a note if gold drawn by verdict depends on other verdicts; else an empty text."""
+        """Return a note if the labels were evidently not drawn by the stated verdicts, or ""."""
         if "stratum" not in self.units:
             return ""
         return refuted_draw(self.units, [*self.by, "condition"], drawn_by)

@@ -344,7 +344,7 @@ class StudyExplorer(ui.StaticCopy):
         return str(html.render("explore-still", title="Study", status=status, chosen="", view=view))
 
     def __repr__(self) -> str:
-        """Return the choices."""
+        """Return one line with the current choices and the margin."""
         chosen = {name: control.value for name, control in self.choices.items()}
         chosen["margin"] = self.margin.value
         return "Study: " + ", ".join(f"{name}={value!r}" for name, value in chosen.items())

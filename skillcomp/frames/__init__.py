@@ -10,7 +10,7 @@ check: the contract of a frame
     ``empty``: a frame without rows.
 
 concat: several studies
-    ``concat``: their frames next to each other; a column names the study, nothing is pooled.
+    ``concat``: their frames in one; a column names the study, and nothing is pooled.
 
 estimates: functions that all analyses use
     ``prepared``: check a frame, and that an analysis of it pools no graders or agents.
@@ -35,7 +35,7 @@ from_store: a store
 outcomes: verdicts aggregated
     ``outcomes``: one row per attempt, grader version and round.
 
-probes: answers of known worth, put through every check
+probes: answers of known worth, graded on every check
     ``probes``: the result of the last probe of a store.
     ``probe_rates``: the share of checks that each answer passes, for a figure.
 

@@ -46,9 +46,9 @@ def clusters_of(
     within a skill), they have the same ``task`` under several skills, or they have the same value
     of ``column``. Clusters are connected components of these links, so it does not matter which
     case of a pair names the other. Cases that name the same third case are in one cluster, even if
-    the third case is not in the frame. All agents, graders, rounds and runs of a case are in its
-    cluster. Clusters are numbered in the order of the sorted skills and cases, so resampling does
-    not depend on the order of the rows.
+    the third case is not in the frame. All rows of a case are in its cluster, whatever their agent,
+    grader, round or repeat. Clusters are numbered in the order of the sorted skills and cases, so
+    resampling does not depend on the order of the rows.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _tasks_unknown(frame: pd.DataFrame) -> bool:
 def both_clusters(
     frame: pd.DataFrame, cases: pd.DataFrame | None, column: str | None
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the clusters of the rows, and those if cases of the same name are the same task."""
+    """Return the clusters if equal case names are different tasks, and if they are the same."""
     cluster = clusters_of(frame, cases, column=column)
     if not _tasks_unknown(frame):
         return cluster, cluster
@@ -133,7 +133,7 @@ def both_clusters(
 def with_case_facts(
     frame: pd.DataFrame, cases: pd.DataFrame | None, columns: Sequence[str | None]
 ) -> pd.DataFrame:
-    """Add ``task`` and ``columns`` from the cases, as far as the frame lacks them."""
+    """Add ``task`` and ``columns`` from the cases, unless the frame has them already."""
     if cases is None:
         return frame
     checked = check(cases, "cases")
@@ -568,7 +568,7 @@ class Pairing:
 def cluster_readings(table: pd.DataFrame, cluster: str = "case") -> list[NDArray[Any]]:
     """Return the clusters of the rows, and those in which cases of the same name are one task.
 
-    The second are left out if they equal the first.
+    The second clustering is left out if it equals the first.
     """
     columns = (table[name] for name in ("cluster", "cluster_by_name"))
     first, by_name = (claim(table["skill"], column, cluster)[0] for column in columns)

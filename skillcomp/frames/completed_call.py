@@ -1,4 +1,4 @@
-"""The completed call of a function that reads a table, with likely columns, ready to paste."""
+"""The completed call of a function that reads a table, with likely columns filled in."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMN_NAMES = {
 _DEFAULTS: dict[str, Any] = {name: name for name in ("skill", "case", "condition", "passed")}
 _DEFAULTS |= {name: name for name in ("text", "source", "label")}
 _DEFAULTS |= {"checks": "all", "missing": [], "gold_drawn": "random"}
-_FEW_WORDS = 12  # a column with more distinct values names no conditions
+_FEW_WORDS = 12  # a column with more distinct values is not taken for conditions
 
 
 def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hashable | None:
@@ -52,7 +52,7 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 
 
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
-    """Return the unused columns with a usual name for a role; its own name excludes others."""
+    """Return the unused column with the name of a role or, without one, those with usual names."""
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     if role in labels:
         return [labels[role]]
@@ -60,7 +60,7 @@ def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> 
 
 
 def separating_column(frame: pd.DataFrame, place: list[Any], used: Collection[Any]) -> Any:
-    """Return the argument and the column that tell apart rows with the same place, or None.
+    """Return the argument and the column that distinguish rows with the same keys, or None.
 
     Columns with the usual names come first, then columns of whole numbers. Times do not count,
     because they also differ between an answer and its retry.

@@ -89,7 +89,7 @@ def with_corrections(
 def _checked_rows(
     deltas: pd.DataFrame, corrected: pd.DataFrame, by: Sequence[str], value: str
 ) -> pd.DataFrame:
-    """Return the rows if they are of this value, ``by``, reference and level."""
+    """Return the rows; raise if they are of another value, ``by``, reference or level."""
     call = f"correction.delta(verdicts, gold, by={list(by)}, value='{value}')"
     require_columns(corrected, [*by, *NEEDED], WHAT)
     measures = [f"delta_{value}", f"rate_{value}"]
@@ -120,7 +120,7 @@ def _checked_rows(
 
 
 def _is_of(rows: pd.DataFrame, delta: pd.Series, names: Sequence[str]) -> Any:
-    """Return which rows have the values of a delta in some columns; NA equals NA."""
+    """Mark the rows that equal a delta in the columns ``names``; NA equals NA."""
     same = np.ones(len(rows), dtype=bool)
     for name in names:
         match = rows[name].isna() if pd.isna(delta[name]) else rows[name].eq(delta[name])
@@ -148,7 +148,7 @@ def _refuse_other_data(
 ) -> None:
     """Raise FrameError if the rows correct a delta of other outcomes, weights, checks or clusters.
 
-    The row of the grader as it is repeats the uncorrected delta, if it is among the rows.
+    If ``rows`` has the estimator ``naive``, its estimate must be the uncorrected delta.
     """
     name, method = _name_of(delta, [*by, "condition"]), " ".join(rows["method"].dropna())
     for argument, words, value in (
@@ -222,10 +222,10 @@ def _recommended_row(rows: pd.DataFrame) -> pd.Series | None:
 def _labels_needed(
     delta: pd.Series, rows: pd.DataFrame, gold: pd.DataFrame, n_gold: float, base: pd.Series | None
 ) -> float:
-    """Return about how many more labelled cases would decide on a verdict.
+    """Return about how many more labelled cases are needed to reach a verdict.
 
-    The estimate is assumed to stay. NaN if it is unknown, infinite if labels on all cases would not
-    be enough.
+    The estimate is assumed to stay the same. The result is NaN if the number is unknown, and
+    infinite if labels on all cases would not be enough.
     """
     rows, gold, n = rows.dropna(subset=LIMITS), gold.dropna(subset=LIMITS), delta["n"]
     if rows.empty or n_gold < 1:
@@ -243,7 +243,7 @@ def _labels_needed(
     if base is not None and base["ci_low"] >= 1.0 - margin and to_loss > 0:
         claims.append({"low": to_loss})
     if delta["verdict_uncorrected"] in ("helps", "hurts"):
-        # among several rows, more than the interval of one has to exclude 0
+        # p-values are adjusted for several rows: 0 must be outside a wider interval
         reach = norm.isf(delta["p_limit"] / 2) / norm.isf((1.0 - delta["ci_level"]) / 2)
         claims.append({"low" if estimate > 0 else "high": abs(estimate) / reach})
     sizes = [
@@ -254,7 +254,7 @@ def _labels_needed(
         for claim in claims
     ]
     size = max(min(sizes), FEWEST_GOLD)
-    if size > n:  # too few labels do not show that no number would be enough
+    if size > n:  # with very few labels, it is unknown if all would be enough
         return math.inf if n_gold >= FEWEST_GOLD else math.nan
     return float(max(math.ceil(size - n_gold), 1))
 
@@ -320,7 +320,7 @@ def _place_of_interval(row: pd.Series) -> str:
 
 
 def shown_alone(row: pd.Series) -> str:
-    """Describe the gain or loss of a row that shows it only when taken alone."""
+    """Describe a gain or loss that a row shows alone, but not after adjustment for other rows."""
     change = f"a {'gain' if row['ci_low'] > 0 else 'loss'} is shown by this row alone"
     if pd.isna(row["p_adjusted"]):
         return f"{change}, without an adjusted p-value"

@@ -268,9 +268,9 @@ def from_frame(
         all dimensions are among C1 to C9, or none is, they become the column
         ``comprehension_dimension``; a mixture stays in the column ``dimension``.
     cluster : hashable or sequence of hashable, optional
-        Columns with one value in all rows of a case, which tie cases together: a video, a
-        repository, a user. They keep their names in ``cases``, ``attempts`` and ``outcomes``;
-        name one in the ``cluster=`` of an analysis.
+        Columns that link cases, such as a video, a repository or a user, with one value in all rows
+        of a case. They keep their names in ``cases``, ``attempts`` and ``outcomes``; name one in
+        the ``cluster=`` of an analysis.
     answer, seconds, cost_usd, input_tokens, output_tokens : hashable, optional
         Columns about the answer, with one value in all rows of an answer.
     status, error : hashable, optional
@@ -458,7 +458,7 @@ def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
 
 
 def _with_failed_ends(rows: pd.DataFrame, columns: Columns) -> pd.Series:
-    """Return the verdicts, False for a scored answer without a verdict that ended at a limit."""
+    """Return the verdicts; a timeout, truncation or refusal with a score but no verdict fails."""
     if "passed" not in columns:
         return rows["passed"]
     graded = rows["attempt_id"].isin(rows.loc[rows["passed"].notna(), "attempt_id"])
@@ -482,7 +482,7 @@ def _cases_frame(
     dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
-    # graders may be asked different checks: no attempt can lack more than the shortest list
+    # graders may judge different checks, so the smallest number of checks is the expected one
     by_grader = rows.groupby([*CASE, "grader", "grader_version"], dropna=False)["check_id"]
     counted = by_grader.nunique().groupby(CASE).min().rename("n_checks").reset_index()
     return cases.merge(counted, on=CASE, how="left")

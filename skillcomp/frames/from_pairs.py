@@ -53,7 +53,7 @@ _ORDERS = {
     **dict.fromkeys(("ba", "2", "2.0", "swapped", "reversed", "swap = true", "swap=true"), 2),
 }
 _SWAPS = {"false": 1, "0": 1, "no": 1, "true": 2, "1": 2, "yes": 2}  # in a column called swap
-_LONG_NAME = 100  # characters; a longer value is a text and no name of a system
+_LONG_NAME = 100  # characters; a longer value is a text and not the name of a system
 _KEY = ["case_id", "grader", "first", "second"]
 
 
@@ -123,7 +123,7 @@ def from_pairs(
     Raises
     ------
     FrameError
-        With one sentence per problem: a missing column, columns that cannot be told apart, an
+        With one sentence per problem: a missing column, columns that cannot be distinguished, an
         unknown word, a gold winner that differs between the rows of a pair, an answer compared with
         itself, or two rows of a grader on one pair in one order. Where arguments solve a problem,
         the message ends with the completed call.
@@ -211,7 +211,7 @@ def _require_meanings(winner_names: Any) -> None:
 
 
 def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:
-    """Add columns with usual names to those that the call names; report several for one."""
+    """Add columns with usual names to those of the call; report arguments with several columns."""
     if not {"first", "second"} & set(reader.names):
         _add_columns_of_answers(reader, table)
     for role in ("case", "winner", "gold", "grader", "order"):
@@ -248,7 +248,7 @@ def _add_columns_of_answers(reader: TableReader, table: pd.DataFrame) -> None:
 
 
 def _are_orders(values: pd.Series, label: Hashable) -> bool:
-    """Return whether a column tells two orders of presentation apart."""
+    """Return whether all words of a column are known words for an order of presentation."""
     words = [plain_word(word) for word in distinct_words(values)]
     return bool(words) and set(words) <= set(_order_words(label))
 
@@ -380,7 +380,7 @@ def _read_words(
 
 
 def _verdict_word(value: Any) -> str:
-    """Return a word without brackets and without blanks around signs: "[[A]]" becomes "a"."""
+    """Return a word without brackets, and without spaces around ">" or "=": "[[A]]" becomes "a"."""
     word = plain_word(float(value) if isinstance(value, np.floating) else value)
     word = re.sub(r"(?<=\w)-(?=\w)", " ", re.sub(r"^\[+(.*?)\]+$", r"\1", word))
     return re.sub(r"\s*([<>=~]+)\s*", r"\1", word)

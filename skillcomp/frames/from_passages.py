@@ -36,8 +36,8 @@ def from_passages(
     """Convert your own table of labelled texts to frames for a calibration of copying.
 
     Name the columns with the text, its source, and whether (or how far) the text copies from the
-    source. ``overlap.calibrate(passages=own.passages, skills=own.skills)`` then answers from which
-    length on a shared n-gram means copying.
+    source. ``overlap.calibrate(passages=own.passages, skills=own.skills)`` then estimates the
+    length from which a shared n-gram means copying.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def from_passages(
     ------
     FrameError
         With one sentence per problem: a missing column (with the most similar name), an unknown
-        word, a source without a text, or a truth value in a column whose name suggests that True
-        means a text of one's own. Where arguments solve a problem, the message ends with the
+        word, a source without a text, or a truth value in a column with a name that suggests that
+        True means an original text. Where arguments solve a problem, the message ends with the
         completed call.
 
     Warns
@@ -206,7 +206,10 @@ def _named_sources(
 
 
 def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series, dict[str, str]]:
-    """Name the sources whose texts are in the table by numbers; report values that are names."""
+    """Call the source texts of the table "source 1", "source 2" and so on.
+
+    A value that is too short for a text is reported, because it is probably the name of a source.
+    """
     several = pd.unique(texts.dropna())
     short = [t for t in several if len(t.split()) < _FEWEST_WORDS and _is_short(t)]
     if short:
@@ -221,12 +224,12 @@ def _numbered_sources(texts: pd.Series, reader: TableReader) -> tuple[pd.Series,
 
 
 def _is_short(text: str) -> bool:
-    """Check whether a text of few words is short: some scripts have no blanks between words."""
+    """Return whether a text of few words is short, even in a script without spaces."""
     return text.isascii() or len(text) < _FEWEST_LETTERS
 
 
 def _labelled_rows(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
-    """Return the rows with a text and a label that are no sources; note those left out."""
+    """Return the rows with a text and a label, without sources; note incomplete rows."""
     rows = rows[~rows["level"].eq(SOURCE).fillna(False)]
     for role, column in (("text", "text"), ("label", "level")):
         lacking = rows[column].isna() | rows[column].eq("").fillna(False)

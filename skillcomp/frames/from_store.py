@@ -128,7 +128,7 @@ def coverage(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_facts_of_cases(attempts: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
-    """Add to attempts what ties their cases together: task, contrast pair and own columns."""
+    """Add to attempts the columns that link cases: task, contrast pair and a user's own columns."""
     taken = {*CONTRACTS["cases"].columns, *CONTRACTS["attempts"].columns}
     own = [name for name in cases.columns if name not in taken]
     facts = cases[[*CASE, "task", "contrast_of", *own]]
@@ -444,7 +444,7 @@ def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
 
 
 def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:
-    """Raise FrameError if a labeller's labels of an item differ and the later replaces no other."""
+    """Raise FrameError if a labeller's labels of an item differ and none is marked as replacing."""
     keys = [*ITEM, "labeller"]
     again = gold.duplicated(keys, keep=False)
     if not again.any():
@@ -493,7 +493,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
             f"{plural(len(rows), 'row')}; the first: {first.dropna().astype(str).to_dict()}; "
             "expected 1 if the first attempt wins, 2 if the second does, missing for a tie."
         )
-    # saved frames write a tie as such: without a winner, the comparison failed
+    # in saved frames, a tie has the winner "tie", and a missing winner means a failed comparison
     failed = SAVED_FRAMES in store.manifest
     return pairs if failed else pairs.assign(winner=winner.fillna("tie"))
 
@@ -547,7 +547,7 @@ def invocations(
 
 
 def _rows_of_facts(store: RunStore | Frames) -> Iterable[Sequence[Any]]:
-    """Return each case with its skill, whether that should fire, and all skills that should."""
+    """Return each case with its skill, whether this skill should trigger, and all that should."""
     if isinstance(store, RunStore) and SAVED_FRAMES not in store.manifest:
         every = ((suite.skill, case) for suite in store.suites.values() for case in suite.cases)
         return [(c.case_id, skill, c.should_trigger, c.right_skills) for skill, c in every]

@@ -42,7 +42,7 @@ def probed_frame(rows: list[dict[str, object]]) -> pd.DataFrame:
 
 
 def probed_checks(probed: pd.DataFrame) -> pd.DataFrame:
-    """Return for each check whether it is at fault by any grader, and whether it has a verdict."""
+    """Return whether any grader shows a fault in each check, and whether it has a verdict."""
     rows = probed.assign(at_fault=probed["finding"].ne(""))
     rows["tested"] = probed[list(ANSWERS)].notna().any(axis=1)
     return rows.groupby(["case_id", "check_id"])[["at_fault", "tested"]].any()

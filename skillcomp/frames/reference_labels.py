@@ -115,7 +115,7 @@ def join_gold(verdicts: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     return own.merge(labels, on=ITEM, how="left", validate="many_to_one")
 
 
-# statuses of attempts that ended without an answer to grade, through the agent itself
+# statuses of attempts in which the agent itself, not the service, failed to give an answer
 RESULTS = ("timeout", "truncated", "refused")
 
 
@@ -256,7 +256,7 @@ DOUBTED = 0.001
 
 
 def check_draw(gold_drawn: str, drawn_by: str | None, graders: pd.Series, what: str) -> None:
-    """Raise FrameError if ``gold_drawn`` is unknown or ``drawn_by`` is none of the graders."""
+    """Raise FrameError if ``gold_drawn`` is unknown or ``drawn_by`` is not a grader."""
     require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
     if drawn_by is None:
         return
@@ -340,9 +340,9 @@ def labelled_shares(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Compare the shares of passes and of fails that have gold, in each group of ``keys``.
 
     ``rows`` has verdict and gold (1, 0 or NaN) and cluster. Columns: ``keys``, passes and fails
-    (shares with gold), and p_value: that of equal shares, if gold was drawn at random. It is
-    Fisher's exact test if each cluster has one verdict, otherwise a score test with the
-    correlations of verdicts and of labels within clusters.
+    (shares with gold), and p_value. The hypothesis is that passes and fails have gold with the same
+    probability. The test is Fisher's exact test if each cluster has one verdict, otherwise a score
+    test with the correlations of verdicts and of labels within clusters.
     """
     rows = rows[rows["verdict"].notna()]
     code, first = group_codes(rows, keys)
@@ -380,10 +380,11 @@ def _p_of_equal_shares(verdict: Floats, has: Floats, cluster: NDArray[np.intp]) 
 
 
 def one_draw(shares: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return shares that are the same for all graders: gold has one draw, whoever is corrected.
+    """Give all graders the same shares, because their verdicts share one draw of gold.
 
-    ``shares`` has the rows of :func:`labelled_shares` for ``keys``. The grader whose verdicts
-    deviate most counts, with its p-value multiplied by the number of graders; ``by`` names it.
+    ``shares`` has the rows of :func:`labelled_shares` for ``keys``. All graders get the shares of
+    the grader with the smallest p-value, which is multiplied by the number of graders. ``by`` names
+    this grader.
     """
     graders = [name for name in GRADER if name in keys]
     others = [name for name in keys if name not in graders]
@@ -398,10 +399,10 @@ def one_draw(shares: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) -> str:
-    """Return a note if gold depends on other verdicts than those by which it was drawn.
+    """Return a note if the labels were evidently not drawn by the verdicts of ``drawn_by``.
 
-    ``rows`` has verdict, gold, cluster and stratum. Within a stratum, gold must be a random draw
-    for every grader.
+    ``rows`` has verdict, gold, cluster and stratum. If the statement is true, the labels of each
+    stratum are a random draw, so that they do not depend on the verdicts of any grader.
     """
     if drawn_by is None or rows.empty:
         return ""

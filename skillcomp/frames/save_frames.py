@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skillcomp.frames.from_frame import Frames
 
 _TABLES = ("cases", "attempts", "verdicts", "gold", "pairwise", "passages")
-# columns that a reader of the store works out again from the other columns
+# columns that a reader of the store computes again from the other columns
 _DERIVED = {"attempts": ("n_words",), "verdicts": ("evidence_found",)}
 
 

@@ -122,7 +122,7 @@ class TableReader:
             raise FrameError(message, self.problems)
 
     def listed_changes(self) -> pd.DataFrame:
-        """Return the changes as a frame; list them in a warning to the caller of the conversion."""
+        """Return the changes as a frame; if there are any, also list them in a warning."""
         changes = changes_frame(self.changes)
         if len(changes):
             lines = "".join(f"\n- {line}" for line in change_lines(changes.to_dict("records")))
@@ -192,7 +192,7 @@ class TableReader:
             self.changes.append(Change("missing=", as_literal(value), "in no column", 0))
 
     def note_codes(self, scores: pd.Series) -> None:
-        """Add a change for usual codes of a missing value that lie outside all other scores."""
+        """Add a change for scores that look like missing values, such as 99 among 1 to 5."""
         codes = scores.map({score: code_number(score) for score in scores.dropna().unique()})
         others = pd.to_numeric(scores[codes.isna()], errors="coerce").dropna()
         for code in map(int, codes.dropna().unique()):
@@ -202,7 +202,7 @@ class TableReader:
                 self.add_change("score", str(code), done, codes.eq(code).sum())
 
     def _refuse_flags(self) -> None:
-        """Add a problem if the column of skills says whether a skill was loaded, not which."""
+        """Add a problem if the skill column says whether a skill was loaded, and not which one."""
         name = self.names.get("skill")
         words = distinct_words(self.frame[name]) if name in self.frame.columns else []
         if not is_flag(words):
@@ -215,7 +215,7 @@ class TableReader:
             self.names.pop("condition", None)
 
     def _add_likely_column(self, role: str) -> None:
-        """Add the likely column of an argument to the completed call."""
+        """Add the likely column for an argument to the call that the message suggests."""
         used = [*self.names.values(), *self.remedies.values()]
         optional = ["skill"]
         optional += ["condition"] if self.arguments.get("gold") is not None else []
@@ -435,7 +435,7 @@ class TableReader:
         if "check" in columns:
             return pd.Series(1, index=rows.index, dtype="Int64")
         keys = [*CELL, "grader", "grader_version"]
-        if "round" in columns:  # a regrade is no new answer
+        if "round" in columns:  # a regrade is not a new answer
             keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
         numbers = rows.groupby(keys, dropna=False).cumcount() + 1
         if numbers.gt(1).any():
@@ -464,7 +464,7 @@ class TableReader:
         """Replace the repeats in a column by the numbers 1, 2 and so on.
 
         Numbers from 0 are raised by 1; names are numbered in alphabetical order. With ``again``,
-        the rule that the first column had is applied to a second one.
+        the numbering of the first column is used for a second one.
         """
         if values.isna().any():
             self.as_texts(values, "repeat")
@@ -498,7 +498,7 @@ class TableReader:
         return ids
 
     def as_numbers(self, values: pd.Series, role: str) -> pd.Series:
-        """Convert a column to floats; values that are no numbers are a problem."""
+        """Convert a column to floats; report values that are not numbers."""
         try:
             numbers: pd.Series = convert(values, "float64")
         except ConversionError as error:

@@ -122,7 +122,7 @@ def distinct_words(values: pd.Series) -> list[Any]:
 
 
 def is_flag(words: Iterable[Any]) -> bool:
-    """Return whether the words tell the skill from the baseline, such as 1 and 0."""
+    """Return whether the words mean exactly skill and baseline, such as 1 and 0."""
     return set(condition_names(words).values()) == {"baseline", "skill"}
 
 
@@ -139,9 +139,9 @@ def as_name(value: Any) -> str | None:
 
 
 def plain_word(value: Any) -> str:
-    """Return a word in lower case; ``_`` and a hyphen between letters count as a blank.
+    """Return a word in lower case; ``_`` and a hyphen between letters become a space.
 
-    Signs and negating words keep their meaning: "-1" is not "1", and "-skill" is not "skill".
+    Minus signs and negating words are kept: "-1" is not "1", and "-skill" is not "skill".
     """
     text = str(value) if isinstance(value, bool | np.bool_) else as_name(value)
     if text is None:
@@ -150,7 +150,7 @@ def plain_word(value: Any) -> str:
 
 
 def is_negated(word: str) -> bool:
-    """Return whether a plain word begins with a sign or a negation: a similar word is no hint."""
+    """Return whether a plain word is negated; the most similar word may then mean the opposite."""
     return bool(_NEGATED.fullmatch(word))
 
 

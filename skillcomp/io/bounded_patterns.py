@@ -11,7 +11,7 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# jsonschema decides the first keyword by its own, unlimited search for patterns of the second
+# to decide the first keyword, jsonschema searches for the patterns of the second without a limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 

@@ -165,7 +165,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise StoreError(f"{file}: not the manifest of a store (no format '{_FORMAT}').")
     version = manifest.get("version")
-    if type(version) is not int or not 1 <= version <= _VERSION:  # True is no version either
+    if type(version) is not int or not 1 <= version <= _VERSION:  # this also refuses True
         newer = isinstance(version, int) and version > _VERSION
         hint = "A newer skillcomp wrote it." if newer else "Restore the manifest from a copy."
         why = f"this skillcomp reads up to {_VERSION}, from 1. {hint}"
@@ -225,7 +225,7 @@ def time_now() -> str:
 
 
 def active_writer(folder: Path) -> str | None:
-    """Describe the process that writes to a store, as its lock file names it; None if none does."""
+    """Describe the process that is writing to a store, from its lock file; None without one."""
     who = json_or_none(folder / WHO)
     try:
         message = f"process {who['pid']} on {who['host']} since {who['since']}"

@@ -1,4 +1,4 @@
-"""Text for LaTeX: escaped signs, and the snippet that puts a figure into a paper."""
+"""Text for LaTeX: escaped characters, and the code that includes a figure in a paper."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SIGNS |= {"−": "$-$", "∞": r"$\infty$", "±": r"$\pm$"}
 
 
 def escape_latex(text: str) -> str:
-    """Escape the characters that LaTeX would read as commands; replace line feeds by blanks."""
+    """Escape the characters that LaTeX would read as commands; line feeds become spaces."""
     return "".join(_SIGNS.get(sign, sign) for sign in " ".join(text.split()))
 
 

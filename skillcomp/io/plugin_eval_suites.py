@@ -3,7 +3,7 @@
 The fields come from code.claude.com/docs/en/plugin-evals, read in November 2026. A suite has many
 files; they are read into one JSON text, the bundle, from which a store reads the suite back. A
 grader that a program decides becomes a check with a `Rule`, a rubric becomes a check for a grader.
-What has no counterpart stays in the ``extra`` of its case and is listed in ``Suite.problems``.
+Anything else stays in the ``extra`` of its case and is listed in ``Suite.problems``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def case_folders(root: Path) -> list[Path]:
 
 
 def _is_case(folder: Path) -> bool:
-    """Return whether a folder holds a case; a prompt.md alone proves nothing."""
+    """Return whether a folder holds a case; a prompt.md alone is not enough."""
     if (folder / "prompt.md").is_file() and (folder / "graders").is_dir():
         return True
     file = folder / "case.yaml"
@@ -101,7 +101,7 @@ def bundle_of(root: Path) -> bytes | None:
 
 
 def _plugin_of(root: Path) -> Path:
-    """Return the folder of the plugin around a path; the path itself if there is none."""
+    """Return the folder of the plugin that contains a path; without a plugin, the path itself."""
     for folder in (root.resolve(), *root.resolve().parents[:4]):
         if any((folder / name).is_file() for name in (*_MANIFESTS, "SKILL.md")):
             return folder
@@ -143,7 +143,7 @@ def read_bundle(
 
 
 class _CaseReader:
-    """Turn the files of one case into a record, and collect what has no counterpart."""
+    """Turn the files of one case into a record, and collect the parts without a counterpart."""
 
     def __init__(
         self, file: Path, name: str, skill: str, problems: list[str], *, is_alone: bool
@@ -256,7 +256,7 @@ class _CaseReader:
         """Return whether the skill under test should be used, if that is what a grader checks."""
         least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")
-        if most == 0:  # no call at all: neither of the skill under test
+        if most == 0:  # a limit of no calls also applies to the skill under test
             is_about = pattern is None or self.matches_skill(pattern)
             return False if is_about else None
         is_about = self.is_alone if pattern is None else self.matches_skill(pattern)
@@ -273,7 +273,7 @@ class _CaseReader:
             return False
 
     def check(self, name: str, row: Mapping[str, Any]) -> Check | str:
-        """Return the check of a grader, or what it is if there is no counterpart."""
+        """Return the check of a grader, or a description of a grader without a counterpart."""
         kind = str(row.get("type"))
         if kind not in _OPTIONS:
             return f"the type {literal(row.get('type'))}"

@@ -48,7 +48,7 @@ _SAFE_TARGETS = re.compile(r"\d?>{1,2}\s*/dev/null|\d?>&\d")
 
 
 def unwrapped(command: str) -> str:
-    """Return the command inside ``sh -c '...'`` or the whole command, with single blanks.
+    """Return the command inside ``sh -c '...'`` or the whole command, with single spaces.
 
     Examples
     --------

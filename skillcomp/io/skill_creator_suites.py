@@ -31,7 +31,7 @@ _OTHERS = (
 _TEXTS = ("rubric", "text", "description", "assertion", "expectation", "name")
 _JUDGED = (None, "llm_judge", "llm-judge", "llm")
 _OF_QUERY = ("id", "category", "reason", "expected_skill", "name", "notes")
-# problems contain these words, by which `skillcomp check` knows how grave they are
+# words in problems, from which `skillcomp check` infers the severity of a problem
 NOT_MAPPED = "has no counterpart and is not checked"
 KEPT = "is kept in extra"
 
@@ -114,7 +114,7 @@ def _named_skill(top: Mapping[str, Any], file: Path) -> str:
 
 
 class _Reader:
-    """Turn the rows of a file into cases, and collect what has no counterpart."""
+    """Turn the rows of a file into cases, and collect the parts without a counterpart."""
 
     def __init__(self, slug: str, bases: list[Path], problems: list[str]) -> None:
         self.slug, self.bases, self.problems = slug, bases, problems
@@ -209,7 +209,7 @@ class _Reader:
         return Check(check_id=self.ident(row, fields, f"expectation-{number}"), description=text)
 
     def files(self, listed: Any, place: str) -> list[str]:
-        """Return the names of a case's files, those of a folder one by one."""
+        """Return the names of a case's files; a folder is replaced by its files."""
         names: list[str] = []
         if not isinstance(listed, list | None):
             self.note(place, f"files: found {literal(listed)}; expected a list of names.")
@@ -257,7 +257,7 @@ class _Reader:
 
 
 def trigger_check(should_trigger: bool) -> Check:
-    """Return the check whether a skill is invoked, or is left alone."""
+    """Return the check that a skill is invoked, or that it is not."""
     if should_trigger:
         return Check(check_id="trigger", goal="process", description="the skill is invoked")
     sentence = "the skill is not invoked"

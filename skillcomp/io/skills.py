@@ -87,7 +87,7 @@ def read_skill(path: str | PathLike[str], *, strict: bool = False) -> Skill:
     Notes
     -----
     Anchors follow the rule of public code hosts: letters become lower case, punctuation is dropped,
-    blanks become hyphens, and repeated anchors get ``-1``, ``-2`` at the end. Headings inside
+    spaces become hyphens, and repeated anchors get ``-1``, ``-2`` at the end. Headings inside
     fenced code are not headings. ``name`` and ``description`` are required and limited as in the
     Agent Skills specification; the seven concept fields are required if ``comprehension_state`` is
     ``present`` or there is a concept block. Concept fields outside such a block, at the top level
@@ -444,7 +444,7 @@ def skill_texts(path: Path) -> dict[str, str]:
 
 
 def skill_folders(folder: Path) -> dict[str, Path]:
-    """Return the skills in a folder by name: the folder itself, or those of its folders.
+    """Return the folders of skills by name: the folder itself if it is a skill, or its subfolders.
 
     Raises
     ------

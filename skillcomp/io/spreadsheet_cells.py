@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-# Matches cells that a spreadsheet takes for a formula (OWASP, CSV injection). The last four signs
-# are full-width forms. Leading apostrophes are matched, too, so that the escape can be undone.
+# Matches cells that a spreadsheet takes for a formula (OWASP, CSV injection). The last four
+# characters are full-width forms. Leading apostrophes are matched, too, so that the escape can be
+# undone.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
 _CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
 
@@ -18,7 +19,7 @@ def as_cell(value: Any) -> str:
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
     text = _with_line_feeds(value).translate(_CONTROL)
-    # A spreadsheet may drop leading blanks before it looks for a formula, so match them, too.
+    # A spreadsheet may drop leading spaces before it looks for a formula, so match them, too.
     return f"'{text}" if _ESCAPED.match(text) else text
 
 

@@ -577,13 +577,13 @@ def _manifest_mismatches(
 
 
 def as_store(value: object) -> RunStore:
-    """Return the store unchanged; raise if it is no RunStore, such as the path of one."""
+    """Return the store unchanged; raise if the value is not a RunStore but, for example, a path."""
     require_type("store", value, RunStore, "sc.RunStore(folder)", StoreError)
     return cast(RunStore, value)
 
 
 def require_store(value: object) -> RunStore:
-    """Return the store unchanged; raise if it is no RunStore or its folder is no study."""
+    """Return the store unchanged; raise if it is not a RunStore or its folder holds no study."""
     store = as_store(value)
     path = store.path
     nothing = not journal.has_manifest(path) and not store.tables

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _UNANSWERED = ("error", "paused")
-_SHOWN = 6  # names or lines
-_MOST_TEXTS = 8  # changes at one place
+_SHOWN = 6  # maximum number of names or lines that are shown
+_MOST_TEXTS = 8  # maximum number of changes that are shown for one place
 
 
 def overview_facts(
@@ -26,7 +26,7 @@ def overview_facts(
     verdicts: pd.DataFrame,
     n_gold: int,
 ) -> dict[str, str]:
-    """Count what a study has.
+    """Count the skills, cases, answers, verdicts and labels of a study.
 
     ``attempts`` needs condition, agent and status, and ``verdicts`` grader, passed and score.
     """
@@ -67,7 +67,7 @@ def _counts_by(values: pd.Series) -> str:
 
 
 def _change_text(change: Mapping[Any, Any]) -> str:
-    """Describe values that were changed; without a number if it concerns the whole study."""
+    """Describe changed values, with their number of rows unless the whole study changed."""
     value, done, n = change["found"], change["done"], change["n"]
     words = f" {done.removeprefix('read ')}" if done.startswith("read as ") else f"; {done}"
     return f"{value}{words}" + (f" ({plural(n, 'row')})" if n else "")
@@ -76,7 +76,7 @@ def _change_text(change: Mapping[Any, Any]) -> str:
 def change_lines(changes: Iterable[Mapping[Any, Any]]) -> list[str]:
     """Return a sentence for each place, with its changes: mappings with place, found, done and n.
 
-    What concerns the whole study (n is 0) comes first.
+    Changes of the whole study (n is 0) come first.
     """
     lines = []
     in_order = sorted(changes, key=lambda change: bool(change["n"]))

@@ -120,7 +120,7 @@ def read_suite(
         for a trigger set), the plugin for its cases, and the file's stem for all others. Set it if
         several files are called ``comprehension.json``.
     skill : str, optional
-        The skill of a suite with a file that does not name it; the slug when not given.
+        The skill of the suite, if its file does not name it; by default the slug.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def read_suite(
     kept in the ``extra`` of a case; problems name row and column. A ``\|`` is a ``|`` inside a
     pattern; the program of the trigger document splits at every ``|``. Patterns are searched line
     by line and ignore case. A missing kind of a prompt is inferred: negative if the skill should
-    not trigger, explicit if the prompt names ``$skill``, else implicit.
+    not trigger, explicit if the prompt names ``$skill``, and implicit otherwise.
 
     A task has one check: its id is the type of the judge, and ``check.judge`` is the judge. A task
     suite that breaks a rule of its format cannot be used for grading, so this is always an error,
@@ -168,9 +168,9 @@ def read_suite(
     installed for the agent. A trigger set is a list of ``query`` and ``should_trigger``. Of the
     cases of ``claude plugin eval``, the graders ``regex``, ``tool_used``, ``tool_order`` and
     ``file_exists`` are checks with a `Rule`, ``llm`` is a check that a grader judges, and a grader
-    on the tool ``Skill`` gives ``should_trigger``. What has no counterpart (such as ``baseline``,
-    graders of one arm, scaffolds, assertions with a ``type``) is kept in the case's ``extra`` under
-    ``unmapped`` or under its key; ``problems`` lists it.
+    on the tool ``Skill`` gives ``should_trigger``. All other parts (such as ``baseline``, graders
+    of one arm, scaffolds, assertions with a ``type``) are kept in the case's ``extra``, under their
+    key or under ``unmapped``, and are listed in ``problems``.
     """
     file, data = suite_source(as_path(path, "read_suite", SuiteError))
     if file.suffix in (".yaml", ".yml"):
@@ -193,7 +193,7 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
 
     A folder holds, in this order, a task suite, a prompts.csv, an ``evals/evals.json`` or cases of
     ``claude plugin eval``; for the latter, the folder itself and the bundle of its files are
-    returned. A case.yaml or prompt.md stands for the case in its folder.
+    returned. For the path of a case.yaml or prompt.md, the case in its folder is read.
     """
     if path.name in CASE_FILES and (bundle := bundle_of(path.parent)):
         return path.parent, bundle
@@ -388,7 +388,7 @@ class _Reader:
         return value
 
     def pairing(self, words: Mapping[str, str | None], place: str) -> None:
-        """Note a concept field that belongs to another comprehension dimension than the case."""
+        """Report a concept field that does not fit the comprehension dimension of the case."""
         dimension, field = words["comprehension_dimension"], words["concept_field"]
         right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
         if field in CONCEPT_FIELDS and field != right:

@@ -199,7 +199,7 @@ def task_files(folder: Path) -> Iterator[str]:
     Raises
     ------
     SuiteError
-        If an entry is no regular file inside its folder, or its name is not UTF-8.
+        If an entry is not a regular file inside its folder, or its name is not UTF-8.
     """
     for part in (FIXTURES, REFERENCES):
         for file in sorted((folder / part).rglob("*")):

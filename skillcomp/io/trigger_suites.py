@@ -291,7 +291,7 @@ def kind_of_prompt(prompt: str, skill: str, should_trigger: bool | None) -> Prom
     """Return the kind of a prompt; None if it is not known whether the skill should trigger.
 
     A prompt is negative if the skill should not trigger, explicit if it should trigger and the
-    prompt names ``$skill``, and else implicit.
+    prompt names ``$skill``, and implicit otherwise.
 
     Examples
     --------

@@ -69,18 +69,18 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
         folder, a study.yaml, or a folder of skills. A skill is checked together with its
         ``evals/evals.json`` and its set of trigger queries, if it has them. If a study.yaml
         names skills or suites, these are checked. If it names none, its store is checked.
-        A suite is checked together with its skill: the skill with its name in the study, else
-        ``../skills/<skill>/SKILL.md`` relative to the suite's folder.
+        A suite is checked together with its skill. This is the skill of the study that the suite
+        names or, without one, ``../skills/<skill>/SKILL.md`` relative to the suite's folder.
     evals : bool, default False
-        Whether `path` is a folder in which all skills and their trigger prompts
-        (``evals/skills/<slug>/prompts.csv``) are checked. Hidden folders, recorded studies,
-        ``artifacts`` and installed packages are left out.
+        Whether to check all skills in the folder `path` and their trigger prompts
+        (``evals/skills/<slug>/prompts.csv``). Hidden folders, recorded studies, ``artifacts`` and
+        installed packages are left out.
 
     Returns
     -------
     pandas.DataFrame
-        One row per finding, with the columns of :func:`skillcomp.lint.lint_suite`. The rows
-        of a file begin with its deviations from the format. ``file`` is never missing.
+        One row per finding, with the columns of :func:`skillcomp.lint.lint_suite`; ``file`` has a
+        value in every row. The first rows of a file are its deviations from the format.
 
     Raises
     ------
@@ -99,19 +99,19 @@ def lint_path(path: str | PathLike[str], *, evals: bool = False) -> pd.DataFrame
     a frame, rows that name a missing attempt, case or check, verdicts on attempts without an
     answer, and winners that are neither of the two compared attempts (rule ``store``).
 
-    With `evals`, errors are broken front matter or prompts, two skills with the same slug or name,
-    prompts for a skill that is missing, and links to files that are missing or outside the folder.
-    Warnings are duplicate prompts or descriptions, and a skill that lacks explicit, implicit or
-    negative prompts. Further warnings are a skill that shows commands or files but no definition of
-    done, that has no dry-run mode, that does not say when not to use it, that contains an
-    instruction to "do everything", or that has downloads that are not optional. These last five
-    rules look for words, so a person should judge their findings.
+    With `evals`, these are errors: broken front matter or prompts, two skills with the same slug or
+    name, prompts for a missing skill, and links to files that are missing or outside the folder.
+    Duplicate prompts or descriptions are warnings, and so is a skill without explicit, implicit or
+    negative prompts. Five more warnings are about the text of a skill: it shows commands or files
+    but no definition of done; it has no dry-run mode; it does not say when not to use the skill; it
+    contains an instruction to "do everything"; its downloads are not optional. These five rules
+    search for words, so a person should judge their findings.
 
     The test files of a task suite are searched for calls that execute code in the process of the
-    test (``exec``, ``eval``, ``runpy``, ``importlib``), with which an answer can forge the result.
-    The search knows the names of these functions and modules; it misses a call by other means.
+    test (``exec``, ``eval``, ``runpy``, ``importlib``). If a test executes an answer in this way,
+    the answer can forge the result. The search finds only the names of these functions and modules.
 
-    The other keys of a study.yaml are not checked here: :func:`skillcomp.live.read_study` does so.
+    The other keys of a study.yaml are checked by :func:`skillcomp.live.read_study`, not here.
 
     Examples
     --------

@@ -56,8 +56,8 @@ _CONCEPT_HEADING = re.compile(
     r"|analog(?:y|ies)|(?:common )?misconceptions?",
     re.IGNORECASE,
 )
-FEWEST_HEADINGS = 3  # of this kind
-COPIED = 6  # content tokens that concept blocks may not share, as in the search for copies
+FEWEST_HEADINGS = 3  # smallest number of such headings that is reported
+COPIED = 6  # concept blocks must not share a run of this many content tokens
 _FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})", re.MULTILINE)  # the lines around a code block
 
 
@@ -81,7 +81,7 @@ def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
     Raises
     ------
     SkillError
-        If `skill` is not a Skill, such as the path of one.
+        If `skill` is not a Skill but, for example, a path.
 
     See Also
     --------
@@ -92,11 +92,12 @@ def lint_skill(skill: Skill, suites: Iterable[Suite] = ()) -> pd.DataFrame:
     An empty name or description is an error. If the skill has a concept block or its
     ``comprehension_state`` is ``present``, two more things are errors: a concept field that is
     missing, empty or not text, and a section ``Verification`` or ``Do NOT Use When`` that is
-    missing or empty. For all other skills, the missing block is a warning if a case of `suites` has
-    one of the dimensions C1 to C7 or a concept field, and such a section is one if a case has the
-    dimension that is graded against it (C8, C9). Two more are warnings: a section ``Verification``
-    with fewer than three items, and a body without a concept block that has three sections of one
-    (such as ``Coverage``, ``Philosophy``, ``Misconceptions``).
+    missing or empty. For all other skills, a missing block or section is only a warning, and it
+    depends on the cases of `suites`: the block is reported if a case has a dimension from C1 to C7
+    or a concept field, a section if a case has the dimension that is graded against it (C8, C9).
+    Two more findings are warnings: a section ``Verification`` with fewer than three items, and a
+    skill without a concept block but with three headings that belong in one (such as ``Coverage``,
+    ``Philosophy``, ``Misconceptions``).
 
     Examples
     --------
@@ -223,7 +224,7 @@ def untestable_messages(skill: Skill) -> RuleMessages:
     These rules of the trigger document belong to ``skillcomp check --evals``: no definition of done
     although the skill shows commands or files; no dry-run mode; no text on when not to use it; an
     instruction to "do everything"; downloads that are not optional. All are warnings that look for
-    words, so a skill that keeps a rule in other words is flagged too.
+    words, so a skill that follows a rule in other words is flagged, too.
 
     Examples
     --------

@@ -62,7 +62,7 @@ _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
 _MARKDOWN = (".md", ".markdown")
 FEWEST_C2 = 3  # comprehension report, 5.3
-SKILLS = 3  # a prompt that names so many skills asks for several at once
+SKILLS = 3  # a prompt with this many names of skills asks for several at once
 # the role of the outsider in a prompt such as "Explain it to a product manager."
 _ROLE = re.compile(
     r"\b(?:to|for) (?:an?|the|your|my|our) ([\w' -]{3,40}?)(?=[^\w' -]|\s(?:who|that)\b|$)", re.I
@@ -103,7 +103,7 @@ def lint_suite(
     Raises
     ------
     SuiteError
-        If `suite` is not a Suite, such as the path of one, or `skill` is not the suite's skill.
+        If `suite` is not a Suite (but, for example, a path), or `skill` is not its skill.
 
     See Also
     --------
@@ -112,8 +112,8 @@ def lint_suite(
     Notes
     -----
     A task suite is checked for its number of tasks (five to ten) and for the share of tasks that
-    a model scores (at most half); all other rules of this function concern comprehension, so that
-    suites of other tools have only the findings of `lint_path` about their reading.
+    a model scores (at most half). All other rules of this function concern comprehension. Suites of
+    other tools are not checked here; `lint_path` lists the problems found while reading them.
 
     A suite may name its own dimensions instead of C1 to C9; then C1 to C9 are not expected.
 
@@ -342,8 +342,8 @@ class CaseLint:
             return
         concept = self.skill.concept
         self.names = primitives(concept.get("mental_model", ""))
-        # The name of the skill occurs in many behaviours, so a primitive that is a word of it shows
-        # nothing.
+        # The name of the skill occurs in many behaviours, so a primitive that is a word of this
+        # name does not show that a behaviour asks for the primitive.
         own = _word_stems(f"{self.skill.name} {self.skill.slug}".replace("-", " "))
         distinctive = (name for name in self.names if " " in name or not _word_stems(name) <= own)
         self.distinctive = tuple(distinctive) or self.names

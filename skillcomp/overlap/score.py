@@ -580,7 +580,7 @@ def roc(
     negative: str | Sequence[str] = ("fresh", "heavy_revision"),
     ngram: Sequence[int] | int | None = None,
 ) -> pd.DataFrame:
-    """Compute the points of ROC and precision-recall curves over all cuts of the share.
+    """Compute ROC and precision-recall curves for the share of n-grams in common with the skill.
 
     Parameters
     ----------

@@ -200,7 +200,7 @@ def cost_total(estimate: pd.DataFrame) -> pd.DataFrame:
 def _condition_rows(
     who: Caller, cached: bool, batch: bool, on: date | None, prices: Sequence[pricing.Price]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each condition; the first call with a prefix writes it to the cache."""
+    """Yield the costs of each condition; only the first call with a prefix pays for caching it."""
     written: set[str] = set()
     least = minimum_prefix(who.model) if cached else math.inf
     for condition, calls in who.calls.items():

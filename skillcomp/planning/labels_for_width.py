@@ -32,7 +32,7 @@ _MEASURES = {
 }
 LABELS = ["width", "target", "rate", "n_pilot"]  # columns of the result
 _SQUARE_ROOT = "from a pilot: the width falls with the square root of the number of labels"
-_START, _STEPS = 100.0, 12  # first number of labels tried, and the most steps of the search
+_START, _STEPS = 100.0, 12  # first number of labels tried, maximum number of search steps
 
 
 def pilot_rows(

@@ -173,7 +173,7 @@ def draw_estimates(
 
 
 def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: draw.Floats) -> list[draw.Entry]:
-    """Draw the sign of each row's verdict at the right edge; return legend entries."""
+    """Draw a symbol for each row's verdict at the right edge; return the legend entries."""
     cells = draw.values(frame["verdict"])
     present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
     for word, look in present.items():

@@ -1,7 +1,7 @@
-"""Results of other tools become frames: ``read_results`` and the base of every reader.
+"""Read the results of other tools as frames: ``read_results``, and the base class of readers.
 
 ``read_results`` recognises a format by its content. Each format is one module with a ``Reader``;
-another package adds its own by the entry point ``skillcomp.readers``.
+another package can add one by the entry point ``skillcomp.readers``.
 """
 
 import lazy_loader as lazy

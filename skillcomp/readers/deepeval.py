@@ -20,7 +20,7 @@ from skillcomp.readers.reader import (
     read_json,
 )
 
-_POSITION = re.compile(r"test_case_\d+")  # a name that deepeval makes of the position
+_POSITION = re.compile(r"test_case_\d+")  # deepeval names a case without a name by its position
 
 
 class DeepevalReader(Reader):
@@ -60,7 +60,7 @@ def _cases_of(content: Any) -> list[dict[str, Any]]:
 
 
 def _facts_of_case(case: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    """Return the columns of an attempt; a name that is a position is replaced by the input."""
+    """Return the columns of an attempt; the input replaces a name that is only a position."""
     name, prompt = as_text(case.get("name")), as_text(case.get("input"))
     if prompt and (name is None or _POSITION.fullmatch(name)):
         problems.add("name", "positions such as test_case_0", "the case is the input")
@@ -76,7 +76,7 @@ def _facts_of_case(case: dict[str, Any], problems: Problems) -> dict[str, Any]:
 def _rows_of_case(
     case: dict[str, Any], about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per metric; a row without a check if there is none."""
+    """Yield a row per metric, or one row without a check if there is no metric."""
     metrics = list_of_objects(case.get("metricsData"))
     if not metrics:
         problems.add("metricsData", "no metric", "missing verdicts, not fails")

@@ -117,7 +117,7 @@ def _cost_of(spent: dict[str, Any], problems: Problems) -> float | None:
 def rows_of_rewards(
     rewards: Any, about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per reward; a row without a check for a run without rewards."""
+    """Yield a row per reward, or one row without a check if there is no reward."""
     rewards = {"reward": rewards} if as_number(rewards) is not None else rewards
     if not isinstance(rewards, dict) or not rewards:
         if about["status"] == "error":

@@ -134,7 +134,7 @@ def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
 def _rows_of_sample(
     sample: Any, about: dict[str, Any], models: Mapping[str, str | None], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per score; a row without a check if there is none."""
+    """Yield a row per score, or one row without a check if there is no score."""
     if sample.error is not None:
         problems.add("error", f"{sample.error.message:.80}", "the attempt is missing, not failed")
         yield about
@@ -169,7 +169,7 @@ def _rows_of_sample(
 
 
 def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a row per verdict of a task of skillcomp; a row without a check if there is none."""
+    """Yield a row per verdict of a skillcomp task, or one row without a check if there is none."""
     attempt = as_object(own.get("attempt"))
     facts = {key: as_text(value) for key, value in attempt.items()}
     if about["status"] == "ok":

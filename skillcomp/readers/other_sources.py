@@ -25,15 +25,16 @@ from skillcomp.io.store import RunStore
 from skillcomp.readers.reader import MAX_BYTES, read_json
 from skillcomp.readers.result_table import ROLES
 
-# columns of the frames, as arguments of from_frame
+# columns of a table of passages, and of a table of pairs
 _OF_PASSAGES = {"text", "source", "label"}
 _ALSO_OF_PASSAGES = ("document", "question")
 _OF_PAIRS = ("case", "first", "second", "winner", "order", "gold", "grader")
+# columns of the frames, as arguments of from_frame
 _ARGUMENTS = {"case_id": "case", "check_id": "check", "attempt_id": "attempt"}
 
 
 def refuse_arguments(values: Mapping[str, Any], place: str) -> None:
-    """Raise FrameError if an argument names what a store records itself."""
+    """Raise FrameError if one of the arguments is given: a store already records these facts."""
     names = [f"{name}=" for name, value in values.items() if value is not None]
     if names:
         raise FrameError(f"{place}: a store of skillcomp, which needs no {', '.join(names)}.")
@@ -78,7 +79,7 @@ def table_at(path: Path) -> pd.DataFrame | None:
 
 
 def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Call columns by their roles; a column of the table that has the name of a role is dropped."""
+    """Rename columns to their roles; drop columns that already had the name of such a role."""
     known = [*ROLES, *sorted(_OF_PASSAGES), *_ALSO_OF_PASSAGES, *_OF_PAIRS]
     labels, roles = [str(name) for name in table.columns], list(columns.values())
     for name, role in columns.items():
@@ -93,7 +94,7 @@ def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataF
 
 
 def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
-    """Return the table in a file of JSON objects, one per line or in a list; None without one."""
+    """Return the table in a file of JSON objects (a list or JSON Lines); None for other files."""
     if not path.is_file() or path.suffix not in (".json", ".jsonl"):
         return None
     try:
@@ -116,10 +117,10 @@ def json_table_at(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None
 def frames_of_table(
     table: pd.DataFrame, values: Mapping[str, str | None], columns: Mapping[str, str], **how: Any
 ) -> Frames:
-    """Convert a table whose columns have the names of from_frame's arguments, or usual ones.
+    """Convert a table with columns named like the arguments of from_frame, or with usual names.
 
-    ``columns`` names the role of others. A table of texts with sources and labels is read by
-    from_passages, and one of winners by from_pairs.
+    ``columns`` gives the role of each column with another name. A table of texts with sources and
+    labels is read by from_passages, a table of winners by from_pairs.
     """
     table = renamed_columns(table, columns)
     present = set(map(str, table.columns))

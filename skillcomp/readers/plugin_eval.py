@@ -22,7 +22,7 @@ from skillcomp.readers.reader import (
 )
 
 _UPPER = re.compile(r"_([a-z])")
-# the text of an error is the only sign of its kind
+# the file shows the kind of an error only by its text
 _RESULTS = {
     "timeout": re.compile(r"tim(?:ed|e) ?out|timeout|time limit", re.I),
     "truncated": re.compile(r"max(?:imum)?[ _-]?turns|turn (?:cap|limit)", re.I),
@@ -36,7 +36,7 @@ _PAID = ("llm", "baseline")  # types of grader that ask a model
 
 
 class PluginEvalReader(Reader):
-    """Reader of the results of `claude plugin eval`, with or without an arm without the plugin."""
+    """Reader of the results of `claude plugin eval`; they may lack the arm without the plugin."""
 
     name = "plugin-eval"
 
@@ -85,7 +85,7 @@ def _plugin_name(suite: dict[str, Any]) -> str | None:
 
 
 def _report_file(content: dict[str, Any], suite: dict[str, Any], problems: Problems) -> None:
-    """Report what holds for the whole file."""
+    """Report the problems of the whole file."""
     if content.get("partial"):
         reason = as_text(content.get("partialReason")) or "no reason"
         problems.add("partial", reason, "the evaluation ended early; later runs are missing", 0)
@@ -153,7 +153,7 @@ def _facts_of_run(run: dict[str, Any], case: dict[str, Any], problems: Problems)
 
 
 def _graders_of_skill(case: dict[str, Any]) -> dict[str | None, bool]:
-    """Return the graders that look at the tool Skill, and whether each wants it to be used."""
+    """Map each grader that checks the tool Skill to whether the tool should be used."""
     configs = {
         as_text(grader.get("name")): as_object(grader.get("config"))
         for grader in list_of_objects(case.get("graders"))
@@ -175,7 +175,7 @@ def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
 def _rows_of_run(
     run: dict[str, Any], case: dict[str, Any], about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per grader that counts; a row without a check if there is none."""
+    """Yield a row per grader that counts, or one row without a check if no grader counts."""
     graders = list_of_objects(case.get("graders"))
     of_skill = _graders_of_skill(case)
     types = {as_text(grader.get("name")): as_text(grader.get("type")) for grader in graders}
@@ -214,7 +214,7 @@ def _rows_of_run(
 
 
 def _facts_of_votes(votes: Any) -> dict[str, Any]:
-    """Return score and borderline of a judge that voted: three votes of one judge, one verdict."""
+    """Return score and borderline mark of a judge; its votes together are one verdict."""
     if not isinstance(votes, list) or not votes or not all(isinstance(v, bool) for v in votes):
         return {"score": None, "borderline": None}
     return {"score": sum(votes) / len(votes), "borderline": len(set(votes)) > 1}

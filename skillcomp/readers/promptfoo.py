@@ -25,11 +25,11 @@ from skillcomp.readers.reader import (
 _ERROR = 2  # failureReason of a provider that failed
 _JUDGES = ("llm-rubric", "g-eval", "factuality", "model-graded", "answer-relevance", "context-")
 _SKILL_USED = "skill-used"  # an assertion that only the arm with the skill has
-_LONG = 60  # characters of the text of an assertion in the id of a check
+_LONG = 60  # maximum number of characters of an assertion in the id of a check
 
 
 class PromptfooReader(Reader):
-    """Reader of promptfoo results; a case is the variables and the description of its test."""
+    """Reader of promptfoo results; the variables and description of a test identify its case."""
 
     name = "promptfoo"
 
@@ -79,7 +79,7 @@ def _fields_of_arms(result: dict[str, Any]) -> tuple[str, str, str]:
 def _case_of(result: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the case of a result, and its variables as columns.
 
-    testIdx is no case: `--repeat` gives each repeat its own.
+    testIdx does not identify a case, because each repeat of `--repeat` has a number of its own.
     """
     test = as_object(result.get("testCase"))
     variables = as_object(result.get("vars"))
@@ -99,7 +99,7 @@ def _as_case_text(value: Any) -> str:
 
 
 def _facts_of_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of an attempt: its end, answer, cost, time and tokens."""
+    """Return the columns of an attempt: its status, answer, cost, time and tokens."""
     response = as_object(result.get("response"))
     tokens = as_object(response.get("tokenUsage"))
     output, latency = response.get("output"), as_number(result.get("latencyMs"))
@@ -118,7 +118,7 @@ def _facts_of_result(result: dict[str, Any]) -> dict[str, Any]:
 def _rows_of_result(
     result: dict[str, Any], about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per assertion; a row without a check if none has a verdict."""
+    """Yield a row per assertion, or one row without a check if no assertion has a verdict."""
     grading = result.get("gradingResult")
     if about["status"] == "error":
         error = (as_text(result.get("error")) or "no text")[:80]
@@ -182,10 +182,10 @@ def _report_repeats(counts: Counter[tuple[str, ...]], problems: Problems) -> Non
 
 
 def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd.DataFrame:
-    """Return the table with a condition, unless several fields may be the arm.
+    """Return the table with a condition, unless several fields could name the arm.
 
-    If the provider is the arm, it does not name the agent. If neither it nor the prompt varies, a
-    variable may be the arm: one of several that are crossed.
+    If only the provider varies, it names the arm and not the agent. If neither the provider nor the
+    prompt varies, a variable of the tests could name the arm, provided that variables are crossed.
     """
     prompts = {prompt for prompt, _, _ in labels}
     providers = {label for _, label, _ in labels}
@@ -196,7 +196,7 @@ def _with_arms(table: pd.DataFrame, labels: Counter[tuple[str, str, str]]) -> pd
 
 
 def _has_crossed_variables(table: pd.DataFrame) -> bool:
-    """Return whether a variable of the tests has several values where all others are equal."""
+    """Return whether tests differ in one variable while all their other variables are equal."""
     names = [name for name in map(str, table) if name.startswith("vars.")]
     names = [name for name in names if table[name].nunique() > 1]
     others = ([other for other in names if other != name] for name in names)

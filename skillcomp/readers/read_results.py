@@ -1,4 +1,4 @@
-"""One line that reads the results of another tool, a table or a store as frames."""
+"""Read the results of another tool, a table or a store as frames."""
 
 from __future__ import annotations
 
@@ -92,9 +92,10 @@ def read_results(
 ) -> Frames:
     """Read the results of another tool as checked frames.
 
-    The format is recognised by its content. A store of skillcomp is read too, and a table (csv,
-    parquet, or JSON objects) whose columns are called as the arguments of
-    :func:`skillcomp.from_frame`, of :func:`skillcomp.from_passages`, or as usual for pairs.
+    The format is recognised by its content. The path may also be a store of skillcomp, or a table
+    (csv, parquet, or JSON objects). The columns of a table are named like the arguments of
+    :func:`skillcomp.from_frame` or :func:`skillcomp.from_passages`, or have the usual names for
+    pairs (see :func:`skillcomp.from_pairs`).
 
     Parameters
     ----------
@@ -104,21 +105,22 @@ def read_results(
         Name of the format. Default: recognised by the content.
     conditions : mapping, optional
         Condition (baseline, skill, placebo, previous or a name of your own) of each word that the
-        tool uses for an arm. Usual words such as with_skill and old_skill need none. If the format
-        has no field for the arm, these words select the field.
+        tool uses for an arm. Usual words such as with_skill and old_skill need no entry. If the
+        format has no field for the arm, these words select the field.
     columns : mapping of str to str, optional
-        Of a table, the role of columns with other names, such as ``{"task": "case"}``. A role is an
-        argument of :func:`skillcomp.from_frame`, :func:`skillcomp.from_pairs` or
-        :func:`skillcomp.from_passages`. A column that already has that name is left out.
+        For a table: the role of each column with another name, such as ``{"task": "case"}``. A role
+        is an argument of :func:`skillcomp.from_frame`, :func:`skillcomp.from_pairs` or
+        :func:`skillcomp.from_passages`. Another column with the name of the role is left out.
     skill, agent, agent_model, grader_model : str, optional
-        What the files cannot say, with one value for all rows. ``skill`` also selects one of
-        several skills. A file that says otherwise is overruled, and the problems list it.
+        Facts that the files do not contain; each value applies to all rows. ``skill`` also selects
+        one of several skills. If a file has another value, the argument replaces it, and
+        ``problems`` lists the change.
     case : str, optional
         The field that names the case, or the case itself if the file names none.
     iteration : int or "last", default "last"
-        Which version of the skill to read, if there are several. They are never repeats.
+        Which version of the skill to read, if there are several. Versions are never repeats.
     checks : {"shared", "all"}, optional
-        What to do with a check that only some arms of a case were graded on. Default: refuse;
+        What to do with a check that was graded in some arms of a case only. Default: an error;
         ``"shared"`` leaves it out, ``"all"`` keeps it.
     strict : bool, default False
         Raise one error that lists every problem.
@@ -127,15 +129,15 @@ def read_results(
     -------
     Frames
         As :func:`skillcomp.from_frame` returns them. ``pairwise`` holds comparisons of two answers.
-        ``problems`` lists what was converted, left out or is unknown, and what is known to distort
-        results of the tool. Repeats are attempts of one case. A judge that failed is a missing
-        verdict with the status ``error``, never a fail.
+        ``problems`` lists the values that were converted, left out or are unknown, and the known
+        distortions of the tool's results. Repeats are attempts of one case. If a judge failed, its
+        verdict is missing and has the status ``error``; it is never a fail.
 
     Raises
     ------
     FrameError
-        If the format is unknown, the file does not name the arms or the case and no argument does,
-        arms were graded on different checks, or (``strict=True``) there is any problem.
+        If the format is unknown, neither the file nor an argument names the arms and the case, arms
+        were graded on different checks, or (``strict=True``) there is any problem.
 
     Warns
     -----
@@ -289,7 +291,7 @@ def _files_inside(folder: Path) -> list[Path]:
 
 
 def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -> str:
-    """Return the message on a path that no reader recognises."""
+    """Return the error message for a path that no reader recognises."""
     names = ", ".join(reader.name for reader in readers)
     if format is not None:
         return f"{path}: its content does not have the shape of format='{format}'."
@@ -311,7 +313,7 @@ def _unknown_format(path: Path, readers: Sequence[Reader], format: str | None) -
 
 
 def _json_fault(file: Path) -> str | None:
-    """Return why a file that looks like JSON is none; None for all other files."""
+    """Return why a file that looks like JSON cannot be read; None for all other files."""
     with file.open("rb") as stream:
         head = stream.read(100).removeprefix(b"\xef\xbb\xbf").lstrip()
     if file.suffix == ".jsonl" or not head.startswith((b"{", b"[")):

@@ -1,4 +1,4 @@
-"""The base of every reader of another tool's results, and the problems that it reports."""
+"""Base class of the readers of other tools' results, and the problems that they report."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from skillcomp.errors import FrameError, literal
 from skillcomp.frames.table_reader import Change
 from skillcomp.io.files import is_below, read_bytes, whole_content
 
-MAX_BYTES = 200_000_000  # of one file of results
-MAX_COUNT = 10_000  # checks or attempts that a file counts at one place
-MAX_FILES = 100_000  # entries of a folder of results that are visited
+MAX_BYTES = 200_000_000  # maximum size of a file of results
+MAX_COUNT = 10_000  # largest count of checks or attempts that is read from a file
+MAX_FILES = 100_000  # maximum number of files of results in a folder
 # words that tools use for the arms, and the condition that each means
 ARM_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("baseline", "without_skill", "without", "no-skill", "no_skill"), "baseline"),
@@ -31,13 +31,13 @@ ARM_WORDS: Mapping[str, str] = {
 
 
 class Problems:
-    """What a reader converted, left out or could not know; a call per kind and place."""
+    """The values that a reader converted, left out or did not find, by place and kind."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, str], int] = {}
 
     def add(self, place: str, found: str, done: str, n: int = 1) -> None:
-        """Report a problem; equal ones are counted.
+        """Report a problem; equal problems are merged and their rows added up.
 
         Parameters
         ----------
@@ -46,9 +46,9 @@ class Problems:
         found : str
             What is there.
         done : str
-            What became of it, or what follows from it for the result.
+            What was done with it, or its consequence for the result.
         n : int, default 1
-            Number of rows that it concerns; 0 for what concerns the whole study, such as a known
+            Number of rows with the problem; 0 for a problem of the whole study, such as a known
             distortion of the comparison.
         """
         key = (place, " ".join(found.split()), done)
@@ -56,7 +56,7 @@ class Problems:
 
     @property
     def changes(self) -> list[Change]:
-        """The problems with their numbers of rows, those of one place next to each other."""
+        """The problems with their numbers of rows, grouped by place."""
         places = list(dict.fromkeys(place for place, _, _ in self._counts))
         changes = [Change(*key, n) for key, n in self._counts.items()]
         return sorted(changes, key=lambda change: places.index(change.place))
@@ -86,20 +86,20 @@ class Reader:
         Returns
         -------
         pandas.DataFrame
-            The columns are arguments of :func:`skillcomp.from_frame`. Needed are ``case`` and
-            ``passed`` or ``score``. ``condition`` holds the words of the format. Without it, the
-            keys of ``conditions=`` select the column that names the arms, and ``case=`` selects the
-            column that names the case. An attempt without a verdict (an error, a crashed judge) is
-            a row without ``check`` and ``passed``; it gets a missing verdict on each check of its
-            case. ``n_passed`` and ``n_checks`` stand for ``passed`` where only counts are known.
-            ``iteration`` numbers versions of the skill, of which one is read.
-            Columns of the attempts frame (such as ``triggered``) and of the verdicts frame (such as
+            The columns are arguments of :func:`skillcomp.from_frame`. The columns ``case`` and
+            ``passed`` or ``score`` are required. ``condition`` holds the tool's words. Without it,
+            the keys of ``conditions=`` select the column that names the arms, and ``case=`` selects
+            the column that names the case. An attempt without a verdict (an error, a crashed judge)
+            is a row without ``check`` and ``passed``; it gets a missing verdict on each check of
+            its case. If only counts are known, ``n_passed`` and ``n_checks`` replace ``passed``.
+            ``iteration`` numbers the versions of the skill; only one of them is read. Columns of
+            the attempts frame (such as ``triggered``) and of the verdicts frame (such as
             ``rationale`` and ``borderline``) are carried over.
         """
         raise NotImplementedError
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return comparisons of two answers; none unless the format has them.
+        """Return comparisons of two answers; without rows unless the format has comparisons.
 
         Returns
         -------
@@ -151,7 +151,7 @@ def forget_files() -> None:
 
 
 def json_object(path: Path, root: Path | None = None) -> dict[str, Any]:
-    """Return the object in a JSON file; an empty one if there is none."""
+    """Return the object in a JSON file; an empty object if the file holds no object."""
     if not path.is_file():
         return {}
     try:
@@ -184,14 +184,14 @@ def as_count(value: Any) -> int | None:
 
 
 def as_text(value: Any) -> str | None:
-    """Return a text that is not empty, or a number as text; None for all else."""
+    """Return a text that is not empty, or a whole number as text; None for any other value."""
     if isinstance(value, str):
         return value.strip() or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def as_truth(value: Any) -> bool | None:
-    """Return a truth value; None for all else, so that a broken verdict is missing."""
+    """Return a truth value; None for any other value, so that a broken verdict is missing."""
     return value if isinstance(value, bool) else None
 
 
@@ -215,7 +215,7 @@ def objects_below(
 
 
 def files_below(folder: Path, name: str) -> Iterator[Path]:
-    """Yield the files called ``name`` inside a folder, in order; links that leave it are skipped.
+    """Yield the files called ``name`` in a folder, in order, without links that lead out of it.
 
     ``name`` is a pattern of one file name, such as ``comparison*.json``.
     """

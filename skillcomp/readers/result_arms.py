@@ -40,7 +40,7 @@ def with_conditions(
     """Return the table with a condition in each row instead of the tool's word for the arm.
 
     Without a column ``condition``, the column that holds all keys of `conditions` names the arms.
-    `sides` are words of comparisons, which `conditions` may name too.
+    `sides` are the words for the arms in comparisons; `conditions` may contain them, too.
     """
     meanings = {str(word): str(name) for word, name in (conditions or {}).items()}
     if "condition" not in table.columns:
@@ -48,7 +48,7 @@ def with_conditions(
         if "agent" in table.columns and table["agent"].nunique() > 1:
             pairs = table[["condition", "agent"]].drop_duplicates()
             if pairs["agent"].is_unique and pairs["condition"].is_unique:
-                table = table.assign(agent=None)  # the arm, and not another agent
+                table = table.assign(agent=None)  # this column names the arm and not the agent
     words = list(map(str, distinct_words(table["condition"])))
     if table["condition"].isna().any():
         raise FrameError(f"{place}: some rows name no arm.")
@@ -73,7 +73,7 @@ def with_conditions(
 
 
 def _column_of_arms(table: pd.DataFrame, meanings: Mapping[str, str], place: str) -> str:
-    """Return the column whose words are the keys of `conditions`."""
+    """Return the column that contains all keys of `conditions`; raise if there is none."""
     words = {name: [str(word) for word in distinct_words(table[name])] for name in table.columns}
     for name, present in words.items():
         if meanings and set(meanings) <= set(present):
@@ -102,7 +102,7 @@ _NO_ARMS = {
     *("prompt", "answer", "seconds", "cost_usd", "input_tokens", "cached_tokens", "output_tokens"),
     *("started_at", "stop_reason"),
 }
-_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")  # seldom the arm: listed last
+_OF_AGENT = ("agent", "agent_model", "provider", "provider_label")  # rarely the arm, so listed last
 
 
 def _example_meanings(meanings: Mapping[str, str | None]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Completion of a reader's table: arguments, iterations, checks and ids; then frames of it."""
+"""Complete the table of a reader (arguments, iterations, checks, ids); convert it to frames."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def one_iteration(
 def with_arguments(
     table: pd.DataFrame, values: Mapping[str, str | None], problems: Problems
 ) -> pd.DataFrame:
-    """Return the table with the values of arguments; report what neither of them names."""
+    """Return the table with the values of arguments; report facts that neither of them has."""
     for role, value in values.items():
         column = table[role] if role in table.columns else pd.Series(None, table.index)
         words = distinct_words(column)
@@ -87,7 +87,7 @@ def with_arguments(
 
 
 def _is_mechanical(table: pd.DataFrame) -> bool:
-    """Return whether programs decided every check, so that no model is to be named."""
+    """Return whether programs decided every check, so that the grader has no model."""
     if "grader_kind" not in table.columns:
         return False
     kinds = table.loc[table["check"].notna(), "grader_kind"]
@@ -123,7 +123,7 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
         of_case = table.groupby(CASE, dropna=False)[name]
         of_arm = table.groupby([*CASE, "condition"], dropna=False)[name]
         several = of_arm.transform("nunique").gt(1)
-        # prompts that differ under one condition are those of other cases, and refused later
+        # different prompts under one condition show different cases, which are refused later
         keys = [table[column] for column in CASE]
         mixed = several.groupby(keys, dropna=False).transform("any")
         differ = of_case.transform("nunique").gt(1) & ~mixed
@@ -136,7 +136,7 @@ def with_equal_inputs(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 
 def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.DataFrame:
-    """Return one row per check where the file only counts them; refuse arms with other counts.
+    """Turn counts of checks into one row per check; refuse arms with different numbers of checks.
 
     Which check passed is unknown: the first ``n_passed`` of the numbered checks count as passed.
     """
@@ -171,7 +171,7 @@ def counts_as_checks(table: pd.DataFrame, problems: Problems, place: str) -> pd.
 def on_shared_checks(
     table: pd.DataFrame, checks: Literal["all", "shared"] | None, problems: Problems, place: str
 ) -> pd.DataFrame:
-    """Refuse or leave out checks that some conditions of a case lack, unless all are asked for."""
+    """Refuse or leave out checks that some conditions of a case lack, unless `checks` is "all"."""
     rows = table[table["check"].notna()]
     if checks == "all" or rows.empty:
         return table

@@ -73,7 +73,7 @@ class WorkspaceReader(Reader):
         return with_check_ids(table, problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the comparisons whose folder names their eval; A and B are named by arguments."""
+        """Return the comparisons, with the eval that their folder names and the arms if known."""
         rows = []
         for file in files_below(path, "comparison*.json"):
             content = json_object(file, path)
@@ -89,7 +89,7 @@ class WorkspaceReader(Reader):
 
 
 def _report_tool(path: Path, problems: Problems) -> None:
-    """Report what another tool that writes the same folders does in one arm only."""
+    """Report that agent-skills-eval, which writes the same folders, treats the arms differently."""
     for file in files_below(path, "meta.json"):
         if {"target", "judge", "modes"} <= json_object(file, path).keys():
             done = "the delta is that of these too, and not of the skill alone"
@@ -99,7 +99,7 @@ def _report_tool(path: Path, problems: Problems) -> None:
 
 
 class ComparisonReader(Reader):
-    """Reader of one comparison.json: two answers, with the checks of each where it has them."""
+    """Reader of one comparison.json: two answers and, if recorded, the checks of each."""
 
     name = "skill-creator-comparison"
 
@@ -108,7 +108,7 @@ class ComparisonReader(Reader):
         return is_comparison(json_object(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the expectations of A and B; neither names the case or its arm."""
+        """Return the expectations of A and B; the file names neither the case nor the arms."""
         results = json_object(path).get("expectation_results")
         rows: list[dict[str, Any]] = []
         for side in "AB":
@@ -139,7 +139,7 @@ def pair_of(content: dict[str, Any], problems: Problems) -> dict[str, Any]:
 
 
 def _arms_of_analysis(content: dict[str, Any]) -> dict[str, str]:
-    """Return nothing unless an analysis names the skill folders of winner and loser."""
+    """Return the arms of A and B, if an analysis names the skill folders of winner and loser."""
     summary = content.get("comparison_summary")
     if not isinstance(summary, dict) or summary.get("winner") not in ("A", "B"):
         return {}
@@ -157,7 +157,7 @@ _ARMS = ("with_skill", "without_skill", "old_skill", "new_skill", "baseline")
 
 
 def _grading_files(path: Path) -> list[Path]:
-    """Return the gradings of a workspace or of a part of it that have a folder for their arm."""
+    """Return the gradings, of a workspace or a part of it, that are in the folder of an arm."""
     files = [file for file in files_below(path, "grading.json") if file.parent != path]
     return [file for file in files if len(_arm_folder(file).relative_to(path).parts) > 1]
 
@@ -172,7 +172,7 @@ def _eval_folder(file: Path, path: Path) -> Path:
 
 
 def _facts_of_folders(file: Path, path: Path) -> dict[str, Any]:
-    """Return case, arm, repeat and iteration of a grading, as its folders name them."""
+    """Return case, arm, repeat and iteration of a grading from the names of its folders."""
     run = _RUN.fullmatch(file.parent.name)
     return {
         **_facts_of_eval(_eval_folder(file, path), path),
@@ -190,7 +190,7 @@ def _iteration_of(file: Path, path: Path) -> int:
 
 
 def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
-    """Return name and prompt of a case: those of its metadata, else the name of the folder."""
+    """Return name and prompt of a case from its metadata; without a name, that of the folder."""
     about = json_object(folder / "eval_metadata.json", root)
     match = _EVAL.fullmatch(folder.name)
     name = as_text(about.get("eval_name")) or (match[1] if match else folder.name)
@@ -198,7 +198,7 @@ def _facts_of_eval(folder: Path, root: Path) -> dict[str, Any]:
 
 
 def _workspace_of(file: Path, path: Path) -> Path:
-    """Return the folder `<skill>-workspace` around a file; the path if there is none below it."""
+    """Return the folder `<skill>-workspace` that contains a file below `path`; else `path`."""
     folders = (path / part for part in file.relative_to(path).parents)
     return next((place for place in folders if place.name.endswith("-workspace")), path)
 
@@ -220,7 +220,7 @@ def _skill_name(path: Path) -> str | None:
 
 
 def _facts_of_timing(timing: dict[str, Any]) -> dict[str, Any]:
-    """Return the seconds of an attempt; total_tokens is one number and names no kind of token."""
+    """Return the seconds of an attempt; total_tokens is not read, as it mixes kinds of tokens."""
     duration = as_number(timing.get("duration_ms"))
     seconds = as_number(timing.get("total_duration_seconds"))
     return {"seconds": duration / 1000 if seconds is None and duration else seconds or None}
@@ -229,7 +229,7 @@ def _facts_of_timing(timing: dict[str, Any]) -> dict[str, Any]:
 def rows_of_grading(
     grading: dict[str, Any], about: dict[str, Any], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row per expectation; a row without a check if there is none."""
+    """Yield a row per expectation, or one row without a check if there is no expectation."""
     rows = expectations_of(grading)
     if not rows:
         problems.add("grading", "no expectations", "missing verdicts, not fails")
@@ -254,7 +254,7 @@ def rows_of_grading(
 
 
 def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict[str, Any]]:
-    """Yield a row for each attempt with outputs or times and without a grading."""
+    """Yield a row for each attempt that has a timing.json but no grading."""
     folders = {file.parent for file in files_below(path, "timing.json")}
     for folder in sorted(folders):
         file = folder / "grading.json"
@@ -270,9 +270,9 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with a column `check` instead of `position` and `text`.
 
-    A check has one text in all arms of its case. Where texts differ and every attempt has the same
-    number of checks, those at one position are taken for the same check, and that is reported.
-    Where the numbers differ, checks with other texts are other checks.
+    A check usually has the same text in all arms of its case. If texts differ but all attempts have
+    the same number of checks, checks at the same position are taken as one check, and this is
+    reported. If the numbers differ, different texts are different checks.
     """
     if "text" not in table.columns:
         return table if "check" in table.columns else table.assign(check=None)
@@ -292,7 +292,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     same_texts = len({frozenset(texts) for texts in lists}) == 1
     unique = all(len(set(texts)) == len(texts) for texts in lists)
     if same_texts and unique:
-        first = by_attempt.iloc[0]  # an order of their own does not matter
+        first = by_attempt.iloc[0]  # attempts may list the checks in different orders
         numbers = {text: at for at, text in enumerate(first, start=1)}
         check = rows["text"].map(numbers)
     elif len({len(texts) for texts in lists}) == 1:
@@ -312,7 +312,7 @@ def _checks_of_case(rows: pd.DataFrame, problems: Problems) -> pd.DataFrame:
 
 
 class TriggerReader(Reader):
-    """Reader of trigger results: a case is a query, a check whether it triggers as it should."""
+    """Reader of trigger results: a case is a query, with the check that it triggers rightly."""
 
     name = "skill-creator-triggers"
 
@@ -346,7 +346,7 @@ class TriggerReader(Reader):
 
 
 def _attempts_of(result: dict[str, Any], problems: Problems) -> Iterator[bool | None]:
-    """Yield whether each attempt triggered; None after an error, where newer files tell it."""
+    """Yield whether each attempt triggered; None after an error, which only newer files record."""
     attempts = list_of_objects(result.get("attempts"))
     for attempt in attempts:
         triggered = None if attempt.get("error") else as_truth(attempt.get("triggered"))

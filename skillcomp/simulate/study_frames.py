@@ -179,7 +179,7 @@ def items(
 def features_of(
     n_words: Any, n_hedges: Any, listed: Any, means: tuple[float, float] | None = None
 ) -> dict[str, Floats]:
-    """Return the features to which biases react; length and hedging are centred.
+    """Return the features that bias simulated graders; length and hedging are centred.
 
     `means` are the values to subtract; by default, the mean length and the mean hedging.
     """

@@ -52,7 +52,7 @@ def cluster_codes(labels: Any) -> tuple[NDArray[np.intp], int]:
 
 
 def satterthwaite(share: Floats) -> float:
-    """Return Satterthwaite df of a CR2 mean from the share of all cases in each cluster."""
+    """Return the Satterthwaite df of a CR2 mean; ``share`` is each cluster's share of the cases."""
     weight = 1.0 / (1.0 - share)
     crossed = (weight * share**2).sum() ** 2 - (weight**2 * share**4).sum()
     return float(1.0 / ((share**2).sum() + crossed))

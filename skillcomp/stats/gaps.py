@@ -203,7 +203,9 @@ def bounded_slope(
 
     x0, design = centred(x), np.column_stack([centred(column) for column in columns.T])
     if interval == "t":
-        few = len(x) * n_levels <= _LARGEST  # the leverage of many intercepts is negligible
+        # A larger matrix of intercepts needs too much memory. Without it, the standard error is too
+        # small: by the factor sqrt(1 - 1/m) for m rows per level, each a cluster of its own.
+        few = len(x) * n_levels <= _LARGEST
         dummies = np.eye(n_levels)[level] if few else np.empty((len(x), 0))
         return cr2(x0, np.hstack([design, dummies]), label, ci_level=ci_level).interval(0)
     basis = np.linalg.qr(design[:, ::-1])[0]  # last vector: first column given the others

@@ -89,15 +89,17 @@ class Ran:
 
 
 class Limits(NamedTuple):
-    """Limits of a program: bytes of one file, and memory and time of all its processes together.
+    """Limits of a program: the size of a file, and the memory and time of all its processes.
 
     Attributes
     ----------
-    max_file, memory : int
-        Bytes. The memory is that of all processes. Shared memory counts once, and the code of
-        programs does not count.
-    cpu : float
-        Seconds of processor time of all processes.
+    max_file : int
+        Maximum size of each file, in bytes.
+    memory : int or None
+        Maximum memory of all processes together, in bytes. Memory that processes share is counted
+        once; the code of programs is not counted.
+    cpu : float or None
+        Maximum processor time of all processes together, in seconds.
     """
 
     max_file: int = MAX_FILE

@@ -347,7 +347,7 @@ class ServiceAgent(BaseAgent):
             if raw is not None:
                 reply = with_raw(reply, raw.http_response.content, n_tries=raw.retries_taken + 1)
             return self._redacted_reply(reply)
-        # a server can return parts of the request, so an answer can contain a key, too
+        # a server can return parts of the request, so even a good answer can contain the API key
         seconds, n_tries = raw.elapsed.total_seconds(), raw.retries_taken + 1
         return self._redacted_reply(self.read(message, seconds=seconds, n_tries=n_tries))
 

@@ -174,7 +174,7 @@ async def ask_until_read(
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
 ) -> tuple[_T | None, list[Reply], list[str]]:
-    """Ask a model; after an unusable reply, show it the problems and ask again, at most twice.
+    """Ask a model; if its reply has problems, name them and ask again, at most twice.
 
     Parameters
     ----------
@@ -185,11 +185,11 @@ async def ask_until_read(
     schema : type of pydantic.BaseModel or None
         Schema that the reply must fit.
     read : callable
-        Called with the text of a reply; returns the result and its problems. A reply without
-        problems is usable.
+        Called with the text of a reply; returns the result and a list of problems, empty if the
+        reply follows the rules.
     usable : collection of str, default ("ok", "truncated")
-        Statuses with which a reply is read. After a reply with another status, the model is not
-        asked again.
+        Statuses of replies that are read. A reply with any other status is not read, and the model
+        is not asked again.
     cell : Cell, optional
         Place and files of the question, passed on to the agent.
 
@@ -200,7 +200,7 @@ async def ask_until_read(
     list of Reply
         All replies, in the order in which they arrived.
     list of str
-        Problems of the last reply; empty if the reply is usable or was not read.
+        Problems of the last reply; empty if it has none or was not read.
     """
     replies: list[Reply] = []
     result, problems = None, list[str]()
