@@ -79,7 +79,7 @@ def _amounts_by_condition(
 ) -> pd.DataFrame:
     """Return one row per ``by`` and case, with columns "amount of", "n of", "size of" a condition.
 
-    They are the mean amount, the number of attempts with an amount, and that of all attempts.
+    These are the mean amount, the number of attempts with an amount, and the number of attempts.
     """
     table, code = attempt_cells(checked, by, check_cluster(cluster, checked))
     sums, n = (

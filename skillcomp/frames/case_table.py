@@ -718,9 +718,9 @@ def claim(
 
     If ``cluster`` is ``"skill"`` and there are at least five skills, each skill is a cluster;
     otherwise the clusters are ``clusters``. With ``"skill"`` and a single skill the note is
-    ``ONE_SKILL``, because an estimate about skills in general is impossible. With ``delta``
-    and up to 30 skills, the note is the available power from ``AVAILABLE_DELTAS``, which is that of
-    the adaptive ``rule``.
+    ``ONE_SKILL``, because an estimate about skills in general is impossible. With ``delta``, the
+    adaptive ``rule`` and up to 30 skills, the note gives the smallest delta that so many skills can
+    show (``AVAILABLE_DELTAS``).
     """
     skills, cases = np.asarray(skill), np.asarray(clusters)
     if cluster != "skill" and not delta:

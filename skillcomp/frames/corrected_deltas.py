@@ -266,9 +266,10 @@ def _distance(row: pd.Series, end: str) -> float:
 def _cases_needed(now: float, alone: float, target: float, n_gold: float, n: float) -> float:
     """Return the number of labelled cases at which the distance to a limit is ``target``.
 
-    The square of the distance is taken as a constant plus a part proportional to 1 / n_gold.
-    ``now`` is the distance with n_gold labelled cases, ``alone`` that of gold without the grader.
-    With labels on all n cases the distance is that of gold alone, divided by the root of n/n_gold.
+    The distance is that from the estimate to a limit of its interval. Its square is taken as a
+    constant plus a part proportional to 1 / n_gold. ``now`` is the distance with n_gold labelled
+    cases, and ``alone`` the distance if only the gold labels are used. With labels on all n cases,
+    the distance is the smaller of the two, multiplied by sqrt(n_gold / n).
     """
     if n_gold >= n:
         return n_gold if now <= target else math.inf

@@ -282,11 +282,11 @@ def drawn_strata(
 ) -> pd.Series:
     """Return the stratum of each verdict within its condition, if gold was drawn by verdict.
 
-    A stratum is a pattern of verdicts, such as "g1 pass, g2 fail": those of all graders or, with
-    ``drawn_by``, of one. If every attempt with gold has gold on all its checks, gold was drawn by
-    attempt, and the pattern is that of whole attempts; otherwise it is that of single checks or,
-    with ``of_attempts``, of the number of checks passed. It is NA without a verdict and without
-    gold.
+    A stratum is a pattern of verdicts, such as "g1 pass, g2 fail". It has the verdicts of all
+    graders or, with ``drawn_by``, of one grader. If every attempt with gold has gold on all its
+    checks, gold was drawn by attempt, and the verdicts are on whole attempts. Otherwise they are on
+    single checks; with ``of_attempts``, the pattern has the number of checks passed instead. The
+    stratum is NA for an item that has neither a verdict nor gold.
 
     ``rows`` has the columns of verdicts, ``verdict`` (1, 0 or NaN) and ``gold``.
     """

@@ -163,7 +163,7 @@ def _grading_files(path: Path) -> list[Path]:
 
 
 def _arm_folder(file: Path) -> Path:
-    """Return the folder of an arm: that of the grading, or the one above run-K."""
+    """Return the folder of an arm: the folder of the grading or, if that is a run-K, its parent."""
     return file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
 
 
@@ -208,7 +208,7 @@ def _cell_of(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _skill_name(path: Path) -> str | None:
-    """Return the skill: that of a benchmark.json, or of a folder `<skill>-workspace`."""
+    """Return the skill that a benchmark.json or the name of a folder `<skill>-workspace` names."""
     for folder in (path, *sorted(p for p in path.glob("iteration-*") if p.is_dir())):
         content = json_object(folder / "benchmark.json", path)
         metadata = as_object(content.get("metadata"))

@@ -1,4 +1,4 @@
-"""The file benchmark.json of skill-creator, in its official form and in those of its variants."""
+"""The file benchmark.json of skill-creator, in its official form and in the known variants."""
 
 from __future__ import annotations
 
