@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from hypothesis import settings
-from live_study import only_the_fake_key
+from live_study import make_store, only_the_fake_key
 
 import skillcomp as sc
 
@@ -81,6 +81,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def fake_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Make the key of `FakeAnthropic` the only one in the environment."""
     only_the_fake_key(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> sc.RunStore:
+    """A store with the two skills and suites of `live_study`."""
+    return make_store(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import re
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -29,17 +29,11 @@ import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live import CliAgent
 from skillcomp.live.agents.agent import StudyWarning
-from skillcomp.live.batches import custom_id
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.status import status
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 CREATED = "POST /v1/messages/batches 200"
-
-
-@pytest.fixture
-def store(tmp_path):
-    return make_store(tmp_path)
 
 
 def n_paid(server):
@@ -82,46 +76,25 @@ def test_batches_are_cut_by_count_and_by_size(store):
     assert len(graded(store)) == 2 * N_CELLS
 
 
-def test_names_of_requests_are_allowed_and_distinct():
-    names = [custom_id(nonce, key) for nonce in "mn" for key in ("tides/1/skill/1", "ü" * 200, "")]
-    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
-    assert len(set(names)) == len(names)
-
-
-def test_errors_and_expiry_are_sent_again_and_what_is_invalid_is_not(store):
-    seen = Counter()
-
-    def fate(name):
-        seen["n"] += 1
-        return {3: "errored", 5: "expired", 7: "invalid", 9: "refusal"}.get(seen["n"], "ok")
-
-    with Dated(batch_faults=fate) as server:
+def test_what_fails_or_is_malformed_is_sent_again_and_what_is_invalid_is_not(store):
+    fates = {3: "errored", 5: "expired", 7: "invalid", 9: "refusal", 35: "garbage", 36: "garbage"}
+    numbers = itertools.count(1)
+    with Dated(batch_faults=lambda _: fates.get(next(numbers), "ok")) as server:
         with pytest.warns(StudyWarning, match="1 of 32 cells have no answer yet"):
             run_batches(store, server)
-        assert [len(batch["requests"]) for batch in server.batches.values()] == [32, 2]
         statuses = Counter(row["status"] for row in rows(store, "attempts"))
         assert statuses == {"ok": 30, "error": 3, "refused": 1}
         errors = sorted(r["error"] for r in rows(store, "attempts") if r["status"] == "error")
         assert [error.split(":")[0] for error in errors] == [
             *("api_error", "expired in its batch", "invalid_request_error"),
         ]
-        run_batches(store, server)
-    assert len(ok_cells(store)) == N_CELLS - 1 and set(ok_cells(store).values()) == {1}
-
-
-def test_a_malformed_grading_is_asked_again_in_the_next_batch(store):
-    seen = Counter()
-
-    def fate(name):
-        seen["n"] += 1
-        return "garbage" if seen["n"] in (N_CELLS + 1, N_CELLS + 2) else "ok"
-
-    with Dated(batch_faults=fate) as server:
-        run_batches(store, server)
         grade_batches(store, server)
-        assert [len(batch["requests"]) for batch in server.batches.values()] == [32, 32, 2]
+        run_batches(store, server)
+        sizes = [len(batch["requests"]) for batch in server.batches.values()]
+    assert sizes == [32, 2, 30, 2, 1]
+    assert len(ok_cells(store)) == N_CELLS - 1 and set(ok_cells(store).values()) == {1}
     assert {row["status"] for row in rows(store, "verdicts")} == {"ok"}
-    assert sum(1 for _ in store.records("replies")) == 34
+    assert sum(1 for _ in store.records("replies")) == 32
 
 
 class KilledError(Exception):

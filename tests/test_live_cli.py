@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -71,14 +72,6 @@ def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
         assert "under way: g, round 1: 1 batch with 1 request" in out
 
 
-def test_batches_can_be_asked_for(tmp_path, monkeypatch, capfd):
-    with Dated(batch_polls=0) as server:
-        file = study(tmp_path, server.url, batch=True)
-        assert call(monkeypatch, capfd, "run", file, "--quiet")[0] == 0
-        assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
-        assert server.log["POST /v1/messages 200"] == 0 and len(server.batches) == 3
-
-
 def test_a_batch_that_the_service_does_not_know_is_sent_again_on_demand(
     tmp_path, monkeypatch, capfd
 ):
@@ -96,10 +89,13 @@ def test_a_batch_that_the_service_does_not_know_is_sent_again_on_demand(
         assert code == 2 and "likely of another workspace" in err and "--resend-lost" in err
         assert call(monkeypatch, capfd, "run", file, "--quiet", "--resend-lost")[0] == 0
         assert len(server.batches) == 1
+        study(tmp_path, server.url, batch=True)
+        assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
+        assert len(server.batches) == 3  # gold answers go first
     assert len(ok_cells(store)) == 16
 
 
-def test_what_is_left_open_gives_status_1(tmp_path, monkeypatch, capfd):
+def test_what_is_left_open_gives_status_1_and_too_little_agreement_2(tmp_path, monkeypatch, capfd):
     with FakeAnthropic(["400"]) as server:
         file = study(tmp_path, server.url)
         code, _, err = call(monkeypatch, capfd, "run", file, "--quiet")
@@ -110,21 +106,12 @@ def test_what_is_left_open_gives_status_1(tmp_path, monkeypatch, capfd):
         study(tmp_path, server.url, budget_usd=0.0011)
         code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet")
         assert code == 1 and "budget_usd 0.0011" in err
-
-
-def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch, capfd):
-    gold = tmp_path / "gold.jsonl"
-    gold.write_text(
-        '{"case_id": "tides/1", "id": "x", "answer": "It.", "labels": {"names_practice": false, '
-        '"no_verbatim_span": false}}\n'
-    )
-    with FakeAnthropic() as server:
-        grading = {"gold": "gold.jsonl", "min_gold_agreement": 1.0}
-        file = study(tmp_path, server.url, grading=grading)
-        call(monkeypatch, capfd, "run", file, "--quiet")
+        about = {"case_id": "tides/1", "id": "x", "answer": "It."}
+        gold = about | {"labels": {"names_practice": False, "no_verbatim_span": False}}
+        (tmp_path / "gold.jsonl").write_text(json.dumps(gold))
+        study(tmp_path, server.url, grading={"gold": "gold.jsonl", "min_gold_agreement": 1.0})
         code, _, err = call(monkeypatch, capfd, "grade", file, "--quiet")
-    assert code == 2 and "agreement with gold" in err and "Traceback" not in err
-    assert not RunStore(tmp_path / "runs" / "one").table("verdicts").num_rows
+        assert code == 2 and "agreement with gold" in err
 
 
 @pytest.mark.parametrize(
@@ -137,10 +124,6 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
             r"agents\[0\].prices\[0\].outptu: not a known key; allowed: model, input, output, "
             r".*Did you mean 'output'\?",
         ),
-        (
-            {"comparators": [{"agent": {"kind": "cli", "command": ["a"]}, "versoin": "1"}]},
-            r"comparators\[0\].versoin: not a known key; allowed: agent, .*mean 'version'\?",
-        ),
         ({"repeats": 0}, r"line \d+: repeats: found 0; allowed: greater than 0"),
         (
             {"conditions": ["baseline", "skil"]},
@@ -152,23 +135,13 @@ def test_a_grader_below_the_gold_agreement_gives_status_2(tmp_path, monkeypatch,
             r"kind: found 'antropic'; allowed: anthropic, .*Did you mean 'anthropic'\?",
         ),
         (
-            {"graders": [{"agent": {"kind": "cli", "command": ["a"]}, "style": "forsed"}]},
-            r"graders\[0\].style: found 'forsed'; .*Did you mean 'forced'\?",
-        ),
-        (
-            {"graders": ["m"]},
-            r"graders\[0\]: found 'm'; write \{agent: \{kind: anthropic, model: m\}\}\.",
-        ),
-        (
             {"agents": ["m", None]},
             r"agents\[0\]: found 'm'; write \{kind: anthropic, model: m\}\. - line \d+: "
             r"agents\[1\]: found None; write \{kind: anthropic, model: ...\}\.",
         ),
         ({"grading": 0.9}, r"grading: found 0.9; write \{min_gold_agreement: 0.9\}\."),
-        ({"grading": {"min_gold_agreement": 90}}, r"grading.min_gold_agreement: found 90; allowed"),
         ({"skills": ["skills/tide"]}, r"skills: there is nothing at .*Did you mean 'tides'\?"),
         ({"agents": []}, r"'agents' is missing; there is nobody to ask"),
-        ({"placebo": "lanternes", "conditions": ["placebo"]}, r"Did you mean 'lanterns'\?"),
     ],
 )
 def test_a_mistake_in_the_file_is_told_with_its_place(
@@ -199,14 +172,12 @@ def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
     [
         ("store: [", r"STUDY.yaml, line \d+: not YAML"),
         ("store: !!python/object/apply:os.system [ls]\n", "not YAML"),
-        ("\ud800", "not UTF-8"),
         (
             "store: s\nbudget_usd: 1\nbudget_usd: 500\n",
             "STUDY.yaml, line 3: 'budget_usd' is given twice; first in line 2",
         ),
         ("store: s\nagents:\n- kind: cli\n  kind: cli\n", "line 4: 'kind' is given twice"),
         ("store: s\nagents: &all [*all]\n", "with its aliases written out it has more than"),
-        ("[" * 1000, "not YAML"),
         (
             'store: "a\\0b"\nagents:\n- {kind: openai, model: m}\n',
             r"store: found 'a\\x00b'; a path holds no NUL",
@@ -228,7 +199,6 @@ TENFOLD += [f"a{i}: &a{i} [{f'*a{i - 1},' * 10}]" for i in range(1, 10)]
     "lines",
     [
         [*TENFOLD, "conditions: *a9"],
-        [*TENFOLD, "strange: *a9"],
         ["a0: &a0 {a: b}", *(f"l{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}" for i in range(1, 26))],
         ["a0: &a0 {a: b}", *(f"l{i}: &a{i} {{<<: *a{i - 1}, x: *a{i - 1}}}" for i in range(1, 26))],
     ],
@@ -262,18 +232,17 @@ def test_errors_of_the_lint_stop_a_run_unless_forced(tmp_path, monkeypatch, capf
         assert call(monkeypatch, capfd, "run", file, "--quiet", "--force")[0] == 0
 
 
-def test_files_that_are_not_there_are_told(tmp_path, monkeypatch, capfd):
-    code, _, err = call(monkeypatch, capfd, "run", tmp_path / "none.yaml")
-    assert code == 2 and "cannot be read" in err
-    code, _, err = call(monkeypatch, capfd, "status", tmp_path)
-    assert code == 2 and "is not a study: it has no manifest.json" in err
-
-
-def test_without_a_key_nothing_is_asked_and_no_traceback_is_shown(tmp_path, monkeypatch, capfd):
+def test_without_a_key_or_a_file_nothing_is_asked_and_no_traceback_shows(
+    tmp_path, monkeypatch, capfd
+):
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("HOME", str(tmp_path))
     code, _, err = call(monkeypatch, capfd, "run", study(tmp_path), "--quiet")
     assert code == 2 and "has no credentials" in err and "ANTHROPIC_API_KEY" in err
+    code, _, err = call(monkeypatch, capfd, "run", tmp_path / "none.yaml")
+    assert code == 2 and "cannot be read" in err
+    code, _, err = call(monkeypatch, capfd, "status", tmp_path)
+    assert code == 2 and "is not a study: it has no manifest.json" in err
 
 
 @contextmanager
@@ -309,22 +278,6 @@ def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
     assert len(ok_cells(RunStore(store))) == n_paid > 0
 
 
-def test_after_ctrl_c_a_busy_service_is_not_asked_again(tmp_path):
-    err = tmp_path / "err"
-    with FakeAnthropic(lambda number, _: "429:3" if number < 2 else "ok") as server:
-        file = study(tmp_path, server.url, concurrency=4, conditions=["skill"])
-        with running(file, err=err) as process:
-            # one question of each skill goes alone and has to wait; two wait for them
-            until(lambda: server.log["POST /v1/messages 429"] == 2)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
-        assert server.log["POST /v1/messages 200"] == 0
-    told = err.read_text()
-    assert "finishing 4 under way; Ctrl-C again gives them up" in told
-    assert "interrupted" in told and "Traceback" not in told
-    assert not ok_cells(RunStore(tmp_path / "runs" / "one"))
-
-
 PROGRAM = """
 import os, pathlib, sys, time
 folder = pathlib.Path({folder!r})
@@ -356,15 +309,6 @@ def test_sigterm_is_taken_as_ctrl_c_and_leaves_no_program_behind(tmp_path, n_sig
             os.kill(pid, 0)
     n_kept = len(ok_cells(RunStore(tmp_path / "runs" / "one")))
     assert n_kept == (2 if n_signals == 1 else 0)
-
-
-def test_a_study_file_is_checked_before_money_is_spent(tmp_path, monkeypatch, capfd):
-    file = study(tmp_path)
-    _, out, _ = call(monkeypatch, capfd, "check", file)
-    assert [line.split(":")[0] for line in out.splitlines() if " cases, " in line] == [
-        f"suite '{slug}'" for slug in SLUGS
-    ]
-    assert not (tmp_path / "runs").exists()
 
 
 def test_recordings_in_a_study_file_spend_nothing_of_the_budget(tmp_path, monkeypatch, capfd):

@@ -43,15 +43,6 @@ def test_home_and_working_folder_are_its_own_and_empty_and_are_gone_afterwards(t
     assert not os.path.exists(work) and not os.path.exists(home)
 
 
-def test_only_listed_variables_are_passed(tmp_path, monkeypatch):
-    monkeypatch.setenv("MY_PRIVATE_THING", "x")
-    monkeypatch.setenv("MY_OTHER_THING", "y")
-    show = "print(sorted(name for name in os.environ if name.startswith('MY_')))"
-    assert ask(CliAgent(script(tmp_path, show))).answer == "[]"
-    agent = CliAgent(script(tmp_path, show), passed=["MY_OTHER_THING"])
-    assert ask(agent).answer == "['MY_OTHER_THING']"
-
-
 def test_a_key_that_the_program_prints_is_kept_nowhere(tmp_path, monkeypatch):
     secret = "sk-ant-very-secret-value"
     monkeypatch.setenv("ANTHROPIC_API_KEY", secret)
@@ -74,34 +65,24 @@ def test_the_skill_is_installed_into_the_home_or_put_before_the_question(tmp_pat
     assert ask(CliAgent(command, skill_in="home")).answer == "none | What?"
 
 
-def test_a_skill_cannot_be_installed_outside_the_home(tmp_path):
-    bad = SKILL.model_copy(update={"slug": "../../../../x"})
-    agent = CliAgent(script(tmp_path, "print(1)"), skill_in="home")
-    with pytest.raises(AgentError, match="outside the home"):
-        ask(agent, skill=bad)
-
-
 # endings
 
 
-def test_a_failing_program_is_an_error_with_its_complaint_and_not_an_answer(tmp_path):
+def test_a_program_without_an_answer_is_an_error_with_its_complaint(tmp_path):
     command = script(tmp_path, "print('half'); print('no credit', file=sys.stderr); sys.exit(2)")
     reply = ask(CliAgent(command))
     assert (reply.status, reply.error) == ("error", "exit code 2: no credit")
     silent = ask(CliAgent(script(tmp_path, "pass")))
     assert (silent.status, silent.error) == ("error", "the program wrote no answer")
-
-
-def test_a_program_that_is_not_there_fails_for_good(tmp_path):
-    reply = ask(CliAgent(["no-such-program-here", "-"]))
-    assert reply.fatal and "no-such-program-here cannot be started: No such file" in reply.error
-
-
-def test_a_command_is_a_list():
+    gone = ask(CliAgent(["no-such-program-here", "-"]))
+    assert gone.fatal and "no-such-program-here cannot be started: No such file" in gone.error
     with pytest.raises(AgentError, match="no shell takes it apart"):
         CliAgent("codex exec -")
     with pytest.raises(AgentError, match="skill_in is 'cwd'"):
         CliAgent(["x"], skill_in="cwd")
+    bad = SKILL.model_copy(update={"slug": "../../../../x"})
+    with pytest.raises(AgentError, match="outside the home"):
+        ask(CliAgent(command, skill_in="home"), skill=bad)
 
 
 # claude -p
@@ -163,12 +144,10 @@ def test_a_claude_trace_gives_answer_tokens_cost_and_whether_the_skill_loaded(tm
         ([used("Bash", command="cat ~/.claude/skills/tides/SKILL.md")], True),
         ([used("Skill", skill="tides"), came_back(is_error=True)], False),
         ([used("Skill", skill="ebbs")], False),
-        ([used("Grep", command="tides")], False),
         # a skill whose name ends alike, a program of the same name, and what only names the file
         ([used("Read", file_path="/h/.claude/skills/low-tides/SKILL.md")], False),
         ([used("Bash", command="tides")], False),
         ([used("Bash", command="git show HEAD:tides")], False),
-        ([used("Bash", command="ls -la ~/.claude/skills/tides/SKILL.md")], False),
         ([used("Bash", command="cat > .claude/skills/tides/SKILL.md")], False),
         ([used("Bash", command="cd .claude/skills/tides && cat SKILL.md")], True),
         ([used("Bash", command="cd .claude/skills; head -50 tides/SKILL.md | cat")], True),
@@ -180,19 +159,18 @@ def test_only_the_trace_says_that_a_skill_was_loaded(events, loaded):
     assert read_trace(lines(INIT, *events, RESULT)).loaded("tides") is bool(loaded)
 
 
-def test_a_skill_fires_by_the_name_in_its_front_matter_as_well(tmp_path):
+def test_a_skill_fires_by_the_name_in_its_front_matter_and_only_if_it_is_listed(tmp_path):
     named = SKILL.model_copy(update={"name": "high-water"})
-    init = INIT | {"skills": ["high-water"]}
-    command = prints(tmp_path, init, used("Skill", skill="high-water"), RESULT, name="claude")
+    events = [INIT | {"skills": ["high-water"]}, used("Skill", skill="high-water"), RESULT]
+    command = prints(tmp_path, *events, name="claude")
     reply = ask(CliAgent(command), skill=named)
     assert (reply.triggered, reply.invoked) == (True, ("tides",))
-
-
-def test_a_skill_that_the_program_does_not_list_makes_no_attempt_with_the_skill(tmp_path):
-    command = prints(tmp_path, INIT | {"skills": ["docs:pdf"]}, RESULT, name="claude")
     reply = ask(CliAgent(command), skill=SKILL)
     assert reply.status == "error" and reply.cost_usd == 0.0123
-    assert reply.error == "skill 'tides' was installed, but the program has: docs:pdf"
+    assert reply.error == "skill 'tides' was installed, but the program has: high-water"
+
+
+LIMIT = "API Error: Claude's response exceeded the 32000 output token maximum."
 
 
 @pytest.mark.parametrize(
@@ -204,6 +182,8 @@ def test_a_skill_that_the_program_does_not_list_makes_no_attempt_with_the_skill(
         ({"subtype": "error_during_execution", "errors": ["a", "b"]}, "error", "a; b", False),
         ({"stop_reason": "refusal"}, "refused", None, False),
         ({"stop_reason": "max_tokens"}, "truncated", None, False),
+        ({"is_error": True, "result": LIMIT, "stop_reason": "x"}, "truncated", LIMIT, False),
+        ({"result": ""}, "ok", None, False),  # empty after a normal stop
     ],
 )
 def test_a_claude_run_that_came_to_no_answer(change, status, error, fatal):
@@ -213,12 +193,6 @@ def test_a_claude_run_that_came_to_no_answer(change, status, error, fatal):
     trace = read_trace(lines(INIT, result))
     assert (trace.status, trace.error, trace.fatal) == (status, error, fatal)
     assert trace.cost_usd == 0.0123  # paid all the same
-
-
-def test_a_cost_that_the_program_only_guesses_is_unknown(tmp_path):
-    guess = {"claude-x": {"inputTokens": 5, "outputTokens": 2, "costBasis": "unknown"}}
-    trace = read_trace(lines(INIT, RESULT | {"modelUsage": guess}))
-    assert trace.cost_usd is None and "no price" in trace.cost_note
 
 
 def test_a_claude_stream_that_is_cut_off_still_counts_its_tokens_once_a_message(tmp_path):
@@ -232,12 +206,17 @@ def test_a_claude_stream_that_is_cut_off_still_counts_its_tokens_once_a_message(
     assert reply.cost_usd == pytest.approx(144e-6)
 
 
-def test_noise_and_unknown_events_are_passed_over():
+def test_noise_unknown_events_and_a_guessed_cost_are_passed_over():
     noise = '{"type": "rate_limit_event"}\nnot json\n{"broken": \n[1, 2]\n{"type": 5}\n'
     odd = {"type": "assistant", "message": {"content": "text", "usage": None}}
     stream = noise + lines(INIT | {"skills": [{"name": "tides"}]}, odd, RESULT)
     trace = read_trace(stream, "claude")
     assert trace.status == "ok" and trace.skills == ("tides",)
+    guess = {"claude-x": {"inputTokens": 5, "outputTokens": 2, "costBasis": "unknown"}}
+    trace = read_trace(lines(INIT, RESULT | {"modelUsage": guess}))
+    assert trace.cost_usd is None and "no price" in trace.cost_note
+    broken = read_trace(lines(INIT, RESULT | {"result": "", "stop_reason": None}))
+    assert broken.status == "error" and "no normal stop" in broken.error
     bare = lines({"type": "result", "modelUsage": 3, "usage": []})
     assert read_trace(bare, "claude").status == "error"
     # a sign that only Python takes for the end of a line
@@ -320,7 +299,8 @@ def test_the_usual_commands_are_built_in():
     assert CliAgent(["codex", "exec", "-"]).family == "gpt"
 
 
-def test_keys_of_another_maker_are_not_passed(tmp_path, monkeypatch):
+def test_only_listed_variables_and_keys_of_the_programs_maker_are_passed(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "x")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-very-secret-value")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-value")
     show = "print(sorted(name for name in os.environ if name.endswith('_API_KEY')))"
@@ -329,7 +309,10 @@ def test_keys_of_another_maker_are_not_passed(tmp_path, monkeypatch):
         ("codex", "['CODEX_API_KEY', 'OPENAI_API_KEY']"),
         ("mine", "['ANTHROPIC_API_KEY', 'OPENAI_API_KEY']"),
     ):
-        assert ask(CliAgent(script(tmp_path, show, name=program))).answer == wanted
+        command = script(tmp_path, show, name=program)
+        assert ask(CliAgent(command)).answer == wanted
+    agent = CliAgent(command, passed=["MY_API_KEY"])
+    assert ask(agent).answer == "['ANTHROPIC_API_KEY', 'MY_API_KEY', 'OPENAI_API_KEY']"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from skillcomp.errors import (
     problem_list,
 )
 from skillcomp.io import journal
+from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import StudyWarning, unreadable
 from skillcomp.live.status import errors
 
@@ -33,29 +34,19 @@ pytestmark = [
 ]
 
 
-def test_reasons_are_grouped_with_their_number_and_first_place(tmp_path):
-    store = make_store(tmp_path)
-    faults = ["ok"] * 4 + ["400"] * 3 + ["ok"] * 9
-    with FakeAnthropic(faults) as server, pytest.warns(StudyWarning, match="most often .3 times"):
-        sc.run(store, agents=[agent(server.url)], concurrency=1, progress=False)
-    table = errors(store)
-    assert table[["stage", "name", "n"]].to_numpy().tolist() == [["run", AGENT, 3]]
-    assert table["reason"][0].startswith("BadRequestError 400")
-    failed = [row["attempt_id"] for row in rows(store, "attempts") if row["status"] == "error"]
-    assert table["first"][0] + "/error-1" == failed[0]
-    with FakeAnthropic() as server:
-        sc.run(store, agents=[agent(server.url)], progress=False)
-    assert errors(store).empty
-
-
 def test_run_grade_and_status_show_why_something_failed(tmp_path, monkeypatch, capfd):
-    with FakeAnthropic(["ok", "400"]) as server:
+    with FakeAnthropic(["ok", "400", "400", "ok"]) as server:
         file = study(tmp_path, server.url, repeats=1, concurrency=1)
-        code, out, _ = call(monkeypatch, capfd, "run", file, "--quiet")
-        assert code == 1
+        code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
+        assert code == 1 and "most often (2 times" in err
+    store = RunStore(tmp_path / "runs" / "one")
+    (reason,) = errors(store).to_dict("records")
+    failed = [row["attempt_id"] for row in rows(store, "attempts") if row["status"] == "error"]
+    assert (reason["stage"], reason["name"], reason["n"]) == ("run", AGENT, 2)
+    assert reason["first"] + "/error-1" == failed[0]
     told = [line for line in out.splitlines() if line.startswith("failed: ")]
     assert len(told) == 1 and told[0].startswith(f"failed: {AGENT}: BadRequestError 400")
-    assert "(once at " in told[0]
+    assert "(2 times, first at " in told[0]
     assert told[0] in call(monkeypatch, capfd, "status", file)[1]
     with FakeAnthropic(["garbage"] * 15) as server:
         file = study(tmp_path, server.url, repeats=1, concurrency=1, suites=None, skills=None)
@@ -96,8 +87,6 @@ def test_status_and_check_load_neither_an_sdk_nor_the_statistics():
     "told",
     [
         "Invalid API key \u00b7 Please run /login",
-        "401 Unauthorized: Incorrect API key provided",
-        "Authentication Error, LiteLLM Virtual Key expected",
         "Not logged in. Run codex login first.",
     ],
 )
@@ -109,19 +98,16 @@ def test_a_program_without_a_login_is_given_up_after_the_first_few_cells(tmp_pat
 
 
 def test_a_login_that_one_of_two_agents_lacks_is_found_out_too(tmp_path):
-    bodies = {"good": "print('Yes.')", "bad": "sys.exit('401 Unauthorized')"}
+    # an answer that speaks of keys stops nothing
+    bodies = {
+        "good": "print('A wrong API key gives 401.')",
+        "bad": "sys.exit('401 Unauthorized')",
+    }
     agents = [sc.CliAgent(script(tmp_path, body, name)) for name, body in bodies.items()]
     store = make_store(tmp_path)
     with pytest.raises(AgentError, match=r"every further question would fail too: .*401"):
         sc.run(store, agents=agents, concurrency=1, progress=False)
     assert sum(row["status"] == "error" for row in rows(store, "attempts")) == 3
-
-
-def test_an_answer_that_speaks_of_keys_stops_nothing(tmp_path):
-    store = make_store(tmp_path)
-    one = sc.CliAgent(script(tmp_path, "print('An invalid API key gives 401.')"))
-    sc.run(store, agents=[one], concurrency=2, progress=False)
-    assert {row["status"] for row in rows(store, "attempts")} == {"ok"}
 
 
 def test_control_characters_of_a_program_do_not_reach_the_terminal(tmp_path, monkeypatch, capfd):

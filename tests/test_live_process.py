@@ -20,7 +20,7 @@ from skillcomp.errors import AgentError, StudyError
 from skillcomp.io.event_streams import read_trace
 from skillcomp.live import CliAgent
 from skillcomp.live.agents import process
-from skillcomp.live.agents.agent import MAX_ANSWER, Reply, StudyWarning
+from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.study_file import read_study
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-sonnet-5-5"}
@@ -49,20 +49,14 @@ needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @needs_proc
-def test_a_timeout_ends_the_whole_group_and_keeps_what_was_written(tmp_path):
+@pytest.mark.parametrize("ends", [True, False])
+def test_all_processes_of_a_program_end_with_it_or_its_time(tmp_path, ends):
     file = tmp_path / "pid"
-    body = SPAWN.format(file=str(file)) + "time.sleep(60)"
-    reply = ask(CliAgent(script(tmp_path, body), timeout=1.5))
-    assert reply.status == "timeout" and reply.error == "no end after 1.5 seconds"
-    assert reply.answer == "begun" and reply.seconds < 20
-    wait_for_end(file)
-
-
-@needs_proc
-def test_a_child_left_behind_neither_delays_the_answer_nor_lives_on(tmp_path):
-    file = tmp_path / "pid"
-    reply = ask(CliAgent(script(tmp_path, SPAWN.format(file=str(file))), timeout=30))
-    assert reply.status == "ok" and reply.seconds < 20
+    body = SPAWN.format(file=str(file)) + "time.sleep(60)" * (not ends)
+    reply = ask(CliAgent(script(tmp_path, body), timeout=30 if ends else 1.0))
+    assert reply.status == ("ok" if ends else "timeout") and reply.seconds < 20
+    assert reply.answer == "begun"  # a timeout keeps what was written
+    assert reply.error == (None if ends else "no end after 1 seconds")
     wait_for_end(file)
 
 
@@ -110,11 +104,8 @@ def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):
     (left / ".lock").touch()
     others = tmp_path / "skillcomp-of-others"
     others.mkdir()
-    starts = "from skillcomp.live.agents.process import case_folder\n"
-    starts += "with case_folder() as place: print(place)"
-    told = {**os.environ, "TMPDIR": str(tmp_path)}
-    place = subprocess.check_output([sys.executable, "-c", starts], env=told, text=True)
-    assert Path(place).is_relative_to(tmp_path)
+    with process.case_folder(tmp_path) as place:
+        assert place.is_relative_to(tmp_path)
     assert not left.exists() and others.exists()
 
 
@@ -138,17 +129,6 @@ def test_codex_and_claude_are_told_where_to_ask_in_the_way_that_they_heed(tmp_pa
         CliAgent(["mine"], base_url=url)
 
 
-def test_an_empty_answer_after_a_normal_stop_is_the_agents_own():
-    said = read_trace(lines(INIT, {**RESULT, "result": ""}))
-    assert (said.status, said.answer) == ("ok", "")
-    broken = read_trace(lines(INIT, {**RESULT, "result": "", "stop_reason": None}))
-    assert broken.status == "error" and "no normal stop" in broken.error
-    begun, usage = {"type": "thread.started", "thread_id": "t"}, {"input_tokens": 1}
-    silent = read_trace(lines(begun, {"type": "turn.completed", "usage": usage}))
-    assert (silent.status, silent.answer) == ("ok", "")
-    assert read_trace(lines(begun, {"type": "turn.started"})).status == "error"
-
-
 def test_empty_answers_are_told_and_shown(tmp_path):
     store = make_store(tmp_path)
     body = f"print('''{lines(INIT, {**RESULT, 'result': ''})}''')"
@@ -158,12 +138,6 @@ def test_empty_answers_are_told_and_shown(tmp_path):
         table = sc.run(store, agents=[agent], **options)
     assert table["note"].tolist() == ["8 empty answers, graded"]
     assert {row["status"] for row in rows(store, "attempts")} == {"ok"}
-
-
-def test_an_answer_at_the_limit_of_claude_code_is_truncated():
-    told = "API Error: Claude's response exceeded the 32000 output token maximum."
-    result = {**RESULT, "is_error": True, "result": told, "stop_reason": "stop_sequence"}
-    assert read_trace(lines(INIT, result)).status == "truncated"
 
 
 def test_denied_commands_are_not_counted_and_retries_are():
@@ -184,12 +158,6 @@ def test_denied_commands_are_not_counted_and_retries_are():
     end = {"type": "turn.completed", "usage": {}}
     trace = read_trace(lines({"type": "thread.started", "thread_id": "t"}, again, *items, end))
     assert (trace.n_commands, trace.n_retries) == (1, 1)
-
-
-def test_an_answer_beyond_a_million_characters_is_cut_and_marked():
-    reply = Reply(answer="x" * (MAX_ANSWER + 5))
-    assert len(reply.answer) == MAX_ANSWER and reply.status == "truncated"
-    assert "1,000,005 characters and is cut after 1,000,000" in reply.error
 
 
 # the study file
@@ -217,10 +185,8 @@ def test_a_study_file_names_a_program_with_all_that_it_needs(tmp_path):
     ("given", "told"),
     [
         ({}, "give either 'program' .* or 'command'"),
-        ({"program": "codex", "command": ["x"]}, "give either 'program'"),
         ({"program": "codx"}, "found 'codx'; allowed: claude, codex. Did you mean 'codex'?"),
         ({"command": ["x"], "extra": ["-c"]}, "'extra' goes with 'program'"),
-        ({"program": "codex", "pricse": []}, "not a known key; allowed: .*Did you mean 'prices'"),
     ],
 )
 def test_a_program_is_named_in_one_way_only(tmp_path, given, told):
@@ -301,8 +267,6 @@ HOGS = (
         ("x = b'x' * (60 << 20); time.sleep(60)", process.Limits(memory=120 << 20, cpu=1e9),
          "more than 120 MiB of memory"),
         ("import mmap; m = mmap.mmap(-1, 60 << 20); m.write(b'x' * (60 << 20)); time.sleep(60)",
-         process.Limits(memory=120 << 20, cpu=1e9), "more than 120 MiB of memory"),
-        ("os.write(os.memfd_create('x'), b'x' * (60 << 20)); time.sleep(60)",
          process.Limits(memory=120 << 20, cpu=1e9), "more than 120 MiB of memory"),
     ],
 )  # fmt: skip

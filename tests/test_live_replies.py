@@ -15,8 +15,8 @@ from live_study import ask as ask_agent
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
-from skillcomp.live import AnthropicAgent, OpenAIAgent, Reply
-from skillcomp.live.agents.agent import UNREADABLE, redact
+from skillcomp.live import AnthropicAgent, CliAgent, OpenAIAgent, Reply
+from skillcomp.live.agents.agent import MAX_ANSWER, UNREADABLE, redact
 
 MODEL = "claude-sonnet-5-5"
 PARTS = [{"type": "thinking"}, {"type": "text", "text": "b"}]
@@ -78,8 +78,10 @@ def test_a_reply_can_always_be_stored():
     assert reply.input_tokens is None and reply.output_tokens is None and reply.seconds is None
     assert reply.cost_usd is None and reply.cost_note.startswith("a cost of nan USD is reported")
     assert Reply(cost_usd=-5).cost_usd is None
-    assert Reply(answer="😀 whole", cost_usd=0.0, input_tokens=0).answer == "😀 whole"
-    assert Reply(cost_usd=0.0).cost_usd == 0.0
+    assert Reply(answer="😀 whole", cost_usd=0.0).cost_usd == 0.0
+    long = Reply(answer="x" * (MAX_ANSWER + 5))
+    assert len(long.answer) == MAX_ANSWER and long.status == "truncated"
+    assert "1,000,005 characters and is cut after 1,000,000" in long.error
 
 
 def first_text(message, text):
@@ -168,6 +170,7 @@ def test_what_is_kept_of_an_unreadable_reply_has_an_end_and_no_key():
 def test_the_endpoint_of_the_environment_is_among_the_settings(monkeypatch):
     usual = json.loads(AnthropicAgent(MODEL).settings), json.loads(OpenAIAgent("gpt-6").settings)
     assert "endpoint" not in usual[0] and "endpoint" not in usual[1]  # as studies began before
+    assert "endpoint" not in CliAgent.claude().settings + CliAgent.codex().settings
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://api.anthropic.com")
     monkeypatch.setenv("OPENAI_BASE_URL", "https://api.openai.com/v1")
     assert json.loads(AnthropicAgent(MODEL).settings) == usual[0]
@@ -176,7 +179,7 @@ def test_the_endpoint_of_the_environment_is_among_the_settings(monkeypatch):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_BASE_URL", other.url)
         agents = [AnthropicAgent(MODEL), OpenAIAgent("gpt-6")]
-        for one in agents:
+        for one in (*agents, CliAgent.claude()):
             assert json.loads(one.settings)["endpoint"] == "127.0.0.1"
         # what was recorded is what is asked, whatever the environment says later
         monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
