@@ -260,7 +260,9 @@ def test_a_broken_harness_is_reported_as_dead_and_no_recall_of_it(repo, trigger)
     assert "tides/explicit-1: FAIL; fired: none; " in err  # one line per case while it runs
     assert "tides/control-call: control; fired: none; " in err
     run = repo / "artifacts" / "skill-evals" / "d"
-    assert (run / "summary.md").read_text().splitlines()[2].startswith(f"**The{line[3:]}")
+    summary = (run / "summary.md").read_text()
+    assert summary.splitlines()[2].startswith(f"**The{line[3:]}")
+    assert "0 passed, 0 failed, 1 unknown, of 1 cases." in summary and "did not fire" in summary
     assert trigger("status", "--run-id", "d")[1].startswith(line)
     store = RunStore(run / "store")
     fired, cases = sc.frames.invocations(store), sc.frames.cases(store)

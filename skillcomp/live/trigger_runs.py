@@ -57,6 +57,7 @@ from skillcomp.records import Case, Skill, Suite
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
 Program = Literal["claude", "codex"]
 NOT_ASKED = "not asked yet"
+NOT_FIRED = "unknown, because an explicit call did not fire the skill"
 SANDBOX = "workspace-write"  # sandbox of a case that names no sandbox, as in trigger-evals.md
 _WORDS = {True: "PASS", False: "FAIL", None: "unknown"}
 # fields of the reply that are copied to meta.json
@@ -523,8 +524,11 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
 
     The field ``pass`` of a case is None (unknown) if no check or judgement failed, but the case was
     not asked, the infrastructure failed, a check could not be decided or the judgement is missing.
-    ``unknown_count`` is the number of such cases.
+    It is None, too, if an explicit call did not fire the skill. ``unknown_count`` is the number of
+    such cases.
     """
+    controls = [_control_row(folder, slug, case_id) for case_id, slug in plan.controls.items()]
+    dead = [row["skill"] for row in controls if row["works"] is False and row["called"]]
     rows = []
     for case_id, skill in plan.cases.items():
         place = case_folder(folder, skill, case_id)
@@ -542,15 +546,14 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
             "skill_slug": skill,
             "case_id": case_id.partition("/")[2],
             "should_trigger": meta.get("case", {}).get("should_trigger"),
-            "pass": all_of(parts),
+            "pass": None if skill in dead else all_of(parts),
             "deterministic": deterministic,
             "judge": judge or None,
             "case_dir": str(place),
-            "notes": notes,
+            "notes": "; ".join(filter(None, (notes, NOT_FIRED if skill in dead else ""))),
         }
         rows.append(row)
     passed = [row["pass"] for row in rows]
-    controls = [_control_row(folder, slug, case_id) for case_id, slug in plan.controls.items()]
     return {
         "run_id": plan.run_id,
         "suite": plan.suite,
@@ -561,7 +564,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
         "fail_count": passed.count(False),
         "unknown_count": passed.count(None),
         "controls": controls,
-        "dead": [row["skill"] for row in controls if row["works"] is False and row["called"]],
+        "dead": dead,
         "rows": rows,
     }
 
