@@ -79,7 +79,7 @@ validate: $(VENV)/.dev-ready  ## coverage and error rates of every interval (QUI
 	$(BIN)/python -m benchmarks.validity $(if $(QUICK),--quick,)
 
 fuzz: $(VENV)/.dev-ready  ## long runs of the fuzzers that `make test` runs for a minute
-	SKILLCOMP_FUZZ=long $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/fuzz
+	SKILLCOMP_FUZZ=long $(BIN)/python -m pytest -q -n 2 --dist worksteal --timeout 3600 tests/fuzz
 
 docs: $(VENV)/.dev-ready  ## build site/html from the papers, the notebooks as stored and the docstrings
 	rm -rf site docs/api

@@ -14,8 +14,31 @@ import pytest
 import skillcomp as sc
 from skillcomp.report.notebooks import find_notebooks
 
-HOWTOS = Path(__file__).resolve().parent.parent / "docs" / "results"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 N = 6  # cases
+
+
+@pytest.fixture
+def executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that executes the code of a how-to and returns its names."""
+
+    def page(own: Any, folder: str) -> None:  # test_report builds pages
+        Path(folder).mkdir()
+        (Path(folder) / "index.html").write_text(repr(own))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sc.report, "build", page)
+
+    def _executed(name: str) -> dict[str, Any]:
+        (code,) = re.findall(r"```python\n(.*?)```", (DOCS / f"{name}.md").read_text("utf-8"), re.S)
+        names: dict[str, Any] = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sc.frames.FrameWarning)
+            exec(compile(code, name, "exec"), names)
+        plt.close("all")
+        return names
+
+    return _executed
 
 
 def lines(path: Path, *rows: dict[str, Any]) -> None:
@@ -39,26 +62,14 @@ def lm_eval(folder: Path) -> None:
 def waza(folder: Path) -> None:
     """Two checks in two runs; the flag is_baseline is on the arm with the skill."""
 
+    def task(at: int, skill: bool) -> dict[str, Any]:
+        check = {"type": "text", "score": 1.0, "feedback": ""}
+        checks = {"a": check | {"passed": True}, "b": check | {"passed": skill or at == 0}}
+        runs = [{"run_number": number, "validations": checks} for number in (1, 2)]
+        return {"test_id": f"t{at}", "runs": runs}
+
     def tasks(skill: bool) -> list[dict[str, Any]]:
-        checks = [
-            {"type": "text", "score": 1.0, "passed": p, "feedback": ""} for p in (True, skill)
-        ]
-        checks_of_first = [check | {"passed": True} for check in checks]
-        return [
-            {
-                "test_id": f"t{at}",
-                "runs": [
-                    {
-                        "run_number": run,
-                        "validations": dict(
-                            zip("ab", checks if at else checks_of_first, strict=True)
-                        ),
-                    }
-                    for run in (1, 2)
-                ],
-            }
-            for at in range(N)
-        ]
+        return [task(at, skill) for at in range(N)]
 
     document = {"eval_id": "e", "skill": "tea", "tasks": tasks(True), "is_baseline": True}
     document["baseline_outcome"] = {"tasks": tasks(False)}
@@ -90,29 +101,19 @@ def vally(folder: Path) -> None:
     [("lm-eval", lm_eval, 12, 0), ("waza", waza, 24, 0), ("vally", vally, 24, 2)],
 )
 def test_the_code_of_a_how_to_gives_the_planted_delta_and_a_page(
-    name: str,
-    write: Any,
-    n_attempts: int,
-    n_missing: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    executed: Any, name: str, write: Any, n_attempts: int, n_missing: int
 ) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (HOWTOS / f"{name}.md").read_text("utf-8"), re.S)
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    names: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        exec(compile(code, name, "exec"), names)
+    write(Path())
+    names = executed(f"results/{name}")
     (row,) = names["delta"].to_dict("records")
     # all N cases pass with the skill, and one of them without it
     assert (row["n"], row["rate"], row["reference_rate"]) == (N, 1, pytest.approx(1 / N))
     own = names["own"]
     assert (len(own.attempts), own.outcomes["passed"].isna().sum()) == (n_attempts, n_missing)
-    assert len(names["verdicts"]) == 1 and (tmp_path / "page" / "index.html").is_file()
+    assert len(names["verdicts"]) == 1 and Path("page/index.html").is_file()
 
 
-def answers(folder: Path, *conditions: str, **levels: list[Any]) -> None:
+def answers(*conditions: str, **levels: list[Any]) -> None:
     """Write answers to 40 cases: the second condition solves all, the first one every other."""
     rows = [
         {"task": case, "setup": condition, "version": condition, "usd": 1 + 1 / (at + 1)}
@@ -121,76 +122,49 @@ def answers(folder: Path, *conditions: str, **levels: list[Any]) -> None:
         for at, condition in enumerate(conditions)
         for model in levels.get("model", ["a"])
     ]
-    pd.DataFrame(rows).to_csv(folder / "answers.csv", index=False)
+    pd.DataFrame(rows).to_csv("answers.csv", index=False)
 
 
-def executed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Execute the code of a how-to in a folder and return its names."""
-    (code,) = re.findall(
-        r"```python\n(.*?)```", (HOWTOS.parent / f"howto/{name}.md").read_text("utf-8"), re.S
-    )
-    monkeypatch.chdir(folder)
-    names: dict[str, Any] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        exec(compile(code, name, "exec"), names)
-    plt.close("all")
-    return names
-
-
-def test_a_table_leads_to_delta_verdict_and_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(tmp_path, "without skill", "with skill")
-    names = executed("my-table", tmp_path, monkeypatch)
+def test_a_table_leads_to_delta_verdict_and_page(executed: Any) -> None:
+    answers("without skill", "with skill")
+    names = executed("howto/my-table")
     assert names["delta"]["estimate"].tolist() == [0.5]
-    assert len(names["verdicts"]) == 1 and (tmp_path / "page" / "index.html").is_file()
+    assert len(names["verdicts"]) == 1 and Path("page/index.html").is_file()
 
 
-def test_two_models_are_compared_by_deltas_and_by_rates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(tmp_path, "without skill", "with skill", model=["a", "b"])
-    names = executed("two-models", tmp_path, monkeypatch)
+def test_two_models_are_compared_by_deltas_and_by_rates(executed: Any) -> None:
+    answers("without skill", "with skill", model=["a", "b"])
+    names = executed("howto/two-models")
     assert names["delta"]["estimate"].tolist() == [0.5, 0.5]
     for frame in (names["helps_more"], names["passes_more"]):
         assert (frame["agent"].tolist(), frame["estimate"].tolist()) == (["b"], [0.0])
 
 
-def test_a_cheaper_version_saves_what_was_planted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(tmp_path, "old", "new")
-    (row,) = executed("as-good-and-cheaper", tmp_path, monkeypatch)["verdicts"].to_dict("records")
+def test_a_cheaper_version_saves_what_was_planted(executed: Any) -> None:
+    answers("old", "new")
+    (row,) = executed("howto/as-good-and-cheaper")["verdicts"].to_dict("records")
     assert row["saved"] == pytest.approx(0.5) and row["estimate"] == 0
 
 
-def test_the_suite_of_another_tool_is_added_to_a_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_suite_of_another_tool_is_added_to_a_store(executed: Any) -> None:
     row = {"id": 1, "prompt": "Q?", "expected_output": "x", "expectations": ["Says a", "Says b"]}
-    (tmp_path / "my-skill/evals").mkdir(parents=True)
+    Path("my-skill/evals").mkdir(parents=True)
     text = "---\nname: my-skill\ndescription: D.\n---\n# S\nBoil.\n"
-    (tmp_path / "my-skill/SKILL.md").write_text(text)
-    suite = {"skill_name": "my-skill", "evals": [row]}
-    (tmp_path / "my-skill/evals/evals.json").write_text(json.dumps(suite))
-    store = executed("other-suite", tmp_path, monkeypatch)["store"]
+    Path("my-skill/SKILL.md").write_text(text)
+    lines(Path("my-skill/evals/evals.json"), {"skill_name": "my-skill", "evals": [row]})
+    store = executed("howto/other-suite")["store"]
     assert sc.frames.checks(store)["check_id"].tolist() == ["expectation-1", "expectation-2"]
 
 
-def test_the_cost_of_five_thousand_answers_is_that_of_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = executed("thousands", tmp_path, monkeypatch)
-    total, page = names["total"], (HOWTOS.parent / "howto/thousands.md").read_text("utf-8")
+def test_the_cost_of_five_thousand_answers_is_that_of_the_table(executed: Any) -> None:
+    names = executed("howto/thousands")
+    total, page = names["total"], (DOCS / "howto/thousands.md").read_text("utf-8")
     assert total["n_calls"].unique().tolist() == [2 * 5040]
     assert names["hours"].round(1).unique().tolist() == [2.1]
     assert all(f"{cost:.2f}" in page for cost in total["cost_usd"])
 
 
-def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(executed: Any) -> None:
     words = [[f"source{number}word{at}" for at in range(30)] for number in range(40)]
     rows = [
         (
@@ -202,8 +176,8 @@ def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(
         for copies in (True, False)
     ]
     table = pd.DataFrame(rows, columns=["text", "original", "category"])
-    table.to_csv(tmp_path / "texts.csv", index=False)
-    names = executed("own-corpus", tmp_path, monkeypatch)
+    table.to_csv("texts.csv", index=False)
+    names = executed("howto/own-corpus")
     assert names["cut"].query("chosen")["n"].tolist() == [12]
     assert names["spans"]["n_tokens"].tolist() == [15] * 40
     chapter = next(path for path in find_notebooks() if path.name.startswith("01"))
@@ -216,7 +190,7 @@ def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(
     assert cut.query("chosen")["n"].tolist() == [12]
 
 
-def judged(folder: Path) -> None:
+def judged() -> None:
     """Four judges on 40 answers: three err on different answers, the last passes everything."""
     human = [at % 4 > 0 for at in range(40)]
     wrong = {"a": range(0, 6), "b": range(6, 12), "c": range(12, 16)}
@@ -226,14 +200,12 @@ def judged(folder: Path) -> None:
         for judge in "abcd"
         for at, label in enumerate(human)
     ]
-    pd.DataFrame(rows).to_csv(folder / "verdicts.csv", index=False)
+    pd.DataFrame(rows).to_csv("verdicts.csv", index=False)
 
 
-def test_a_judge_that_passes_everything_is_not_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged(tmp_path)
-    names = executed("trusted-grader", tmp_path, monkeypatch)
+def test_a_judge_that_passes_everything_is_not_trusted(executed: Any) -> None:
+    judged()
+    names = executed("howto/trusted-grader")
     estimate = names["agreement"].set_index(["grader", "measure"])["estimate"]
     assert estimate["d", "raw_agreement"] == pytest.approx(0.75)
     assert estimate["d", "false_passes"] == 1 and estimate["d", "cohen_kappa"] == 0
@@ -242,11 +214,9 @@ def test_a_judge_that_passes_everything_is_not_trusted(
     assert ranks["estimate"].to_dict() == {"c": 1, "a": 2, "b": 2, "d": 4}
 
 
-def test_a_majority_looks_better_if_its_ties_are_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged(tmp_path)
-    rows = executed("majority-of-judges", tmp_path, monkeypatch)["rows"]
+def test_a_majority_looks_better_if_its_ties_are_dropped(executed: Any) -> None:
+    judged()
+    rows = executed("howto/majority-of-judges")["rows"]
     rows = rows[rows["grader"].eq("majority")].set_index("measure")
     # two of four judges are wrong on the answers 0, 4, 8 and 12, which people fail
     agreement = rows.loc["raw_agreement"]
@@ -255,15 +225,13 @@ def test_a_majority_looks_better_if_its_ties_are_dropped(
     assert rows.loc["failure_share", "estimate"] == pytest.approx(0.1)
 
 
-def test_marks_have_a_weighted_kappa_and_an_ordinal_alpha(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_marks_have_a_weighted_kappa_and_an_ordinal_alpha(executed: Any) -> None:
     human = [1 + at % 5 for at in range(30)]
     judge = [min(mark + (at % 3 == 0), 5) for at, mark in enumerate(human)]
     marks = pd.DataFrame({"item": range(30), "judge": judge, "human": human}, dtype="Int64")
     marks.loc[29, "judge"] = pd.NA
-    marks.to_csv(tmp_path / "scores.csv", index=False)
-    names = executed("scores-of-judges", tmp_path, monkeypatch)
+    marks.to_csv("scores.csv", index=False)
+    names = executed("howto/scores-of-judges")
     both = marks.dropna()
     squares = ((both["judge"] - both["human"]) ** 2).mean()
     chance = ((both["judge"].to_numpy()[:, None] - both["human"].to_numpy()) ** 2).mean()
@@ -272,9 +240,7 @@ def test_marks_have_a_weighted_kappa_and_an_ordinal_alpha(
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "polars"])
-def test_a_query_of_rates_per_case_has_the_delta_of_all_rows(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_query_of_rates_per_case_has_the_delta_of_all_rows(engine: str, executed: Any) -> None:
     database = pytest.importorskip(engine)
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"task": rng.integers(40, size=6000), "setup": rng.random(6000) < 0.5})
@@ -282,16 +248,15 @@ def test_a_query_of_rates_per_case_has_the_delta_of_all_rows(
     rows["solved"] = pd.array(rng.random(6000) < chance, dtype="boolean")
     rows.loc[rng.random(6000) < 0.05, "solved"] = pd.NA
     rows["setup"] = np.where(rows["setup"], "skill", "baseline")
-    (tmp_path / "answers").mkdir()
+    Path("answers").mkdir()
     for at in range(3):
-        rows[at::3].to_parquet(tmp_path / f"answers/{at}.parquet")
-    monkeypatch.chdir(tmp_path)
-    page = (HOWTOS.parent / "howto/million-rows.md").read_text("utf-8")
+        rows[at::3].to_parquet(f"answers/{at}.parquet")
+    page = (DOCS / "howto/million-rows.md").read_text("utf-8")
     if engine == "duckdb":
         database.sql("".join(re.findall(r"```sql\n(.*?)```", page, re.DOTALL)))
     else:
         exec("".join(re.findall(r"```py\n(.*?)```", page, re.DOTALL)), {"pl": database})
-    (row,) = executed("million-rows", tmp_path, monkeypatch)["delta"].to_dict("records")
+    (row,) = executed("howto/million-rows")["delta"].to_dict("records")
     rows["at"] = rows.groupby(["task", "setup"]).cumcount() + 1
     names = {"skill": None, "case": "task", "condition": "setup", "repeat": "at"}
     own = sc.from_frame(rows, passed="solved", **names)

@@ -56,17 +56,8 @@ def _rename(frame: pd.DataFrame, rng: random.Random) -> pd.DataFrame:
 
 def _extra(frame: pd.DataFrame, rng: random.Random) -> pd.DataFrame:
     names = ["gold", "cluster", "estimate", "share", "rate", "unit", "n", "level_0", "index"]
-    names += [
-        "_merge",
-        "passed_gold",
-        "passed_x",
-        "verdict",
-        "sources",
-        "code",
-        "weight",
-        "truth",
-        "label",
-    ]
+    names += ["_merge", "passed_gold", "passed_x", "verdict", "sources", "code", "weight"]
+    names += ["truth", "label"]
     return frame.assign(**{rng.choice(names): rng.choice([1, "a", None, True])})
 
 

@@ -60,9 +60,7 @@ def attempt(name: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize("name", ANALYSES if LONG else list(ANALYSES)[::5])
-def test_a_broken_frame_gives_an_answer_or_an_error_of_ours(
-    name: str, fuzzed: dict[str, int]
-) -> None:
+def test_a_broken_frame_gives_an_answer_or_an_error_of_ours(name: str) -> None:
     @settings(
         max_examples=60 if LONG else 2,
         deadline=None,
@@ -73,8 +71,6 @@ def test_a_broken_frame_gives_an_answer_or_an_error_of_ours(
     @given(st.integers(0, 2**32))
     def run(seed: int) -> None:
         said = attempt(name, seed)
-        fuzzed["frames"] += 1
-        fuzzed["frames not clear"] += said not in ("answer", "told")
         assert said in ("answer", "told"), f"seed {seed}: {said}"
 
     run()

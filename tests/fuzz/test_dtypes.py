@@ -8,7 +8,6 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from analyses import ANALYSES, LONG, Frames, frames, numbers, plain
 from pandas.testing import assert_frame_equal
@@ -16,16 +15,8 @@ from pandas.testing import assert_frame_equal
 import skillcomp as sc
 
 
-def as_object(values: pd.Series) -> pd.Series:
-    return values.astype("object").where(values.notna(), None)
-
-
 def as_object_with_na(values: pd.Series) -> pd.Series:
     return values.astype("object").where(values.notna(), pd.NA)
-
-
-def as_category(values: pd.Series) -> pd.Series:
-    return values.astype("category")
 
 
 def as_wide_category(values: pd.Series) -> pd.Series:
@@ -42,24 +33,12 @@ def as_sparse(values: pd.Series) -> pd.Series:
     if values.dtype == "bool" or pd.api.types.is_numeric_dtype(values.dtype):
         floats = values.astype("object").where(values.notna(), np.nan).astype("float64")
         return floats.astype(pd.SparseDtype("float64", np.nan))
-    return as_object(values).astype(pd.SparseDtype("object", None))
-
-
-def as_arrow_dictionary(values: pd.Series) -> pd.Series:
-    if values.dtype != "str":
-        return values
-    return values.astype(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
+    return values.astype("object").where(values.notna(), None).astype(pd.SparseDtype("object"))
 
 
 def as_decimal(values: pd.Series) -> pd.Series:
     whole = pd.api.types.is_integer_dtype(values.dtype)
     return values.map(lambda n: None if pd.isna(n) else Decimal(int(n))) if whole else values
-
-
-def as_small(values: pd.Series) -> pd.Series:
-    if not pd.api.types.is_integer_dtype(values.dtype) or values.isna().any():
-        return values
-    return values.astype("int16") if values.max() < 2**15 else values
 
 
 def as_numpy_scalars(values: pd.Series) -> pd.Series:
@@ -76,18 +55,13 @@ def as_numpy_scalars(values: pd.Series) -> pd.Series:
 
 
 FORMS: dict[str, Callable[[pd.Series], pd.Series]] = {
-    "convert_dtypes": lambda s: s.convert_dtypes(),
     "arrow": lambda s: s.convert_dtypes(dtype_backend="pyarrow"),
     "string[python]": lambda s: s.astype(pd.StringDtype("python")) if s.dtype == "str" else s,
-    "arrow dictionary": as_arrow_dictionary,
-    "category": as_category,
     "wide category": as_wide_category,
-    "object": as_object,
     "object with NA": as_object_with_na,
     "numpy scalars": as_numpy_scalars,
     "sparse": as_sparse,
     "decimal": as_decimal,
-    "int16": as_small,
 }
 # each column in another form: two turns bring every analysis under nearly all of them
 MIXED = ["mixed 0", "mixed 1"]

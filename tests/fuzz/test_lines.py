@@ -54,24 +54,24 @@ def test_table_takes_exactly_what_records_takes(tmp_path: Path, name: str, key: 
         assert taken[0] == taken[1], line
 
 
-@pytest.mark.parametrize("line", ["{}", "null", "[]", "1", '{"attempt_id": "a"}'])
 @pytest.mark.parametrize("name", SOUND)
-def test_a_line_without_what_is_required_is_told(tmp_path: Path, name: str, line: str) -> None:
-    file = tmp_path / f"{name}.jsonl"
-    file.write_bytes(orjson.dumps(SOUND[name]) + b"\n" + line.encode() + b"\n")
-    for read in (lambda s: s.table(name), lambda s: [*s.records(name)]):
-        with pytest.raises(StoreError, match="line 2"):
-            read(RunStore(tmp_path))
+def test_a_line_without_what_is_required_is_refused(tmp_path: Path, name: str) -> None:
+    for line in (b"{}", b"null", b"[]", b"1", b'{"attempt_id": "a"}'):
+        (tmp_path / f"{name}.jsonl").write_bytes(orjson.dumps(SOUND[name]) + b"\n" + line + b"\n")
+        for read in (lambda s: s.table(name), lambda s: [*s.records(name)]):
+            with pytest.raises(StoreError, match="line 2"):
+                read(RunStore(tmp_path))
 
 
-@pytest.mark.parametrize("data", NULLS)
 @pytest.mark.parametrize("name", [*SOUND, "passages"])
 def test_null_where_a_row_should_be_is_an_error_and_not_the_end_of_the_process(
-    tmp_path: Path, name: str, data: bytes
+    tmp_path: Path, name: str
 ) -> None:
-    (tmp_path / f"{name}.jsonl").write_bytes(data.replace(b"@", orjson.dumps(SOUND.get(name, {}))))
-    with pytest.raises(StoreError, match=r"line [123]:"):
-        read_table(tmp_path / f"{name}.jsonl", name)
+    file, sound = tmp_path / f"{name}.jsonl", orjson.dumps(SOUND.get(name, {}))
+    for data in NULLS:
+        file.write_bytes(data.replace(b"@", sound))
+        with pytest.raises(StoreError, match=r"line [123]:"):
+            read_table(file, name)
 
 
 def test_a_text_with_null_after_a_brace_is_read(tmp_path: Path) -> None:
