@@ -185,7 +185,7 @@ def check(
     ] = False,
     judges: Annotated[
         bool,
-        Option("--judges", help="Test the checks of a study.yaml with answers of known worth."),
+        Option("--judges", help="Test the checks of a study.yaml with answers of known quality."),
     ] = False,
     ask: Annotated[
         bool, Option("--ask", help="With --judges: ask the study's graders too; prints the cost.")

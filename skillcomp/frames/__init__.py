@@ -35,7 +35,7 @@ from_store: a store
 outcomes: verdicts aggregated
     ``outcomes``: one row per attempt, grader version and round.
 
-probes: answers of known worth, graded on every check
+probes: answers of known quality, graded on every check
     ``probes``: the result of the last probe of a store.
     ``probe_rates``: the share of checks that each answer passes, for a figure.
 

@@ -1,4 +1,4 @@
-"""Results of a probe: whether answers of known worth pass the checks of a study."""
+"""Results of a probe: whether answers of known quality pass the checks of a study."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ compare: comparisons
     ``compare``: have a grader compare answers in pairs, each pair in both orders.
 
 probe: a test of the checks before a study
-    ``probe``: run every check on answers of known worth.
+    ``probe``: run every check on answers of known quality.
 
 status: how far a study is
     ``status``: one row per agent or grader and condition, with counts and costs.

@@ -1,4 +1,4 @@
-"""Test the checks of a study before use: run every check on answers of known worth."""
+"""Test the checks of a study before use: run every check on answers of known quality."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def probe(
     concurrency: int = 4,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Run every check on five answers of known worth, to find checks that measure nothing.
+    """Run every check on five answers of known quality, to find checks that measure nothing.
 
     The answers are the empty one, the skill's own text, a reference answer about another skill, the
     reference answer of the case, and a refusal. Checks that a program decides are always tested:

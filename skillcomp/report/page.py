@@ -300,7 +300,7 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     rates = rates.assign(answer=rates["answer"].str.replace("_", " "))
     fig: Any = plots.dimensions(rates, x="answer", y="skill", label="checks passed").figure
     lead = (
-        "Share of checks (%) that answers of known worth pass. The reference should pass all, the "
+        "Share of checks (%) that answers of known quality pass. The reference should pass all, the "
     )
     lead += "others few, except checks that forbid something."
     how = {"data": {"rates": rates}, "caption": lead, "fingerprint": study.fingerprint}
