@@ -69,7 +69,7 @@ def test_three_planted_faults_are_named_with_case_and_check(study, monkeypatch, 
     page = sc.report.build(store, study.parent / "page", notebooks=[], progress=False)
     text = page.read_text()
     assert "3 of 11 checks are at fault; 2 were not tested" in text and "punishes refusal" in text
-    assert "answers of known quality pass. The reference should" in text  # the caption of the figure
+    assert "answers of known quality pass. The reference should" in text  # of the figure
     drawn = pd.read_csv(page.parent / "00-probe-rates.csv").set_index(["skill", "answer"])
     empty = drawn.loc[("type-safety", "empty")]
     assert empty["n_checks"] == rows.loc[rows["skill"].eq("type-safety"), "empty"].count()

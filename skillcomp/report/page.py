@@ -300,9 +300,9 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     rates = rates.assign(answer=rates["answer"].str.replace("_", " "))
     fig: Any = plots.dimensions(rates, x="answer", y="skill", label="checks passed").figure
     lead = (
-        "Share of checks (%) that answers of known quality pass. The reference should pass all, the "
+        "Share of checks (%) that answers of known quality pass. The reference should pass all, "
     )
-    lead += "others few, except checks that forbid something."
+    lead += "the others few, except checks that forbid something."
     how = {"data": {"rates": rates}, "caption": lead, "fingerprint": study.fingerprint}
     return {"html": html, "figures": [_saved_figure(fig, "00-probe", out, how)]}
 
