@@ -301,8 +301,8 @@ def _probe_box(study: RunStore | Frames, out: Path) -> dict[str, Any]:
     fig: Any = plots.dimensions(rates, x="answer", y="skill", label="checks passed").figure
     lead = (
         "Share of checks (%) that answers of known quality pass. The reference should pass all, "
+        "the others few, except checks that forbid something."
     )
-    lead += "the others few, except checks that forbid something."
     how = {"data": {"rates": rates}, "caption": lead, "fingerprint": study.fingerprint}
     return {"html": html, "figures": [_saved_figure(fig, "00-probe", out, how)]}
 
