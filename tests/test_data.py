@@ -21,23 +21,8 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 @pytest.fixture(scope="module")
-def pilot() -> RunStore:
-    return RunStore(DATA / "pilot")
-
-
-@pytest.fixture(scope="module")
 def attempts(pilot):
     return pilot.table("attempts").to_pylist()
-
-
-@pytest.fixture(scope="module")
-def verdicts(pilot):
-    return pilot.table("verdicts").to_pylist()
-
-
-def listed_hashes() -> dict[str, str]:
-    text = (DATA / "README.md").read_text(encoding="utf-8")
-    return {name: value for value, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", text, re.M)}
 
 
 def test_every_file_has_the_hash_that_the_readme_gives():
@@ -47,8 +32,10 @@ def test_every_file_has_the_hash_that_the_readme_gives():
         for path in folder.rglob("*")
         if path.is_file() and not path.name.startswith(".")
     ]
-    found = {p.relative_to(DATA).as_posix(): sha256(p.read_bytes()).hexdigest() for p in files}
-    assert found == listed_hashes()
+    hashes = {p.relative_to(DATA).as_posix(): sha256(p.read_bytes()).hexdigest() for p in files}
+    text = (DATA / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^([0-9a-f]{64})  (\S+)$", text, re.M)
+    assert hashes == {name: value for value, name in listed}
 
 
 def test_the_pilot_has_no_problems_and_its_suites_are_strict(pilot):
@@ -76,36 +63,29 @@ def test_420_plain_attempts_and_60_padded_ones_that_inherit_from_their_source(at
         assert source["answer"] in copy["answer"]
 
 
-def test_grader_versions_name_the_hash_of_the_prompt(pilot, verdicts):
-    versions = {(v["grader"], v["grader_version"]) for v in verdicts}
-    prompts = {
-        "g0": ("impression", "g0-impression.md"),
-        "g1": ("evidence", "g1-evidence.md"),
-        "g2": ("forced", "g2-forced.md"),
-    }
-    for grader, (style, name) in prompts.items():
-        hashed = sha256((pilot.path / "prompts" / name).read_bytes()).hexdigest()
-        assert (grader, f"{style}@{hashed[:8]}") in versions
-    assert len(versions) == 3
-    assert {v["grader_kind"] for v in verdicts} == {"llm"}
+def test_grader_versions_name_the_hash_of_the_prompt(pilot):
+    verdicts = pilot.table("verdicts").to_pylist()
+    expected = set()
+    for grader, style in {"g0": "impression", "g1": "evidence", "g2": "forced"}.items():
+        prompt = pilot.path / "prompts" / f"{grader}-{style}.md"
+        version = f"{style}@{sha256(prompt.read_bytes()).hexdigest()[:8]}"
+        expected.add((grader, version, "llm"))
+    keys = ("grader", "grader_version", "grader_kind")
+    assert {tuple(row[key] for key in keys) for row in verdicts} == expected
 
 
 def test_gold_holds_820_labels_of_two_labellers_and_the_adjudicated_one(pilot, attempts):
     gold = pilot.table("gold").to_pylist()
-    assert Counter(g["labeller"] for g in gold) == {
-        "labeller-1": 820,
-        "labeller-2": 820,
-        "adjudicated": 820,
-    }
+    names = ("labeller-1", "labeller-2", "adjudicated")
+    assert Counter(g["labeller"] for g in gold) == dict.fromkeys(names, 820)
     assert {g["inclusion_probability"] for g in gold} == {0.5}
     condition = {a["attempt_id"]: a["condition"] for a in attempts}
     labelled = {g["attempt_id"] for g in gold}
     assert Counter(condition[a] for a in labelled) == {"baseline": 84, "skill": 84}
-    by_labeller = {
-        name: {(g["attempt_id"], g["check_id"]): g["passed"] for g in gold if g["labeller"] == name}
-        for name in ("labeller-1", "labeller-2")
-    }
-    first, second = by_labeller["labeller-1"], by_labeller["labeller-2"]
+    first, second, _ = (
+        {(g["attempt_id"], g["check_id"]): g["passed"] for g in gold if g["labeller"] == name}
+        for name in names
+    )
     assert sum(first[key] != second[key] for key in first) == 10
 
 
@@ -134,64 +114,51 @@ def execution() -> RunStore:
 
 
 @pytest.fixture(scope="module")
-def judged(execution):
-    """Verdicts by version of the suite's grader, attempt by attempt."""
-    found: dict[str, dict[str, dict]] = {}
-    for one in execution.table("verdicts").to_pylist():
-        found.setdefault(one["grader_version"].partition("@")[0], {})[one["attempt_id"]] = one
-    return found
+def judged(execution) -> dict[str, dict]:
+    """Verdicts of the first version of the suite's grader, by attempt."""
+    return {
+        row["attempt_id"]: row
+        for row in execution.table("verdicts").to_pylist()
+        if row["grader_version"].startswith("rubric-1@")
+    }
 
 
 def test_deterministic_judges_pass_what_the_record_counts(execution, judged):
     condition = {a["attempt_id"]: a["condition"] for a in execution.table("attempts").to_pylist()}
-    rows = [one for one in judged["rubric-1"].values() if one["check_id"] != "llm-rubric"]
+    rows = [row for row in judged.values() if row["check_id"] != "llm-rubric"]
     assert len(rows) == 420
-    passed = Counter(condition[one["attempt_id"]] for one in rows if one["passed"])
+    passed = Counter(condition[row["attempt_id"]] for row in rows if row["passed"])
     assert passed == {
-        "skill": 83,
-        "full-flat": 82,
-        "gutted-structured": 39,
-        "gutted-flat": 29,
+        **{"skill": 83, "full-flat": 82, "gutted-structured": 39, "gutted-flat": 29},
         "baseline": 32,
     }
 
 
-def again(execution: RunStore, judged: dict, kind: str, some: slice = slice(None)) -> list[tuple]:
-    """Judge recorded answers again; return those whose verdict is another one now."""
+@pytest.mark.parametrize(
+    ("kind", "some"),
+    [
+        ("contains", slice(None)),
+        ("pytest", slice(3, None, 59)),
+        pytest.param("pytest", slice(None), marks=pytest.mark.slow),
+    ],
+)
+def test_judges_give_the_recorded_verdicts_again(execution, judged, kind, some):
     # the recorded answers are our own, so that a machine without a sandbox may run the tests
     judge = {"contains": Contains, "pytest": lambda: Pytest(execution, trust=True)}[kind]()
     cases = {case.case_id: case for s in execution.suites.values() for case in s.cases}
     rows = [
-        (one, cases[one["case_id"]])
-        for one in execution.table("attempts").to_pylist()
-        if cases[one["case_id"]].checks[0].check_id == kind
+        (row, cases[row["case_id"]])
+        for row in execution.table("attempts").to_pylist()
+        if cases[row["case_id"]].checks[0].check_id == kind
     ][some]
 
-    async def all_of_them() -> list[tuple]:
-        asked = (judge.judge(case, case.checks[0], one["answer"]) for one, case in rows)
-        found = await asyncio.gather(*asked)
-        recorded = [judged["rubric-1"][one["attempt_id"]] for one, _ in rows]
-        return [
-            (old["attempt_id"], new.status, new.reason)
-            for old, new in zip(recorded, found, strict=True)
-            if (new.status, new.passed) != ("ok", old["passed"])
-        ]
+    async def verdicts() -> list[tuple]:
+        asked = (judge.judge(case, case.checks[0], row["answer"]) for row, case in rows)
+        return [(verdict.status, verdict.passed) for verdict in await asyncio.gather(*asked)]
 
     assert rows
-    return asyncio.run(all_of_them())
-
-
-def test_contained_words_give_the_recorded_verdicts_again(execution, judged):
-    assert again(execution, judged, "contains") == []
-
-
-def test_tests_give_the_recorded_verdicts_of_some_answers_again(execution, judged):
-    assert again(execution, judged, "pytest", slice(3, None, 29)) == []
-
-
-@pytest.mark.slow
-def test_tests_give_all_recorded_verdicts_again(execution, judged):
-    assert again(execution, judged, "pytest") == []
+    recorded = [("ok", judged[row["attempt_id"]]["passed"]) for row, _ in rows]
+    assert asyncio.run(verdicts()) == recorded
 
 
 # Triggers
@@ -242,10 +209,8 @@ def test_the_scripted_traces_are_of_both_programs_and_name_no_place_of_a_machine
     assert set(steps["agent"]) == {"claude:claude-opus-5-5", "codex:gpt-6"}
     assert sc.frames.commands(store)["exit_code"].eq(0).all()
     fired = sc.frames.invocations(store).groupby("case_id")["invoked"].sum()
-    assert fired.to_dict() == {
-        f"tides/{kind}-1": n for kind, n in zip(("explicit", "implicit", "negative", "shape"),
-                                                (2, 2, 0, 2), strict=True)
-    }  # fmt: skip
+    expected = {"explicit": 2, "implicit": 2, "negative": 0, "shape": 2}
+    assert fired.to_dict() == {f"tides/{kind}-1": n for kind, n in expected.items()}
     text = "".join(f.read_text() for f in store.path.rglob("*.jsonl"))
     assert not re.search(r"/tmp/|/home/[a-z]|/root|127\.0\.0\.1:\d|sk-", text)
 
