@@ -52,16 +52,6 @@ def sources(tmp_path) -> Path:
     return tmp_path
 
 
-def run_python(code: str, *args: object) -> subprocess.Popen:
-    """Start a second process that runs ``code`` with the store's path as first argument."""
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 # Opening and writing
 
 
@@ -74,13 +64,6 @@ def test_a_store_that_is_not_there_is_empty_and_says_so_and_makes_nothing(store)
         f"{store.path}: there is no store here yet; the first write makes it.",
     )
     assert not store.path.exists()
-
-
-def test_mappings_are_validated_and_given_the_defaults(store):
-    store.append("gold", [{"attempt_id": "a", "check_id": "c", "labeller": "me", "passed": True}])
-    store.append("attempts", [attempt().model_dump(exclude={"status", "repeat"})])
-    assert next(store.records("attempts")) == attempt()
-    assert next(store.records("gold")).passed is True
 
 
 def test_one_bad_record_keeps_all_of_them_out_and_every_fault_is_told(store):
@@ -291,7 +274,8 @@ def test_a_byte_order_mark_is_read_over(store, unknown, end):
     store.append("gold", [LABEL])
     (store.path / "attempts.jsonl").write_text("\ufeff" + json.dumps(row) + end)
     again = RunStore(store.path)
-    assert again.table("attempts").num_rows == 1
+    (read,) = again.table("attempts").to_pylist()
+    assert (read["status"], read["repeat"], read["answer"]) == ("ok", 1, None)  # the defaults
     assert [record.attempt_id for record in again.records("attempts")] == ["a"]
 
 
@@ -344,13 +328,6 @@ def test_a_table_has_the_columns_of_its_record_even_when_empty(tmp_path, name):
         file.write_bytes(content)
         assert read_table(file, name).schema == schema(name)
         assert read_table(file, name).num_rows == 0
-
-
-def test_a_line_that_lacks_a_key_has_the_records_default(tmp_path):
-    file = tmp_path / "attempts.jsonl"
-    file.write_text('{"attempt_id":"a","skill":"s","case_id":"s/1","condition":"skill"}\n')
-    row = read_table(file, "attempts").to_pylist()[0]
-    assert (row["status"], row["repeat"], row["answer"]) == ("ok", 1, None)
 
 
 def test_lines_longer_than_a_block_are_read(store):
@@ -446,33 +423,18 @@ HOLD = """
 
 def test_a_writer_in_another_process_is_named_and_its_death_frees_the_place(store):
     store.append("attempts", [attempt(1)])
-    file = store.path / "attempts.jsonl"
-    other = run_python(HOLD, store.path)
-    try:
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HOLD), str(store.path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
         assert other.stdout.readline() == "held\n"
         with pytest.raises(
             StoreError, match=rf"written by process {other.pid} on .* since 20.* \(command: "
         ):
             store.append("attempts", [attempt(2)])
-        with file.open("ab") as stream:
-            stream.write(b'{"attempt_id": "half')
-        damaged = file.read_bytes()
-        reader = RunStore(store.path)
-        assert reader.table("attempts").num_rows == 1
-        assert [r.repeat for r in reader.records("attempts")] == [1]
-        assert file.read_bytes() == damaged
-        assert not (store.path / "attempts.torn").exists()
-        assert len(reader.problems) == 1
-        assert "the last line is not whole (20 bytes) and is left out" in reader.problems[0]
-    finally:
         other.kill()
-        other.communicate()
-    with pytest.warns(StoreWarning, match=r"attempts\.jsonl: the last line is not whole"):
-        assert reader.table("attempts").num_rows == 1
-    with pytest.warns(StoreWarning, match=r"attempts\.jsonl, line 2"):
-        store.append("attempts", [attempt(2)])
-    assert reader.table("attempts").num_rows == 2
-    assert "left out" not in "\n".join(reader.problems)
+    store.append("attempts", [attempt(2)])
     assert store.table("attempts").num_rows == 2
 
 
@@ -541,36 +503,29 @@ def test_links_that_lead_round_in_a_circle_are_told(store, tmp_path, name):
         RunStore(tmp_path / "loop").append("gold", [LABEL])
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *[("skills", value) for value in ([], {"tea": 1}, "tea", None)],
-        *[("suites", value) for value in ([], {"tea": None})],
-        *[("repairs", value) for value in ({}, ["x"], [{"table": "attempts"}], 3)],
-        *[("version", value) for value in (True, "1", 1.0, None)],
-    ],
-)
-def test_odd_values_in_the_manifest_are_told_with_their_key(store, key, value):
-    store.annotate(created="today")
-    file = store.path / "manifest.json"
-    file.write_bytes(orjson.dumps({**orjson.loads(file.read_bytes()), key: value}))
-    with pytest.raises(StoreError, match=rf"manifest\.json: .*{key}"):
-        RunStore(store.path)
+ODD_ENTRIES = [
+    *[("skills", value) for value in ([], {"tea": 1}, "tea", None)],
+    *[("suites", value) for value in ([], {"tea": None})],
+    *[("repairs", value) for value in ({}, ["x"], [{"table": "attempts"}], 3)],
+    *[("version", value) for value in (True, "1", 1.0, None)],
+]
+MANIFEST = {"format": "skillcomp-store", "version": 1}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"format": "skillcomp-store", "version": 2}', "version 2; this skillcomp reads up to 1"),
-        ('{"format": "skillcomp-store", "version": 0}', "version 0; .* Restore the manifest"),
-        ('{"format": "skillcomp-store", "version": -1}', "version -1; .* Restore the manifest"),
-        ('{\n"format": ', r"manifest\.json, line 2: not JSON"),
-        ("{}", "not the manifest of a store"),
+        *[(orjson.dumps({**MANIFEST, key: v}), rf"json: .*{key}") for key, v in ODD_ENTRIES],
+        (orjson.dumps({**MANIFEST, "version": 2}), "version 2; this skillcomp reads up to 1"),
+        (orjson.dumps({**MANIFEST, "version": 0}), "version 0; .* Restore the manifest"),
+        (orjson.dumps({**MANIFEST, "version": -1}), "version -1; .* Restore the manifest"),
+        (b'{\n"format": ', r"manifest\.json, line 2: not JSON"),
+        (b"{}", "not the manifest of a store"),
     ],
 )
 def test_the_manifest_of_a_newer_format_or_a_broken_one_is_refused(store, text, message):
     store.append("gold", [LABEL])
-    (store.path / "manifest.json").write_text(text)
+    (store.path / "manifest.json").write_bytes(text)
     with pytest.raises(StoreError, match=message):
         RunStore(store.path)
 
