@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import skillcomp as sc
@@ -40,9 +38,7 @@ def every_frame(pilot: sc.RunStore, pilot_cases: pd.DataFrame) -> dict[str, pd.D
     }
 
 
-def test_every_frame_of_the_pilot_comes_back_from_parquet_equal(
-    every_frame: dict[str, pd.DataFrame], tmp_path: Path
-) -> None:
+def test_every_frame_of_the_pilot_comes_back_from_parquet_equal(every_frame, tmp_path):
     assert set(every_frame) == set(CONTRACTS)
     once = sc.export.write(every_frame, tmp_path)
     again = sc.export.write(every_frame, tmp_path / "again")
@@ -53,9 +49,7 @@ def test_every_frame_of_the_pilot_comes_back_from_parquet_equal(
         assert_frame_equal(sc.export.read(path), empty(name))
 
 
-def test_every_frame_is_written_as_csv_with_its_rows_columns_and_gaps(
-    every_frame: dict[str, pd.DataFrame], tmp_path: Path
-) -> None:
+def test_every_frame_is_written_as_csv_with_its_rows_columns_and_gaps(every_frame, tmp_path):
     sc.export.write(every_frame, tmp_path, formats=("csv",))
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"{n}.csv" for n in every_frame)
     for name, frame in every_frame.items():
@@ -91,38 +85,6 @@ def test_what_cannot_be_written_is_named_and_the_rest_is_written(tmp_path: Path)
         sc.export.write({"mine": broken, "other": good}, tmp_path)
     assert "text, attempt a/2: half of a surrogate pair" in str(error.value)
     assert {path.name for path in tmp_path.iterdir()} == {"other.parquet", "other.csv"}
-
-
-@settings(max_examples=8, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-            st.none() | st.booleans(),
-            st.none() | st.floats(allow_nan=False),
-        ),
-        max_size=6,
-    )
-)
-def test_any_text_number_or_gap_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[object, ...]]
-) -> None:
-    frame = sc.frames.check(
-        pd.DataFrame(
-            [
-                {
-                    **{key: "a" for key in ("attempt_id", "skill", "case_id", "condition")},
-                    **{"grader": "g", "check_id": str(i)},
-                    **dict(zip(("rationale", "passed", "score"), row, strict=True)),
-                }
-                for i, row in enumerate(rows)
-            ],
-            columns=list(CONTRACTS["verdicts"].columns),
-        ),
-        "verdicts",
-    )
-    written = sc.export.write({"verdicts": frame}, tmp_path_factory.mktemp("any"))
-    assert_frame_equal(sc.export.read(written[0]), frame)
 
 
 def test_columns_of_ones_own_are_kept_with_and_without_a_contract(tmp_path: Path) -> None:
@@ -166,9 +128,7 @@ def test_a_frame_that_breaks_its_contract_is_neither_written_nor_read(tmp_path: 
         (pd.arrays.SparseArray([1.0]), "Sparse"),
     ],
 )
-def test_cells_that_no_file_takes_are_told_and_the_file_there_stays(
-    tmp_path: Path, cells: object, said: str
-) -> None:
+def test_cells_that_no_file_takes_are_told_and_the_file_there_stays(tmp_path, cells, said):
     (before, _) = sc.export.write({"mine": pd.DataFrame({"a": [1]})}, tmp_path)
     kept = before.read_bytes()
     with pytest.raises(FrameError, match=rf"mine\.parquet: cannot be written as parquet .*{said}"):

@@ -8,7 +8,7 @@ from IPython.utils.capture import capture_output
 from test_notebooks import NOTEBOOKS, parameters, run_through
 
 CHAPTERS = [path for path in NOTEBOOKS if "01" <= path.name[:2] <= "10"]
-SHORT = ("03", "06", "08", "10")  # chapters that take a few seconds
+SHORT = ("03", "08")  # chapters that take a few seconds
 
 
 @pytest.fixture(scope="session")
@@ -39,9 +39,7 @@ def pairs() -> list:
 # a chapter may leave a temporary folder to the end of its kernel
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
 @pytest.mark.parametrize(("path", "name"), pairs())
-def test_a_chapter_runs_on_a_foreign_study(
-    path: Path, name: str, written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chapter_runs_on_a_foreign_study(path, name, written, tmp_path, monkeypatch):
     values: dict[str, object] = {"OUT": str(tmp_path)}
     if name == "other_values":  # of the study that the chapter was recorded on
         values |= {k: v for k, v in other_values(path.stem).items() if k in parameters(path)}

@@ -24,9 +24,7 @@ from skillcomp.records import Attempt, GoldLabel, Verdict
         ([True, None, None], pd.NA, np.nan, 2),  # fewer than half have a verdict
     ],
 )
-def test_an_outcome_follows_from_its_verdicts(
-    passed: list[bool | None], whole: object, share: float, missing: int
-) -> None:
+def test_an_outcome_follows_from_its_verdicts(passed, whole, share, missing):
     rows = judged(passed, checks=len(passed))
     # a failed grader's verdict does not count even if it has a value
     rows["passed"] = rows["passed"].fillna(False)
@@ -53,13 +51,6 @@ def test_outcomes_without_cases_count_the_checks_of_each_skill_alone() -> None:
     assert outcomes["passed"].tolist() == [True, True]
 
 
-def test_outcomes_keep_versions_and_rounds_apart() -> None:
-    both = pd.concat([judged([True]).assign(round=1), judged([False]).assign(round=2)])
-    outcomes = sc.frames.outcomes(both)
-    assert outcomes["round"].tolist() == [1, 2]
-    assert outcomes["passed"].tolist() == [True, False]
-
-
 def test_outcomes_of_one_grader_are_those_rows_and_no_others(pilot: sc.RunStore) -> None:
     verdicts, cases = sc.frames.verdicts(pilot), sc.frames.cases(pilot)
     every = sc.frames.outcomes(verdicts, cases)
@@ -77,9 +68,7 @@ def test_outcomes_of_one_grader_are_those_rows_and_no_others(pilot: sc.RunStore)
         (2, r"no verdict by a grader 2"),
     ],
 )
-def test_a_grader_without_verdicts_is_named_with_those_there_are(
-    asked: object, message: str
-) -> None:
+def test_a_grader_without_verdicts_is_named_with_those_there_are(asked, message):
     with pytest.raises(FrameError, match=message):
         sc.frames.outcomes(judged([True]), grader=asked)
     with pytest.raises(FrameError, match=r"there: none\."):
@@ -105,9 +94,7 @@ def test_a_verdict_of_an_unknown_attempt_raises(tmp_path: Path) -> None:
         sc.frames.verdicts(store)
 
 
-def test_quotes_are_found_after_white_space_and_quotation_marks_are_normalised(
-    tmp_path: Path,
-) -> None:
+def test_quotes_are_found_after_white_space_and_quotation_marks_are_normalised(tmp_path):
     store = sc.RunStore(tmp_path)
     about = {"skill": "s", "case_id": "s/1", "condition": "skill"}
     store.append("attempts", [Attempt(attempt_id="a", answer="It\u2019s  a\nrule.", **about)])
@@ -169,9 +156,7 @@ def test_rounds_and_perturbations_that_are_not_there(pilot: sc.RunStore) -> None
         sc.frames.runs(pilot)
 
 
-def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(
-    pilot: sc.RunStore,
-) -> None:
+def test_copies_that_were_read_too_are_refused_where_they_would_be_repeats(pilot):
     every = sc.frames.verdicts(pilot, perturbation="all")
     assert set(every["perturbation"].dropna()) == {"pad"}
     assert sc.frames.verdicts(pilot)["perturbation"].isna().all()
@@ -213,9 +198,7 @@ def test_a_mistyped_place_is_no_empty_study(tmp_path: Path, made: bool) -> None:
             getattr(sc.frames, kind)(store)
 
 
-def test_coverage_counts_the_cases_of_each_dimension_and_knowledge_is_carried(
-    tmp_path: Path,
-) -> None:
+def test_coverage_counts_the_cases_of_each_dimension_and_knowledge_is_carried(tmp_path):
     facts = [("C1", "near", "conceptual"), ("C7", "near", None), ("C7", "far", "lore")]
     keys = ("comprehension_dimension", "transfer", "knowledge")
     evals: list[dict[str, Any]] = [

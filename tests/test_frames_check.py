@@ -3,16 +3,8 @@ import pandas as pd
 import pytest
 
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import check, empty, missing_values
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CONTRACTS
-from skillcomp.frames.estimates import group_codes
-
-
-@pytest.mark.parametrize("kind", CONTRACTS)
-def test_an_empty_frame_has_every_column_at_its_dtype_and_passes_its_own_check(kind: str) -> None:
-    frame = check(empty(kind), kind)
-    assert frame.dtypes.astype(str).to_dict() == dict(CONTRACTS[kind].columns)
-    assert frame.empty
 
 
 def test_every_problem_is_reported_at_once_with_column_values_and_what_is_allowed() -> None:
@@ -63,11 +55,6 @@ def test_missing_columns_are_added_own_ones_kept_and_the_argument_is_untouched()
     assert frame[["rationale", "round"]].isna().all(axis=None)
     assert str(frame["condition"].dtype) == "str" and list(frame.index) == [0, 1]
     pd.testing.assert_frame_equal(rows, before)
-
-
-def test_an_unknown_kind_names_the_nearest() -> None:
-    with pytest.raises(FrameError, match="Did you mean 'verdicts'"):
-        check(pd.DataFrame(), "verdict")
 
 
 def test_times_are_read_as_utc_and_bad_ones_named() -> None:
@@ -135,23 +122,6 @@ def test_texts_that_python_keeps_are_taken_and_half_a_character_is_told() -> Non
     own["case_id"] = pd.array(["1", "\ud800"], dtype=kept)
     with pytest.raises(FrameError, match=r"column 'case_id': found .*ud800.*; expected text"):
         check(pd.DataFrame(own), "cases")
-    assert group_codes(pd.DataFrame(own), ["case_id"])[0].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("dtype", ["str", "Int64", "boolean", "float64", "datetime64[us, UTC]"])
-def test_absent_columns_are_missing_at_their_dtype(dtype: str) -> None:
-    for n in (0, 3):
-        column = pd.Series(missing_values(dtype, n))
-        assert str(column.dtype) == dtype and len(column) == n and column.isna().all()
-
-
-def test_groups_are_numbered_in_order_of_appearance_and_a_missing_value_is_one_of_its_own() -> None:
-    frame = pd.DataFrame(
-        {"text": ["b", None, "b", "a", None], "level": pd.Categorical(["x", "x", None, "x", "x"])}
-    )
-    codes, first = group_codes(frame, ["text", "level"])
-    assert (codes.tolist(), first.tolist()) == ([0, 1, 2, 3, 1], [0, 1, 2, 3])
-    assert group_codes(frame, [])[0].tolist() == [0] * 5
 
 
 def test_texts_of_dtype_object_are_read_without_a_python_call_per_value() -> None:

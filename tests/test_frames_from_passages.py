@@ -103,9 +103,7 @@ def test_truth_values_are_not_read_against_the_name_of_their_column() -> None:
         (NAMED, {"sources": SOURCES, "label_names": {"cut": 1}}, "label_names=: found 1"),
     ],
 )  # fmt: skip
-def test_tables_that_cannot_be_read_are_named(
-    table: pd.DataFrame, how: dict[str, Any], message: str
-) -> None:
+def test_tables_that_cannot_be_read_are_named(table, how, message):
     pattern = "(?s)" + re.escape(message).replace(r"\.\*", ".*")
     with pytest.raises(FrameError, match=pattern):
         sc.from_passages(table, **HOW | how)

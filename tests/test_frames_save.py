@@ -71,8 +71,7 @@ def table_of(options: set[str], seed: int) -> sc.frames.Frames:
     rows["status"] = rng.choice(["ok", "error", "timeout", None], 99, p=[0.7, 0.1, 0.1, 0.1])[
         answer
     ]
-    more_names = ["score", "dimension", "transfer", "prompt", "answer", "seconds", "status"]
-    direct = {*levels, *more_names}
+    direct = {*levels, "score", "dimension", "transfer", "prompt", "answer", "seconds", "status"}
     names = {name: name for name in direct & options} | {"condition": "condition"}
     if "cluster" in options:
         names["cluster"] = "film"
@@ -94,20 +93,12 @@ def table_of(options: set[str], seed: int) -> sc.frames.Frames:
         return sc.from_frame(rows, **names, **more)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_frame_comes_back(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    share = seed / 11  # of the options: none in the first table, all in the last
+    share = seed / 3  # of the options: none in the first table, all in the last
     options = {name for name in OPTIONS if rng.random() < share}
     assert_saved(table_of(options, seed), tmp_path / "store")
-
-
-def test_the_report_says_the_same(tmp_path: Path) -> None:
-    own = replace(table_of({"condition", "status", "gold", "transfer"}, 3), gold_drawn="chosen")
-    store = assert_saved(own, tmp_path / "store")
-    findings = [sc.report.answer(study).findings for study in (own, store)]
-    pd.testing.assert_frame_equal(*findings)
-    assert findings[0]["sentence"].str.contains("chosen").any()
 
 
 def small(**columns: object) -> sc.frames.Frames:

@@ -51,10 +51,10 @@ def repo(tmp_path, monkeypatch):
 def outputs(monkeypatch, capfd):
     """Return a call of all commands that read a skill or suite: exit code and output of each."""
 
-    def _outputs(*, skill_too=False):
+    def _outputs(checked):
         evaluate = ["evaluate", "--mock", "--standalone", "--skill-path", "skills/tide", "--quiet"]
         calls = [
-            ["check", "skills/tide" if skill_too else "suite/task_suite.yaml"],
+            ["check", checked],
             [*evaluate, "--task-suite", "suite/task_suite.yaml", "--state-root", "state"],
             ["check", "--evals", "."],
             ["trigger", "run", "--run-id", "r1", "--quiet"],
@@ -65,36 +65,25 @@ def outputs(monkeypatch, capfd):
     return _outputs
 
 
-def test_each_command_accepts_the_plain_files(repo, outputs, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")  # the program of the trigger run is missing
-    assert [code for code, _ in outputs()][:3] == [0, 0, 0]
-
-
-@pytest.mark.parametrize("message", MAKERS)
-def test_a_hostile_file_among_the_fixtures_is_one_clear_error(repo, outputs, message):
-    for folder in (repo / "suite" / "fixtures", repo / "evals" / "skills" / "tide" / "fixtures"):
-        MAKERS[message](folder)
-    for code, text in outputs():
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [*((message, "fixtures") for message in MAKERS), *((m, "skill") for m in [*MAKERS][::2])],
+)
+def test_a_hostile_file_is_one_clear_error_of_every_command(repo, outputs, message, place):
+    folders = ["suite/fixtures", "evals/skills/tide/fixtures"]
+    for folder in folders if place == "fixtures" else ["skills/tide"]:
+        MAKERS[message](repo / folder)
+    checked = "suite/task_suite.yaml" if place == "fixtures" else "skills/tide"
+    message = message if place == "fixtures" else message.replace("fixtures/", "tide/")
+    for code, text in outputs(checked):
         assert code != 0 and message in text, text
         assert "Traceback" not in text and text.count(message) <= 2  # each row with the fixture
 
 
-@pytest.mark.parametrize("message", list(MAKERS)[::2])
-def test_a_hostile_file_in_a_skill_is_one_clear_error(repo, outputs, message):
-    MAKERS[message](repo / "skills" / "tide")
-    message = message.replace("fixtures/", "tide/")
-    for code, text in outputs(skill_too=True):
-        assert code != 0 and message in text, text
-        assert "Traceback" not in text and text.count(message) == 1
-
-
-def test_a_pipe_with_the_name_of_a_suite_does_not_stop_the_reader(repo):
+def test_a_pipe_or_a_link_to_itself_in_the_place_of_a_suite_or_a_test_is_a_fault(repo):
     os.mkfifo(repo / "skills" / "tide" / "cases.json")
     with pytest.raises(SkillcompError, match=r"tide/cases\.json': not a regular file"):
         tree_of(repo / "skills" / "tide")
-
-
-def test_a_test_file_that_links_to_itself_is_a_fault(repo):
     suite = repo / "suite" / "task_suite.yaml"
     judge = "{type: pytest, test_file: fixtures/test_a.py}"
     suite.write_text(TASKS.replace("{type: contains, expected: [water]}", judge))
@@ -115,7 +104,7 @@ def test_a_value_that_does_not_fit_its_tag_names_file_and_line(repo, outputs, va
     skill.write_text(SKILL.replace("description", f"x: {value}\ndescription"))
     with pytest.raises(SkillcompError, match=f"SKILL.md, line 3: .* type {kind}"):
         read_skill(skill)
-    for code, text in outputs(skill_too=True):
+    for code, text in outputs("skills/tide"):
         assert code != 0 and ", line 3: " in text and f"of the type {kind}" in text, text
         assert "Traceback" not in text
     with pytest.raises(SkillcompError, match="expected the name of a model"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import SuiteError
 from skillcomp.io import RunStore, read_suite
-from skillcomp.io.trigger_suites import COLUMNS, split_patterns
+from skillcomp.io.trigger_suites import COLUMNS
 from skillcomp.live.plan import input_files
 
 HEAD = "id,should_trigger,prompt"
@@ -210,12 +210,6 @@ def test_a_row_below_a_cell_of_several_lines_is_told_with_its_line(tmp_path):
 def test_ids_that_stand_twice_and_empty_tables_are_problems(tmp_path):
     assert "'a' stands 2 times" in read_suite(write(tmp_path, "a,true,x", "a,true,y")).problems[0]
     assert "there are no cases" in read_suite(write(tmp_path)).problems[0]
-
-
-@given(st.lists(st.text(alphabet="ab()[]\\.*$", min_size=1).filter(lambda t: "|" not in t)))
-def test_patterns_without_a_bar_or_backslash_at_their_end_survive(patterns):
-    kept = [p.strip() for p in patterns if p.strip() and not p.rstrip().endswith("\\")]
-    assert split_patterns("|".join(kept)) == kept
 
 
 _CELLS = st.text(alphabet='tru,;|"\n\r\0()[]{}*+?^$./~0129é\\\\', max_size=12)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import re
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -45,9 +44,7 @@ def test_check_takes_the_names_and_expects_none_of_the_rubric(store: sc.RunStore
     )
 
 
-def test_beside_one_of_the_rubric_another_name_is_a_slip(
-    store: sc.RunStore, tmp_path: Path
-) -> None:
+def test_beside_one_of_the_rubric_another_name_is_a_slip(store, tmp_path):
     file = next((store.path / "suites").glob("*.json"))
     suite = json.loads(file.read_text(encoding="utf-8"))
     suite["evals"][0]["comprehension_dimension"] = "C1"
@@ -90,18 +87,3 @@ def test_figure_table_and_answer_show_the_names(store: sc.RunStore, outcomes) ->
     assert said.findings["sentence"].str.contains("Compared within").any()
     near = said.findings.loc[said.findings["topic"].eq("transfer"), "sentence"].str.cat()
     assert any(name in near for name in NAMES) and "C1" not in near
-
-
-def test_a_table_of_ones_own_names_them_too() -> None:
-    study = sc.simulate.study(n_skills=1, n_cases=9, delta=0.4, seed=5)
-    table = sc.frames.outcomes(study.verdicts, study.cases)
-    turns = table["case_id"].astype("category").cat.codes % 3
-    table = table.assign(
-        asks=turns.map(dict(enumerate(NAMES))), passed=table["passed"].astype(bool)
-    )
-    own = sc.from_frame(
-        table, skill="skill", case="case_id", condition="condition", passed="passed",
-        repeat="repeat", dimension="asks",
-    )  # fmt: skip
-    delta = sc.deltas.by_dimension(own.outcomes)
-    assert delta["comprehension_dimension"].tolist() == NAMES

@@ -85,16 +85,15 @@ def test_known_confounds_stand_next_to_the_delta(tmp_path: Path) -> None:
         "prompt too, and not of the skill alone."
     )
     assert made.cases["prompt"].tolist() == [f"What about {name}?" for name in "abc"]
-    saved = sc.RunStore(made.save(tmp_path / "saved"))
-    both = sc.frames.concat({"may": made, "june": results(saved.path)})
-    for study in (made, saved, results(saved.path)):
-        answer = sc.report.answer(study)
-        rows = answer.findings
-        sentences = rows["sentence"].tolist()
-        of_skill = rows.index[rows["topic"].eq("skill")]
-        assert rows.index[rows["topic"].eq("reading")][0] == of_skill[-1] + 1
-        assert sentences[of_skill[-1] + 1] == confound and "agent=" in sentences[of_skill[-1] + 2]
-        assert "and not of the skill alone" in answer._repr_html_()
+    again = results(made.save(tmp_path / "saved"))
+    both = sc.frames.concat({"may": made, "june": again})
+    answer = sc.report.answer(again)
+    rows = answer.findings
+    sentences = rows["sentence"].tolist()
+    of_skill = rows.index[rows["topic"].eq("skill")]
+    assert rows.index[rows["topic"].eq("reading")][0] == of_skill[-1] + 1
+    assert sentences[of_skill[-1] + 1] == confound and "agent=" in sentences[of_skill[-1] + 2]
+    assert "and not of the skill alone" in answer._repr_html_()
     page = sc.report.build(made, tmp_path / "page", progress=False).read_text("utf-8")
     left_column = page.split("<h2>Skill by skill</h2>")[1].split("<figure>")[0]
     assert "the delta is that of the prompt too" in left_column

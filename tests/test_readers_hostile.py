@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ from skillcomp.readers.skill_creator_benchmark import BenchmarkReader
 
 KNOWN = {"skill": "sea", "agent": "c", "agent_model": "m", "grader_model": "j"}
 NESTED = json.loads("[" * 300 + "]" * 300)
-STRANGE = ["x", [], {"a": {"b": 1}}, 10**15, -1, NESTED]
+STRANGE = ["x", {"a": {"b": 1}}, 10**15, -1, NESTED]
 
 
 def triggers(**facts: Any) -> dict[str, Any]:
@@ -84,13 +85,15 @@ def test_a_value_of_another_type_at_any_place_is_no_crash(number: int, tmp_path:
     file = tmp_path / "w" / "eval-a" / "with_skill" / "grading.json"
     file.parent.mkdir(parents=True)
     path, n_read = (tmp_path / "w" if whole else file), 0
-    for at, other in enumerate(new for value in STRANGE for new in changed(content, value)):
+    # each place gets two or three of the five values
+    others = [new for at, v in enumerate(STRANGE) for new in [*changed(content, v)][at % 2 :: 2]]
+    for at, other in enumerate(others):
         file.write_text(json.dumps(other) + " " * at)  # files of one size and time are one file
         if reader.recognises(path):
             made = reader.table(path, Problems())
             n_read += 1
             assert len(made) < 50 and len(reader.pairs(path, Problems())) < 2
-    assert n_read > 20
+    assert n_read > 8
 
 
 @pytest.mark.parametrize(
@@ -125,34 +128,25 @@ def test_a_broken_file_in_a_tree_is_a_missing_attempt_that_is_reported(tmp_path:
         assert made.outcomes["passed"].tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("passed", "total"), [(5, 4), (-1, 4), (2.5, 4), (3, 10**15), (3, "4"), (None, 4), (1, 0)]
-)
-def test_impossible_counts_are_missing_verdicts(tmp_path: Path, passed: Any, total: Any) -> None:
-    file = tmp_path / "b.json"
-    put(file, counted(passed, total))
-    made = results(file, **KNOWN)
-    assert len(made.verdicts) == 1 and made.outcomes["passed"].isna().all()
-    assert "no usable grading" in problems(made, "total")
-
-
-@pytest.mark.parametrize("rate", [-20, 250])
-def test_an_impossible_share_is_a_missing_verdict(tmp_path: Path, rate: float) -> None:
-    file = tmp_path / "b.json"
-    put(file, {"runs": [{"eval_id": 1, "configuration": "with_skill", "pass_rate": rate}]})
-    made = results(file, **KNOWN)
-    assert made.outcomes["passed"].isna().all() and made.verdicts["score"].isna().all()
-
-
-@pytest.mark.parametrize(
-    "facts", [{"triggers": 5}, {"triggers": "x"}, {"runs": 10**15}, {"should_trigger": "yes"}]
-)
-def test_impossible_trigger_counts_are_missing(tmp_path: Path, facts: dict[str, Any]) -> None:
-    file = tmp_path / "t.json"
-    put(file, {"skill_name": "sea", "results": [triggers(**facts)]})
-    made = results(file, **KNOWN)
-    assert made.outcomes["passed"].isna().all() and len(made.attempts) <= 3
-    assert "missing" in problems(made, next(iter(facts)).replace("runs", "triggers"))
+def test_impossible_numbers_are_missing_verdicts(tmp_path):
+    counts = [(5, 4), (-1, 4), (2.5, 4), (3, 10**15), (3, "4"), (None, 4), (1, 0)]
+    rows = [counted(*two, case_id=str(at))["runs"][0] for at, two in enumerate(counts)]
+    rates = [
+        {"eval_id": 1, "configuration": "with_skill", "pass_rate": rate} for rate in (-20, 250)
+    ]
+    odd = [{"triggers": 5}, {"triggers": "x"}, {"runs": 10**15}, {"should_trigger": "yes"}]
+    queries = [triggers(query=str(at), **facts) for at, facts in enumerate(odd)]
+    for content, n, place in (
+        ({"runs": rows}, 7, "total"),
+        *(({"runs": [rate]}, 1, None) for rate in rates),
+        ({"skill_name": "sea", "results": queries}, 12, "triggers"),
+    ):
+        put(tmp_path / f"{n}.json", content)
+        made = results(tmp_path / f"{n}.json", **KNOWN)
+        assert made.outcomes["passed"].isna().all() and made.verdicts["score"].isna().all()
+        assert len(made.attempts) <= n
+        assert place is None or re.search("no usable grading|missing", problems(made, place))
+    assert "missing" in problems(made, "should_trigger")
 
 
 def test_a_query_of_another_type_is_named(tmp_path: Path) -> None:
@@ -170,9 +164,7 @@ def test_cases_of_one_name_with_other_prompts_are_refused(tmp_path: Path) -> Non
         results({"skill": file}, **KNOWN)
 
 
-def test_a_log_of_inspect_without_inspect_ai_names_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_of_inspect_without_inspect_ai_names_the_command(tmp_path, monkeypatch):
     put(tmp_path / "log.json", {"status": "success", "eval": {"task": "t", "model": "m"}})
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(ExtraError, match=r"log.json: a log of Inspect needs .*skillcomp\[inspect"):

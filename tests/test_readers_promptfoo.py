@@ -55,6 +55,8 @@ def test_the_message_on_unknown_arms_lists_the_prompts_and_no_variable(tmp_path:
     file = written(tmp_path, [row(0, arm, "a", True) for arm in ("plain", "x")])
     with pytest.raises(FrameError, match=text):
         sc.read_results(file, conditions={"plain": "baseline"})
+    with pytest.raises(FrameError, match="promptfoo: there are no results in it"):
+        results(written(tmp_path, []), **KNOWN)
 
 
 def test_a_variable_may_be_the_arm_and_another_the_case(tmp_path: Path) -> None:
@@ -70,6 +72,8 @@ def test_a_variable_may_be_the_arm_and_another_the_case(tmp_path: Path) -> None:
     assert "case= names a field that the arms share" in problems(made, "case=")
     made = results(file, case="vars.tide", **KNOWN | {"conditions": arms})
     assert sc.deltas.paired(made.outcomes)[["estimate", "n"]].to_numpy().tolist() == [[1, 3]]
+    with pytest.raises(FrameError, match=r"no field 'tide'; there: .*vars.tide"):
+        results(file, case="tide", **KNOWN | {"conditions": arms})
 
 
 def test_a_repeat_is_no_case(tmp_path: Path) -> None:
@@ -81,50 +85,6 @@ def test_a_repeat_is_no_case(tmp_path: Path) -> None:
     assert delta["n_clusters"] == 3  # 6 by testIdx, with the interval [.17, 1]
     assert made.attempts.groupby(["case_id", "condition"])["repeat"].max().eq(2).all()
     assert "repeats of one case" in problems(made, "testIdx")
-
-
-def test_the_case_is_a_variable_if_one_is_named(tmp_path: Path) -> None:
-    rows = [row(0, "plain", "neap", True), row(0, "skilled", "neap", True)]
-    for at, result in enumerate(rows):
-        result["vars"]["run"] = str(at)
-    made = results(written(tmp_path, rows), case="vars.tide", **KNOWN)
-    assert made.cases["case_id"].tolist() == ["neap"]
-    with pytest.raises(sc.errors.FrameError, match=r"no field 'tide'; there: .*vars.tide"):
-        results(written(tmp_path, rows), case="tide", **KNOWN)
-
-
-def test_an_error_is_a_missing_attempt_and_a_lost_grading_a_missing_verdict(tmp_path: Path) -> None:
-    error = row(0, "plain", "neap", failureReason=2, gradingResult=None, error="429")
-    lost = row(1, "plain", "ebb", gradingResult=None)
-    graded = [row(0, "skilled", "neap", True, True), row(1, "skilled", "ebb", True)]
-    made = results(written(tmp_path, [error, lost, *graded]), **KNOWN)
-    status = made.attempts.set_index(["case_id", "condition"])["status"]
-    assert (status["tide=neap", "baseline"], status["tide=ebb", "baseline"]) == ("error", "ok")
-    baseline = made.outcomes[made.outcomes["condition"].eq("baseline")]
-    assert len(baseline) == 2 and baseline["passed"].isna().all()
-    assert "missing, not failed" in problems(made, "failureReason")
-
-
-def test_an_assertion_about_the_skill_is_no_check(tmp_path: Path) -> None:
-    used = row(0, "skilled", "neap", True)
-    part = {"pass": True, "score": 1, "assertion": {"type": "skill-used", "value": "sea"}}
-    used["gradingResult"]["componentResults"].append(part)
-    made = results(written(tmp_path, [used, row(0, "plain", "neap", True)]), **KNOWN)
-    assert made.outcomes["passed"].all() and made.outcomes["n_checks"].eq(1).all()
-    assert made.attempts.set_index("condition")["triggered"].to_dict()["skill"]
-
-
-def test_the_arms_need_words(tmp_path: Path) -> None:
-    rows = [row(0, "plain", "neap", True), row(0, "skilled", "neap", True)]
-    with pytest.raises(sc.errors.FrameError, match=r"called .*plain.*conditions=\{'plain': 'bas"):
-        results(written(tmp_path, rows[:1]), skill="sea")
-    for result, name in zip(rows, ("one", "two"), strict=True):
-        result["provider"] = {"id": name}
-        result["prompt"]["label"] = "p"
-    made = results(
-        written(tmp_path, rows), skill="sea", conditions={"one": "baseline", "two": "skill"}
-    )
-    assert made.attempts["condition"].tolist() == ["baseline", "skill"]
 
 
 def test_conditions_select_the_field_that_is_the_arm(tmp_path: Path) -> None:
@@ -139,14 +99,24 @@ def test_conditions_select_the_field_that_is_the_arm(tmp_path: Path) -> None:
     assert made.attempts["condition"].nunique() == 2
 
 
-def test_an_empty_file_has_no_results(tmp_path: Path) -> None:
-    with pytest.raises(sc.errors.FrameError, match="promptfoo: there are no results in it"):
-        results(written(tmp_path, []), **KNOWN)
-
-
-def test_a_test_that_passed_by_its_threshold_fails_here(tmp_path: Path) -> None:
-    rows = [row(0, "skilled", "neap", True, False, success=True)]
-    rows.append(row(0, "plain", "neap", True, True, success=True))
+def test_every_trap_of_a_result_keeps_its_meaning(tmp_path):
+    rows = [row(0, "plain", "error", failureReason=2, gradingResult=None, error="429")]
+    rows.append(row(1, "plain", "lost", gradingResult=None))
+    rows += [row(at, "skilled", tide, True) for at, tide in enumerate(("error", "lost"))]
+    rows += [row(2, "skilled", "used", True), row(2, "plain", "used", True)]
+    part = {"pass": False, "score": 1, "assertion": {"type": "skill-used", "value": "sea"}}
+    rows[-2]["gradingResult"]["componentResults"].append(part)
+    rows.append(row(3, "skilled", "threshold", True, False, success=True))
+    rows.append(row(3, "plain", "threshold", True, True, success=True))
     made = results(written(tmp_path, rows), **KNOWN)
-    assert made.outcomes["passed"].tolist() == [False, True]
+    attempts = made.attempts.set_index(["case_id", "condition"])
+    outcomes = made.outcomes.set_index(["case_id", "condition"])
+    passed = outcomes["passed"].astype(object).where(outcomes["passed"].notna(), None)
+    assert attempts["status"]["tide=error", "baseline"] == "error"
+    assert attempts["status"]["tide=lost", "baseline"] == "ok"
+    assert passed["tide=error", "baseline"] is passed["tide=lost", "baseline"] is None
+    assert "missing, not failed" in problems(made, "failureReason")
+    assert passed["tide=used", "skill"] and outcomes["n_checks"]["tide=used", "skill"] == 1
+    assert attempts["triggered"]["tide=used", "skill"] == False  # noqa: E712 - and not missing
+    assert [passed["tide=threshold", arm] for arm in ("baseline", "skill")] == [True, False]
     assert "every check has to pass" in problems(made, "success")

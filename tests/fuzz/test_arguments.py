@@ -62,9 +62,7 @@ TRIED = [
 
 
 @pytest.mark.parametrize(("name", "key"), TRIED if LONG else TRIED[::24])
-def test_an_argument_that_makes_no_sense_is_told(
-    name: str, key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_argument_that_makes_no_sense_is_told(name, key, monkeypatch):
     module, function = getattr(sc, name.split(".")[0]), name.split()[0].split(".")[1]
     whole = getattr(module, function)
     given = frames()  # made (and kept) before a function that makes them is replaced

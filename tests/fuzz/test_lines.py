@@ -64,17 +64,9 @@ def test_a_line_without_what_is_required_is_refused(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", [*SOUND, "passages"])
-def test_null_where_a_row_should_be_is_an_error_and_not_the_end_of_the_process(
-    tmp_path: Path, name: str
-) -> None:
+def test_null_where_a_row_should_be_is_an_error_and_not_the_end_of_the_process(tmp_path, name):
     file, sound = tmp_path / f"{name}.jsonl", orjson.dumps(SOUND.get(name, {}))
     for data in NULLS:
         file.write_bytes(data.replace(b"@", sound))
         with pytest.raises(StoreError, match=r"line [123]:"):
             read_table(file, name)
-
-
-def test_a_text_with_null_after_a_brace_is_read(tmp_path: Path) -> None:
-    told = SOUND["gold"] | {"note": "{} null"}
-    (tmp_path / "gold.jsonl").write_bytes(orjson.dumps(told))
-    assert RunStore(tmp_path).table("gold")["note"].to_pylist() == ["{} null"]

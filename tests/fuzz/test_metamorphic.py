@@ -17,7 +17,7 @@ from skillcomp.errors import SkillcompError
 
 # their rows are identified by numbers
 UNMATCHED = ["overlap.calibrate", "planning.power_curve"]
-SMALL = ["deltas.paired", "deltas.rates", "transfer.rates", "reliability.agreement"]
+SMALL = ["deltas.paired", "deltas.rates", "reliability.agreement"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 # what an analysis says about rows that it left out or read more than once
 COUNTS = ["n", "n_missing", "n_missing_reference", "n_dropped", "n_failed", "n_rounds", "note"]
