@@ -25,6 +25,13 @@ ROWS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def page_of_study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the page in tests of pages only; it takes seconds."""
+    if "page" not in request.node.name:
+        monkeypatch.setattr(page, "write_answer", lambda *_: "page/index.html")
+
+
 def run(*arguments: Any, input: str | None = None) -> Any:
     return CliRunner().invoke(app, ["answer", *map(str, arguments)], input=input)
 
@@ -40,15 +47,7 @@ def a_table(folder: Path, name: str = "own.csv", **words: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("name", ["own.csv", "own.parquet"])
-def test_a_table_becomes_sentences_and_a_page(tmp_path: Path, name: str) -> None:
-    result = run(a_table(tmp_path, name), "--out", tmp_path / "page")
-    assert result.exit_code == 0, result.output
-    assert "sea" in result.output and (tmp_path / "page" / "index.html").is_file()
-    assert f"page: {tmp_path / 'page' / 'index.html'}" in result.output.splitlines()[-1]
-
-
-def test_a_study_is_answered_once_and_its_problems_are_among_the_sentences(
+def test_a_study_is_answered_once_and_its_page_holds_its_problems(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
@@ -68,7 +67,7 @@ def test_a_study_is_answered_once_and_its_problems_are_among_the_sentences(
 def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = a_table(tmp_path, **{"without": "alpha", "with": "beta"})
+    file = a_table(tmp_path, "own.parquet", **{"without": "alpha", "with": "beta"})
     out = ["--out", tmp_path / "page"]
     result = run(file, *out)
     message = str(result.exception)
@@ -123,17 +122,6 @@ def test_one_file_per_arm_and_what_the_files_do_not_name(tmp_path: Path) -> None
     assert "give one path, or one per arm: baseline=FILE skill=FILE" in message
 
 
-def test_three_arms_with_unknown_words_are_listed_as_options(tmp_path: Path) -> None:
-    file = another_tool(tmp_path)
-    content = json.loads(file.read_text())
-    for case in content["cases"]:
-        case["arms"]["with"] = case["arms"]["x"]
-    file.write_text(json.dumps(content))
-    message = str(run(file).exception)
-    assert "the meaning of 'x' and 'y' is not in the file" in message
-    assert "--condition 'x=baseline' --condition 'y=...' --condition 'with=skill'" in message
-
-
 def another_tool(folder: Path) -> Path:
     """Results of plugin-eval with the unknown arms x and y."""
     cases = []
@@ -153,6 +141,13 @@ def test_results_of_another_tool_with_unknown_arms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = another_tool(tmp_path)
+    content = json.loads(file.read_text())
+    for case in content["cases"]:
+        case["arms"]["with"] = case["arms"]["x"]
+    (tmp_path / "three.json").write_text(json.dumps(content))
+    message = str(run(tmp_path / "three.json").exception)
+    assert "the meaning of 'x' and 'y' is not in the file" in message
+    assert "--condition 'x=baseline' --condition 'y=...' --condition 'with=skill'" in message
     out = ["--skill", "sea", "--out", tmp_path / "page"]
     message = str(run(file, *out).exception)
     assert "--condition 'x=baseline' --condition 'y=skill'" in message
@@ -176,21 +171,9 @@ def test_columns_of_a_table_are_named_on_the_command_line(tmp_path: Path) -> Non
     result = run(file, *options, *out)
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[:2] == run(a_table(tmp_path), *out).output.splitlines()[:2]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pairs = {"q": "case", "one": "first", "two": "second", "best": "winner", "by": "grader"}
-        rows = pd.DataFrame({"q": [1, 2], "one": "x", "two": "y", "best": ["x", "y"], "by": "j"})
-        rows.to_json(tmp_path / "pairs.jsonl", orient="records", lines=True)
-        made = sc.read_results(tmp_path / "pairs.jsonl", columns=pairs)
-        assert made.pairwise["grader"].tolist() == ["j", "j"]
-        texts = pd.DataFrame({"words": ["a b", "c d"], "kind": ["copy", "fresh"]})
-        texts.assign(topic=["u", "v"], **{"from": "tide " * 30}).to_csv(file, index=False)
-        roles = {"words": "text", "from": "source", "kind": "label", "topic": "document"}
-        assert len(sc.read_results(file, columns=roles).passages) == 2
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    (["ok"], "--column 'ok'; expected NAME=ROLE, as task=case"),
     (["taks=case"], "columns: found no column 'taks'; there: .*Did you mean 'task'"),
     (["task=cas"], "columns: 'task': found no role 'cas'; allowed: .*Did you mean 'case'"),
     (["task=case", "ok=case"], "'task' and 'ok' are both 'case'; give one column per role"),

@@ -95,11 +95,6 @@ def call(folder: Path, guests: Path, *arguments: str) -> str:
 
 
 @pytest.mark.integration
-def test_an_analysis_of_a_guest_is_drawn_and_set(guests: Path, tmp_path: Path) -> None:
-    call(tmp_path, guests, "-c", ANALYSIS.format(store=str(ROOT / "data" / "pilot")))
-
-
-@pytest.mark.integration
 def test_a_study_file_names_agents_and_graders_of_guests(guests: Path, tmp_path: Path) -> None:
     live_study.make_files(tmp_path, n_cases=2)
     for place in ("skills/tides", "suites/tides.json"):
@@ -117,8 +112,6 @@ def test_a_study_file_names_agents_and_graders_of_guests(guests: Path, tmp_path:
 
 
 READER = """
-import skillcomp as sc
-
 with __import__("warnings").catch_warnings(record=True) as warned:
     __import__("warnings").simplefilter("always")
     own = sc.read_results("tally.json", skill="tea", agent="a", agent_model="m", grader_model="g")
@@ -129,12 +122,12 @@ assert list(sc.deltas.paired(own.outcomes)["n_clusters"]) == [1]
 
 
 @pytest.mark.integration
-def test_a_reader_of_a_guest_is_called_by_read_results(guests: Path, tmp_path: Path) -> None:
+def test_an_analysis_and_a_reader_of_guests_work(guests: Path, tmp_path: Path) -> None:
     passed = {("a", "with"): True, ("a", "without"): False, ("b", "with"): None}
     passed["b", "without"] = True
     rows = [{"case": c, "condition": arm, "passed": p} for (c, arm), p in passed.items()]
     (tmp_path / "tally.json").write_text(json.dumps({"tally": 1, "rows": rows}))
-    call(tmp_path, guests, "-c", READER)
+    call(tmp_path, guests, "-c", ANALYSIS.format(store=str(ROOT / "data" / "pilot")) + READER)
 
 
 MODULES = {
@@ -193,14 +186,12 @@ def test_the_keys_of_an_entry_are_arguments_and_nothing_is_imported_before(folde
     ("entry", "message"),
     [
         ("target: mine", r"line 2: agents\[0\].target: found 'mine'; allowed: 'module:name', such"),
-        ("heat: 1", r"line 2: agents\[0\].target: missing"),
         (
             "target: 'mein:Agent'",
             r"agents\[0\].target: found 'mein:Agent': there is no module 'mein'; allowed: .* Did "
             r"you mean 'mine'\?",
         ),
         ("target: 'mine:Agnt'", r"mine has no 'Agnt'; there: Agent, Grader. Did you mean 'Agent'"),
-        ("target: 'mine:NUMBER'", r"found 'mine:NUMBER', which is 3; allowed: a class, or a func"),
         (
             "target: 'broken:Agent'",
             "importing broken failed: ModuleNotFoundError: No module named 'nothing_of_that_name'",
@@ -210,7 +201,6 @@ def test_the_keys_of_an_entry_are_arguments_and_nothing_is_imported_before(folde
             "target: 'mine:Agent', haet: 1",
             r"agents\[0\].haet: not a known key; allowed: kind, target, heat. Did you mean 'heat'",
         ),
-        ("target: 'mine:Grader'", r"agents\[0\].agent: missing"),
         ("target: 'mine:Agent', heat: 2", r"agents\[0\]: Agent raised ValueError: too hot"),
         ("target: 'pathlib:Path'", r"without model, family, .*allowed: .* such as a .*BaseAgent"),
     ],

@@ -80,15 +80,11 @@ def test_concept_blocks_of_several_skills_that_share_their_wording_are_named(tmp
     assert "concept_shared" in sc.lint.lint_path(store.path)["rule"].tolist()
 
 
-@pytest.mark.parametrize("place", ["pilot/suites/type-safety.json", "pilot"])
-def test_check_prints_the_cases_of_each_dimension(place):
-    code, text = check("--coverage", DATA / place)
+def test_coverage_is_that_of_a_suite_a_study_or_the_folder_of_a_study_file(tmp_path):
+    code, text = check("--coverage", DATA / "pilot")
     assert code == 0
     c7 = ["3", "1", "2", "21", "%", "9,", "10,", "14"]
     assert ["type-safety", "C7", *c7] in [line.split() for line in text.splitlines()]
-
-
-def test_the_folder_of_a_study_file_is_as_good_as_the_file(tmp_path):
     put(tmp_path, "suites/tea.json", '{"skill_name": "tea", "evals": [{"id": 1, "prompt": "Q?"}]}')
     fault = CliRunner().invoke(app, ["check", "--coverage", str(tmp_path)]).exception
     assert str(fault).endswith(f"no case at {tmp_path}; give a suite, a study or study.yaml.")
@@ -118,13 +114,10 @@ def test_a_problem_that_reader_and_lint_both_see_is_reported_once(tmp_path):
     assert (counts[rules] == 1).all() and "reading" not in counts
 
 
-def test_a_word_of_other_published_files_is_only_a_warning(tmp_path):
+def test_words_of_other_files_only_warn_and_cases_for_a_router_are_not_linted(tmp_path):
     text = '{"skill_name": "tide", "evals": [{"id": 1, "criticality": "low"}]}'
     severities = lint_path(put(tmp_path, "tide.json", text)).set_index("rule")["severity"]
     assert (severities["other_word"], severities["reading"]) == ("warning", "error")
-
-
-def test_cases_for_a_router_are_read_and_not_linted(tmp_path):
     text = '{"routing_cases": [{"id": "a", "description": "Which one?"}]}'
     assert lint_path(put(tmp_path, "routes.json", text))["rule"].tolist() == ["reading"] * 2
 
@@ -184,7 +177,6 @@ def test_a_sound_store_has_no_problem(tmp_path: Path, pilot: sc.RunStore) -> Non
     [
         ("verdicts", [VERDICT | {"check_id": "d"}], "judge a check that their case does not have"),
         ("verdicts", [VERDICT | {"attempt_id": "x"}], "attempts that the store does not hold: x"),
-        ("verdicts", [VERDICT, VERDICT], "2 rows share a key"),
         ("attempts", [ATTEMPT | {"skill": "mug"}, OTHER], "name another skill than their case"),
         ("attempts", [ATTEMPT | {"case_id": "tea/9"}, OTHER], "answer a case that no suite has"),
         ("attempts", [ATTEMPT, ATTEMPT, OTHER], "2 rows share a key"),
@@ -194,14 +186,10 @@ def test_a_sound_store_has_no_problem(tmp_path: Path, pilot: sc.RunStore) -> Non
             [ATTEMPT, OTHER, ATTEMPT | {"attempt_id": "y", "source_attempt_id": "z"}],
             "are copies of an attempt that is not there",
         ),
-        ("attempts", [ATTEMPT | {"repeat": 0}, OTHER], "column 'repeat': found 0"),
         ("gold", [GOLD | {"attempt_id": "x"}], "label an attempt that is not there"),
         ("gold", [GOLD | {"check_id": "d"}], "label a check that their case does not have"),
-        ("gold", [GOLD | {"inclusion_probability": 2.0}], "inclusion_probability"),
         ("pairwise", [PAIR | {"first": "x"}], "compare an attempt that is not there"),
         ("pairwise", [PAIR | {"winner": "x"}], "a winner that is neither of the two compared"),
-        ("pairwise", [PAIR | {"winner_position": 3}], "winner_position"),
-        ("pairwise", [PAIR | {"winner_position": 2}], "contradicts 'winner' in 1 row"),
         (
             "pairwise",
             [PAIR | {"winner": PAIR["first"], "winner_position": 2}],
@@ -267,6 +255,10 @@ def test_a_sound_repository_has_no_findings(repository: Path) -> None:
     (linted,) = lint_places(repository, evals=True)
     assert linted.findings.empty
     assert linted.description == f"'{repository}': 1 skill, 3 prompts"
+    put(repository, "skills/tea/my notes.md", "Hot.")
+    text = SKILL.replace("references/times.md", "my%20notes.md")  # a link may be percent-encoded
+    put(repository, "skills/tea/SKILL.md", text)
+    assert rules(repository) == []
 
 
 @pytest.mark.parametrize(
@@ -288,20 +280,6 @@ def test_a_skill_that_lacks_one_thing_has_one_finding(rule, old, new, repository
     file = put(repository, "skills/tea/SKILL.md", SKILL.replace(old, new))
     (row,) = lint_path(repository, evals=True).itertuples()
     assert (row.rule, row.severity, row.file) == (rule, RULES[rule][0], str(file))
-
-
-def test_a_link_may_be_percent_encoded(repository: Path) -> None:
-    put(repository, "skills/tea/my notes.md", "Hot.")
-    text = SKILL.replace("references/times.md", "my%20notes.md")
-    put(repository, "skills/tea/SKILL.md", text)
-    assert rules(repository) == []
-
-
-@pytest.mark.parametrize("kind", ["explicit", "implicit", "negative"])
-def test_a_kind_of_prompt_that_is_missing_is_named(kind: str, repository: Path) -> None:
-    lines = [line for line in PROMPTS.splitlines() if not line.startswith(kind)]
-    put(repository, "evals/skills/tea/prompts.csv", "\n".join(lines) + "\n")
-    assert lint_path(repository, evals=True)["message"].tolist() == [f"no {kind} prompt among 2."]
 
 
 def test_duplicate_prompts_and_prompts_without_a_skill_are_reported(repository: Path) -> None:
@@ -411,54 +389,41 @@ def test_a_finding_cannot_begin_a_command_of_the_workflow() -> None:
     assert json.loads(sarif(findings_frame([])))["runs"][0]["results"] == []
 
 
-@pytest.mark.parametrize("ident", ["..", "/abs", "a/b", '"a\nb"', "-x", "x" * 200])
+@pytest.mark.parametrize("ident", ["..", "/abs", '"a\nb"', "-x"])
 def test_check_evals_refuses_the_ids_that_a_trigger_run_refuses(repository, ident):
     put(repository, "evals/skills/tea/prompts.csv", PROMPTS.replace("explicit-1", ident))
-    (row,) = lint_path(repository, evals=True).itertuples()
-    assert row.rule == "reading" and "cannot be a slug; allowed: letters" in row.message
+    put(repository, "skills/a b/SKILL.md", SKILL.replace("name: tea", "name: a-b"))
+    rows = lint_path(repository, evals=True)
+    assert rows["message"].str.contains("'a b' cannot be a slug").any()
+    assert rows["message"].str.contains("cannot be a slug; allowed: letters").sum() == 2
     folders = (repository / "run", repository / "skills", repository / "evals" / "skills")
     with pytest.raises(SuiteError, match="cannot be a slug; allowed: letters"):
         prepare_run(*folders, TriggerSettings(suite="all"))
 
 
-@pytest.mark.parametrize("ident", ["..", "/abs", "a/../b", "a\nb"])
+@pytest.mark.parametrize("ident", ["..", "/abs", "a\nb"])
 def test_check_names_ids_of_suites_that_are_paths_or_break_lines(tmp_path, ident):
     task = {"id": ident, "prompt": "Go.", "judge": {"type": "contains", "expected": ["a"]}}
     tasks = {"skill_id": "tea", "version": "1.0", "tasks": [task]}
     cases = {"skill_name": "tea", "evals": [{"id": ident, "prompt": "What?"}]}
-    for file in (
-        put(tmp_path, "task_suite.yaml", json.dumps(tasks)),
-        put(tmp_path, "evals/tea.json", json.dumps(cases)),
-    ):
-        messages = lint_path(file)["message"]
+    for name, content in (("task_suite.yaml", tasks), ("evals/tea.json", cases)):
+        messages = lint_path(put(tmp_path, name, json.dumps(content)))["message"]
         assert messages.str.contains("it can name neither a file nor a line of a log").sum() == 1
-
-
-def test_check_evals_refuses_a_folder_name_that_a_trigger_run_refuses(repository):
-    put(repository, "skills/a b/SKILL.md", SKILL.replace("name: tea", "name: a-b"))
-    messages = lint_path(repository, evals=True)["message"]
-    assert messages.str.contains("'a b' cannot be a slug").any()
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
         ("exec(open(path).read())", "exec"),
-        ("eval(text)", "eval"),
         ("import runpy\n    runpy.run_path(path)", "runpy.run_path"),
         ("from runpy import run_path as go\n    go(path)", "runpy.run_path"),
-        ("import importlib\n    importlib.import_module('answer')", "importlib.import_module"),
         ("import importlib.util as u\n    u.spec_from_file_location('a', path)",
          "importlib.util.spec_from_file_location"),
         ("from importlib.machinery import SourceFileLoader as L\n    L('a', path)",
          "importlib.machinery.SourceFileLoader"),
-        ("from importlib import util\n    util.spec_from_file_location('a', path)",
-         "importlib.util.spec_from_file_location"),
-        ("import builtins\n    builtins.exec(text)", "builtins.exec"),
         ("__import__('answer')", "__import__"),
         ("loader.exec_module(module)", "loader.exec_module"),
         ("import subprocess, sys\n    subprocess.run([sys.executable, path])", None),
-        ("import ast\n    ast.literal_eval(text)", None),
         ("model.eval()\n    re.compile(text)", None),
         ("broken(", None),
     ],

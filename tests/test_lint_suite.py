@@ -123,7 +123,6 @@ OTHER_NEGATIVE = Check(check_id="no_severity", check_kind="negative", descriptio
     [
         ("truth_missing", {"truth_sources": ()}, "truth_sources: found none."),
         ("dimension_single", {"dimension": None}, "found none; allowed: exactly one of C1"),
-        ("dimension_single", {"dimension": "C1, C2"}, "found 'C1, C2'"),
         ("dimension_single", {"dimension": "c2"}, "Did you mean 'C2'?"),
         ("transfer_missing", {"transfer": None}, "found nothing; allowed: near, far"),
         ("transfer_unknown", {"transfer": "neer"}, "found 'neer'; allowed: near, far. Did you"),
@@ -145,7 +144,6 @@ OTHER_NEGATIVE = Check(check_id="no_severity", check_kind="negative", descriptio
         ),
         ("leak", {"prompt": LEAKING, "checks": (POSITIVE, NEGATIVE, BUTTER)}, "butter' with b;"),
         ("contrast_missing", {"contrast_of": "tide/33"}, "no case of this suite. Did you mean"),
-        ("contrast_missing", {"contrast_of": "tide/99"}, "is the case itself"),
         ("contrast_same", {"contrast_of": "tide/2", "prompt": f"  {TWIN}\n"}, "as that of tide/2"),
         (
             "contrast_behaviours",
@@ -240,12 +238,9 @@ def test_truth_sources_resolve_to_files_lines_and_headings(tmp_path):
         "skills/tide/SKILL.md#no-heading": "no heading '#no-heading'",
         "notes.txt:3": "no line 3; the file has 2 lines",
         "notes.txt:2-1": "lines 2-1 are no range",
-        "notes.txt:0": "lines 0-0 are no range",
         "notes.txt#one": "only Markdown files have headings",
         "gone.md": "there is no source here",
-        "skills": "not a regular file",
         "notes\0.txt": "allowed: path, path:line",
-        "notes.txt:2-": "allowed: path, path:line, path:first-last, path#anchor",
     }.items():
         (row,) = lint(*clean(), case_of(99, "C2", truth_sources=(source,)), root=tmp_path)
         assert row.rule == "truth_source", source
@@ -310,15 +305,11 @@ def test_a_suite_of_the_older_shape_gets_advice_and_no_errors():
     ("check_id", "description", "forbids"),
     [
         ("no_verbatim_span", "", True),
-        ("no_body_copy", "Uses its own words", True),
-        ("no_quoting", "", True),
         ("b", "does not copy the text", True),
         ("own_words", "Does not quote the skill body", True),
-        ("b", "not in the exact words", True),
         ("no_overlap", "no 6-gram substring overlap with skill body", True),
         ("no_price", "Does not quote a price", False),
         ("no_squared_ratio", "Does not offer 66% as an equally good answer; quoted or not", False),
-        ("no_copilot", "Does not send them to the copilot", False),
     ],
 )
 def test_a_ban_on_copying_for_the_lint_is_one_for_the_overlap_check(check_id, description, forbids):

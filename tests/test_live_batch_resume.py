@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 
 import anthropic
 import fake_rules as rules
@@ -217,16 +216,6 @@ def test_a_budget_that_ends_at_one_grader_leaves_what_another_was_paid_for_grade
     assert "budget_usd" in stopped["A"] and "budget_usd" in stopped["B"]
 
 
-def test_what_is_under_way_is_noted_for_its_own_grader_version_and_round(store):
-    with Dated() as server:
-        run_batches(store, server, False)
-        grade_batches(store, server, False)
-        leave(grade_batches, store, server, round=2)
-    table = status(store)
-    notes = table[table["stage"].eq("grade")].set_index("round")["note"]
-    assert notes.isna().tolist() == [True, False] and notes[2] == "1 batch with 32 requests"
-
-
 # A key of another workspace
 
 
@@ -253,18 +242,11 @@ def test_a_batch_without_a_name_is_looked_for_in_its_own_workspace(store):
     assert complete(store)
 
 
-def begun(store, *, days=0, batch_id=None, n=1):
-    """Note a batch as an earlier process did, some days ago."""
-    at = (datetime.now(UTC) - timedelta(days=days)).isoformat()
-    keys = [row["attempt_id"] for row in store.records("plan")][:n] or ["tides/1/skill/1"] * n
-    found = [{"event": "intent", "nonce": "a", "purpose": f"run:{AGENT}", "keys": keys, "at": at}]
-    if batch_id:
-        found.append({"event": "created", "nonce": "a", "batch_id": batch_id, "at": at})
-    store.append("batches", found)
-
-
 def test_a_batch_that_the_service_no_longer_keeps_is_sent_again(store, caplog):
-    begun(store, days=30, batch_id="msgbatch_9999")
+    about = {"nonce": "a", "at": (datetime.now(UTC) - timedelta(days=30)).isoformat()}
+    intent = {"event": "intent", "purpose": f"run:{AGENT}", "keys": ["tides/1/skill/1"]}
+    created = {"event": "created", "batch_id": "msgbatch_9999"}
+    store.append("batches", [about | intent, about | created])
     with Dated() as server:
         run_batches(store, server)
     assert complete(store)
@@ -319,35 +301,8 @@ def add_foreign(server, *, n=N_CELLS, age=timedelta(0), left=FOREIGN):
     }  # fmt: skip
 
 
-class Clocked(Dated):
-    """Has a clock of its own, and tells it in every answer where `tells`."""
-
-    def __init__(self, *args, late=timedelta(0), tells=True, **kw):
-        super().__init__(*args, **kw)
-        self.late, self.tells = late, tells
-
-    def shown(self, batch):
-        batch.setdefault("made", (datetime.now(UTC) - self.late).isoformat())
-        return super().shown(batch)
-
-    async def _route(self, *request):
-        status, out, extra, cut = await super()._route(*request)
-        if self.tells:
-            now = datetime.now(UTC) - self.late
-            extra = {**extra, "date": format_datetime(now, usegmt=True)}
-        return status, out, extra, cut
-
-
-@pytest.mark.parametrize(("late", "tells"), [(timedelta(-3), True), (timedelta(3), False)])
-def test_a_clock_that_is_off_pays_nothing_twice(store, late, tells):
-    with Clocked(lose=(1,), late=late, tells=tells) as server:
-        run_batches(store, server)
-        assert len(server.batches) == 1
-    assert complete(store)
-
-
 def test_a_batch_of_others_is_not_waited_for(store):
-    with Clocked() as server:
+    with Dated() as server:
         # as many requests as ours and never over: one before ours, one long after it
         add_foreign(server, age=timedelta(hours=2))
         die_after_the_post(store, server)
@@ -355,16 +310,6 @@ def test_a_batch_of_others_is_not_waited_for(store):
         run_batches(store, server)
         looks = [FOREIGN - batch["left"] for batch in server.batches.values()]
         assert looks[0] == looks[2] == 0 and len(looks) == 3
-    assert complete(store)
-
-
-@pytest.mark.parametrize(("days", "n_looks"), [(3, 0), (-3, 0), (0, 1)])
-def test_an_intent_of_an_earlier_release_waits_for_batches_of_its_day_only(store, days, n_looks):
-    with Dated() as server:
-        add_foreign(server, n=1, age=timedelta(days=days), left=1)
-        begun(store)  # by this machine's clock, and with nothing of the list before it
-        run_batches(store, server)
-        assert (server.batches["msgbatch_0001"]["left"] < 1) == n_looks
     assert complete(store)
 
 

@@ -82,16 +82,7 @@ def test_calls_without_a_price_go_alone_so_that_one_at_most_passes_the_budget(tm
     assert (one.n, one.most) == (2, 1) and spent(store) == pytest.approx(1.01)
 
 
-def test_calls_without_a_price_that_stay_cheap_are_all_asked(tmp_path):
-    store, one = make_store(tmp_path), Program(itertools.repeat(0.01))
-    sc.run(store, agents=[one], budget_usd=0.2, progress=False, concurrency=8)
-    assert (one.n, one.most) == (16, 1)
-    free = Program(itertools.repeat(0.01))
-    sc.run(make_store(tmp_path / "b"), agents=[free], progress=False, concurrency=8)
-    assert free.most > 1
-
-
-@pytest.mark.parametrize("said", ["NaN", "-5", "Infinity", '"0.1"', "true"])
+@pytest.mark.parametrize("said", ["NaN", "-5", "true"])
 def test_a_cost_that_cannot_be_does_not_switch_the_budget_off(tmp_path, said):
     result = '{"type": "result", "subtype": "success", "result": "a", "total_cost_usd": '
     command = script(tmp_path, f"print('{result}{said}}}')", "claude")

@@ -212,13 +212,6 @@ def test_aliases_and_merge_keys_that_grow_at_each_level_are_refused_at_once(tmp_
     assert time.process_time() - begun < 1.0
 
 
-def test_settings_may_be_shared_by_an_alias(tmp_path):
-    file = tmp_path / "STUDY.yaml"
-    first = "&one {kind: anthropic, model: m, effort: low}"
-    file.write_text(f"store: s\nagents: [{first}, {{<<: *one, name: b}}]\n")
-    assert [(a.name, a.effort) for a in read_study(file).agents] == [(None, "low"), ("b", "low")]
-
-
 def test_errors_of_the_lint_stop_a_run_unless_forced(tmp_path, monkeypatch, capfd):
     with FakeAnthropic() as server:
         file = study(tmp_path, server.url)
@@ -276,56 +269,3 @@ def test_a_real_process_shows_its_state_while_it_runs_and_after_ctrl_c(
     err = log.read_text()
     assert "interrupted" in err and "Traceback" not in err and KEY not in err
     assert len(ok_cells(RunStore(store))) == n_paid > 0
-
-
-PROGRAM = """
-import os, pathlib, sys, time
-folder = pathlib.Path({folder!r})
-(folder / f"pid-{{os.getpid()}}").touch()
-while not (folder / "go").exists():
-    time.sleep(0.05)
-print("An answer.")
-"""
-
-
-@pytest.mark.parametrize("n_signals", [1, 2])
-def test_sigterm_is_taken_as_ctrl_c_and_leaves_no_program_behind(tmp_path, n_signals):
-    code, err = PROGRAM.format(folder=str(tmp_path)), tmp_path / "err"
-    agents = [{"kind": "cli", "name": "it", "command": [sys.executable, "-c", code]}]
-    file = study(tmp_path, agents=agents, concurrency=2)
-    with running(file, err=err) as process:
-        until(lambda: len(list(tmp_path.glob("pid-*"))) == 2)
-        process.send_signal(signal.SIGTERM)
-        until(lambda: "finishing 2 under way" in err.read_text())
-        if n_signals == 2:
-            process.send_signal(signal.SIGTERM)
-        else:
-            (tmp_path / "go").touch()
-        assert process.wait(60) == 130
-    pids = [int(path.name.removeprefix("pid-")) for path in tmp_path.glob("pid-*")]
-    assert len(pids) == 2  # no third one was started
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-    n_kept = len(ok_cells(RunStore(tmp_path / "runs" / "one")))
-    assert n_kept == (2 if n_signals == 1 else 0)
-
-
-def test_recordings_in_a_study_file_spend_nothing_of_the_budget(tmp_path, monkeypatch, capfd):
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-    pilot, store = ROOT / "data" / "pilot", tmp_path / "runs" / "one"
-    file = study(
-        tmp_path,
-        skills=[str(pilot / "skills" / "braid-provenance")],
-        suites=[str(pilot / "suites" / "braid-provenance.json")],
-        agents=[{"kind": "replay", "store": str(pilot)}],
-        graders=[{"kind": "replay", "store": str(pilot), "grader": "g2"}],
-        budget_usd=20,
-    )
-    code, out, err = call(monkeypatch, capfd, "run", file, "--quiet")
-    assert code == 0 and "cells have no answer" not in err and len(ok_cells(RunStore(store))) == 56
-    code, _, err = call(monkeypatch, capfd, "deltas", store)
-    assert code == 2 and "holds no verdicts yet; run and grade the study first" in err
-    assert call(monkeypatch, capfd, "grade", file, "--quiet")[0] == 0
-    code, out, _ = call(monkeypatch, capfd, "deltas", store)
-    assert code == 0 and "ci_low" in out and "braid-provenance" in out

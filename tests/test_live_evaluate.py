@@ -12,7 +12,7 @@ from fake_anthropic import FakeAnthropic
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.live import evaluate as evaluation
-from skillcomp.live.graders import sandbox
+from skillcomp.live.graders import sandbox, task_graders
 from skillcomp.live.study_file import read_agent
 
 SUITE = """
@@ -35,9 +35,17 @@ GOOD, OLD = "# Tide\nThe GOOD text.\n", "# Tide\nThe OLD text.\n"
 RIGHT = {"Write code.": "right", "Say it.": "the water", "Give a reason.": "because"}
 
 
+async def quick_tests(files, test, answer, **_):
+    """Stand for the test in a sandbox, which `test_live_task_graders` tries."""
+    passed = {"t"} if "right" in answer else set()
+    return sandbox.Report(["t"], {} if passed else {"t": "AssertionError"}, passed)
+
+
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, request):
     live_study.only_the_fake_key(monkeypatch, tmp_path)
+    if "a_better_candidate" not in request.node.name:
+        monkeypatch.setattr(task_graders, "run_tests", quick_tests)
     for name, text in {
         "suite/task_suite.yaml": SUITE,
         "suite/fixtures/test_run.py": TEST,
@@ -148,15 +156,6 @@ def test_a_better_candidate_passes_and_the_artefact_says_all(call, place):
     assert outcomes.groupby("condition")["passed"].sum().to_dict() == {"previous": 2, "skill": 3}
 
 
-def test_a_worse_candidate_fails_and_the_same_command_asks_nothing_more(call):
-    with service([("GOOD", "Write code.")]) as server:
-        code, line, artefact, _ = call(*PIPELINE, server=server)
-        n_asked = len(server.bodies)
-        assert call(*PIPELINE, server=server)[:2] == (code, line) and len(server.bodies) == n_asked
-    assert code == 1 and line["verdict"] == "fail" and line["delta"] == -0.3333
-    assert artefact["candidate_results"][0]["details"].startswith("0 of 1 tests pass")
-
-
 def test_a_low_score_is_skipped_and_the_suite_is_looked_at_first(call):
     with service() as server:
         given = ["--input", "ranking.json", "--candidate-id", "c2"]
@@ -190,8 +189,6 @@ def test_standalone_has_no_original_unless_one_is_given(call):
     assert artefact["baseline_results"] is None and artefact["lane"] == "standalone"
     assert artefact["interval"]["of"] == "execution_pass_rate"
     assert artefact["truth_anchor"].endswith("standalone-tide.json")
-    with service([("GOOD", "Say it."), ("GOOD", "Write code.")]) as server:
-        assert call(*STANDALONE, server=server, state="b")[1]["verdict"] == "fail"
     with service([("GOOD", "Say it.")]) as server:
         need = ["--min-pass-rate", "0.7"]
         assert call(*STANDALONE, *need, server=server, state="d")[1]["verdict"] == "fail"
@@ -271,58 +268,48 @@ def test_a_kept_baseline_is_used_for_less_than_seven_days(call, monkeypatch, pla
         assert list((place / "cache").iterdir()) == [file]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace("true", "false", 1),
-    ],
-)
-def test_a_damaged_baseline_is_refused_and_made_anew(call, place, damage):
+def test_a_damaged_baseline_is_refused_and_made_anew(call, place):
     cache = ["--baseline-cache-dir", "cache", "--mock"]
     call(*PIPELINE, *cache, state="a")
     (file,) = (place / "cache").iterdir()
     whole = file.read_text()
-    file.write_text(damage(whole))
+    file.write_text(whole.replace("true", "false", 1))
     _, _, artefact, err = call(*PIPELINE, *cache, state="b")
     assert "is damaged; it is not used and made anew" in err
     assert artefact["baseline_cache"]["reused"] is False
     assert json.loads(file.read_text())["body"]["results"] == json.loads(whole)["body"]["results"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("suite/task_suite.yaml", SUITE.replace("water", "line")),
-        ("suite/fixtures/test_run.py", TEST + "\n"),
-        ("original/SKILL.md", OLD + "More.\n"),
-    ],
-)
-def test_a_baseline_is_kept_for_one_suite_one_skill_and_one_way_of_asking(call, place, name, text):
+def test_a_baseline_is_kept_for_one_suite_one_skill_and_one_way_of_asking(call, place):
     cache = ["--baseline-cache-dir", "cache", "--mock"]
     call(*PIPELINE, *cache, state="a")
     call(*PIPELINE, *cache, "--pass-k", "2", state="b")
-    assert len(list((place / "cache").iterdir())) == 2
-    (place / name).write_text(text)
-    call(*PIPELINE, *cache, state="c")
-    assert len(list((place / "cache").iterdir())) == 3
+    for n, (name, text) in enumerate(
+        {
+            "suite/task_suite.yaml": SUITE.replace("water", "line"),
+            "suite/fixtures/test_run.py": TEST + "\n",
+            "original/SKILL.md": OLD + "More.\n",
+        }.items(),
+        start=2,
+    ):
+        assert len(list((place / "cache").iterdir())) == n
+        (place / name).write_text(text)
+        call(*PIPELINE, *cache, state="c")
+    assert len(list((place / "cache").iterdir())) == 5
 
 
 # -- mock -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mode", "cache"), [(PIPELINE, ["--baseline-cache-dir", "cache"]), (STANDALONE, [])]
-)
 def test_a_mock_needs_nobody_passes_everything_and_is_never_taken_for_real(
-    call, place, monkeypatch, mode, cache
+    call, place, monkeypatch
 ):
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "there is none")
     text = SUITE.replace("Names a reason.}", "Names a reason., pass_threshold: 1.0}")
     (place / "suite" / "task_suite.yaml").write_text(text)
-    code, line, artefact, err = call(*mode, *cache, "--mock")
+    code, line, artefact, err = call(*PIPELINE, "--baseline-cache-dir", "cache", "--mock")
     assert (code, line["execution_pass_rate"], line["verdict"]) == (0, 1.0, "pass")
     assert line["mock"] is True
     assert artefact["mock"] is True and "interval" not in artefact
@@ -343,9 +330,7 @@ def test_a_mock_needs_nobody_passes_everything_and_is_never_taken_for_real(
     ("arguments", "message"),
     [
         ([], "--input and --candidate-id are needed in pipeline mode"),
-        ([*STANDALONE, "--input", "ranking.json"], "--input belongs to pipeline mode"),
         ([*PIPELINE, "--skill-path", "new"], "--skill-path belongs to --standalone"),
-        (["--standalone"], "--standalone needs --skill-path"),
         (["--input", "ranking.json", "--candidate-id", "c9"], "no candidate 'c9'; there: c1, c2"),
         (["--input", "ranking.json", "--candidate-id", "c3"], "content: missing or empty"),
         (["--input", "new/SKILL.md", "--candidate-id", "c1"], "line 1: not JSON"),
@@ -361,12 +346,9 @@ def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, message
     ("change", "message"),
     [
         ({"run_id": "../../out"}, "'../../out' cannot be a slug"),
-        ({"target": {"path": "a\x00b"}}, "a"),
         ({"target": None}, "target: found None; expected the path of the original"),
-        ({"scored_candidates": {}}, "a list 'scored_candidates'"),
         ({"scored_candidates": [{"id": "c1", "score": "7", "content": "x"}]}, "score: found '7'"),
         ({"scored_candidates": [{"id": "c1", "score": 7, "content": 8}]}, "content: missing"),
-        ({"scored_candidates": []}, "there is no candidate 'c1'; there: none"),
     ],
 )
 def test_a_ranking_of_strangers_is_told_and_leaves_nothing(call, place, change, message):
@@ -377,18 +359,15 @@ def test_a_ranking_of_strangers_is_told_and_leaves_nothing(call, place, change, 
     assert message in err and "Traceback" not in err
 
 
-def test_without_a_program_or_a_sandbox_nothing_is_asked(call, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    code, _, _, err = call(*STANDALONE)
-    assert code == 2 and "claude is not in PATH" in err
-
-
 def test_answers_that_nobody_trusts_are_not_run_and_nothing_is_asked(call, place, monkeypatch):
     monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
     with service() as server:
         code, _, _, err = call(*STANDALONE, server=server, trust=False)
         assert code == 2 and server.bodies == []
     assert "--trust-answers" in err and not (place / "state").exists()
+    monkeypatch.setenv("PATH", "/nowhere")
+    code, _, _, err = call(*STANDALONE)
+    assert code == 2 and "claude is not in PATH" in err
 
 
 def test_an_agent_is_a_model_or_a_mapping(monkeypatch):

@@ -19,11 +19,11 @@ from fake_rules import answer as fake_answer
 from live_study import only_the_fake_key
 
 from skillcomp.errors import GraderError
-from skillcomp.live import AnthropicAgent, CliAgent
+from skillcomp.live import AnthropicAgent
 from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders import prompts
 from skillcomp.live.graders.comprehension import ComprehensionGrader
-from skillcomp.live.graders.grader import blind, family_warning
+from skillcomp.live.graders.grader import blind
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
 from skillcomp.live.graders.reply import gives_condition_away, judge
 from skillcomp.ngrams import shared_ngrams, tokenize
@@ -133,30 +133,6 @@ def test_the_graders_are_shown_what_their_style_says():
         assert "baseline" not in text and "tides/01" not in text
 
 
-def test_instructions_and_skill_are_cached_and_the_case_comes_last():
-    with FakeAnthropic() as server:
-        grade(server)
-    body = server.bodies[0]
-    system = body["system"][-1]["text"]
-    parts = re.findall("^# (.*)$", system, re.MULTILINE)
-    assert parts[:5] == ["IDENTITY", "STEPS", "RULES", "FORCING FUNCTIONS", "INPUT"]
-    assert system.rstrip().endswith("</skill-body>")
-    assert body["system"][-1]["cache_control"]
-    user = body["messages"][0]["content"]
-    assert user.index("<agent-answer>") < user.index("<behaviors>") < user.index("# OUTPUT")
-
-
-def test_a_verdict_keeps_what_the_overlap_check_found_and_by_which_rule():
-    copied = attempt(RUN)
-    with FakeAnthropic() as server:
-        informed = grade(server, copied, style="evidence").verdicts
-        plain = grade(server, copied, style="impression").verdicts
-    found = json.loads(informed[0].overlap)
-    assert (found["rule"], found["n"]) == ("SKILL.md less prompt", 6)
-    assert found["shared"][0].startswith("every tidemark stands above yesterday")
-    assert {v.overlap for v in plain} == {None}
-
-
 def test_the_overlap_check_is_computed_by_us_and_binds_the_verbatim_check():
     copied = attempt(f"I say that {RUN}. It is a practice.")
     pass_all = reply(*GOOD)
@@ -164,6 +140,9 @@ def test_the_overlap_check_is_computed_by_us_and_binds_the_verbatim_check():
     with FakeAnthropic(answer=scripted(pass_all, fail_it)) as server:
         done = grade(server, copied)
     assert len(done.replies) == 2 and done.verdicts[2].passed is False
+    found = json.loads(done.verdicts[0].overlap)
+    assert (found["rule"], found["n"]) == ("SKILL.md less prompt", 6)
+    assert found["shared"][0].startswith("every tidemark stands above yesterday")
     again = server.bodies[1]["messages"][0]["content"]
     assert "the overlap check is final, so this must be FAIL" in again
     with FakeAnthropic(answer=scripted(pass_all)) as server:
@@ -182,9 +161,8 @@ def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt()
     assert grader.overlap(head, asked, other) == []
 
 
-@pytest.mark.parametrize("answer", ["A tidemark is a practice.", "x = 42"])
-def test_the_overlap_check_does_not_bind_an_answer_that_is_too_short_to_copy(answer):
-    short = attempt(answer)
+def test_the_overlap_check_does_not_bind_an_answer_that_is_too_short_to_copy():
+    short = attempt(answer := "A tidemark is a practice.")
     grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
     assert grader.overlap(answer, CASE, SKILL) is None
     quote = [verdict(check.check_id, quote=answer) for check in CASE.checks[:2]]
@@ -227,13 +205,10 @@ def test_a_grader_keeps_a_tokenizer_of_ones_own():
     ("text", "problem"),
     [
         ("I would pass it all.", "must be one JSON object"),
-        ('{"item": "i1"}', "does not fit the schema: behavior_verdicts: Field required"),
         (reply(*GOOD, item="i2"), "item must be 'i1'"),
         (reply(*GOOD[:2]), "RULE-9: no verdict for no_verbatim_span"),
-        (reply(*GOOD, GOOD[0]), "RULE-1: more than one verdict for names_practice"),
         (reply(*GOOD, verdict("own_idea")), "RULE-1: 1 verdict with an id that is not"),
         (reply(*GOOD[1:], verdict("names_practice", quote="")), "evidence_quote is empty"),
-        (reply(*GOOD[1:], verdict("names_practice", quote="a")), "evidence_quote is too short"),
         (
             reply(*GOOD[:2], verdict("no_verbatim_span", "FAIL", quote="a")),
             "no_verbatim_span: evidence_quote is too short",
@@ -248,7 +223,6 @@ def test_a_grader_keeps_a_tokenizer_of_ones_own():
             "RULE-6: names_practice is FAIL and its rationale says 'could be improved'",
         ),
         (reply(*GOOD, overall="FAIL"), "dimension_verdict must be PASS exactly if"),
-        (reply(*GOOD[:2], verdict("no_verbatim_span", "FAIL")), "so this must be PASS"),
         (reply(*GOOD).replace('"PASS"', '"MOSTLY"'), "Input should be 'PASS' or 'FAIL'"),
         ("{" * 100_000, "must be one JSON object"),
     ],
@@ -280,7 +254,6 @@ def test_a_reply_that_stays_malformed_is_kept_as_such_after_three_tries():
     [
         (["refusal"], "refused", "refused (cyber: by schedule)"),
         (["500"] * 9, "error", "InternalServerError 500: by schedule: 500"),
-        (["403"], "error", None),
         (["max_tokens"] * 9, "malformed", None),
     ],
 )
@@ -291,7 +264,6 @@ def test_a_failed_grader_is_never_a_failed_agent(faults, status, raw):
     assert [v.passed for v in done.verdicts] == [None] * 3
     if raw:
         assert done.verdicts[0].raw == raw
-    assert done.fatal == (faults == ["403"])
 
 
 @pytest.mark.parametrize(
@@ -351,7 +323,7 @@ def test_the_skill_and_the_suite_cannot_close_their_tags_either():
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_answer_whatever_can_open_or_close_a_tag(text):
     user = grader_prompt("forced", case=CASE, skill=SKILL, answer=text, item="i").user
     plain = grader_prompt("forced", case=CASE, skill=SKILL, answer="x", item="i").user
@@ -423,13 +395,6 @@ def test_grading_needs_an_answer_and_its_own_case_and_skill():
         assert not server.bodies
 
 
-def test_one_family_judging_itself_is_warned_about():
-    claude = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
-    assert "of one family ('claude')" in family_warning(claude, ["gpt", "claude"])
-    assert family_warning(claude, ["gpt"]) is None
-    assert "unknown" in family_warning(claude, ["gpt", None])
-
-
 def test_answers_that_give_their_condition_away_are_found(pilot):
     invented = {"tidemark-reconciliation", "lantern-escalation", "braid-provenance"}
     found = {"baseline": [], "skill": []}
@@ -443,19 +408,6 @@ def test_answers_that_give_their_condition_away_are_found(pilot):
     with FakeAnthropic() as server:
         done = grade(server, attempt("I don’t know this term, but it may be a practice."))
     assert done.gives_away == "I don't know"
-
-
-def test_a_program_can_grade(tmp_path):
-    program = tmp_path / "grader"
-    program.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import fake_rules, json\nprint(json.dumps(fake_rules.grade(sys.stdin.read())))\n"
-    )
-    program.chmod(0o755)
-    grader = ComprehensionGrader(CliAgent([str(program)]))
-    done = asyncio.run(grader.grade(attempt(), CASE, SKILL))
-    assert {v.status for v in done.verdicts} == {"ok"}
-    assert {v.cost_usd for v in done.verdicts} == {None}
 
 
 def overlap_of_the_pilot(answer, case, skill):
@@ -485,10 +437,6 @@ def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ou
         overlap = overlap_of_the_pilot(made["answer"], case, pilot.skills[made["skill"]])
         _, problems = judged(reply(*told), made["answer"], checks=case.checks, overlap=overlap)
         assert problems == [], name
-
-
-def test_a_lone_surrogate_and_control_characters_are_shown_as_unreadable():
-    assert escape("a\ud800b\x00c\x1bd\ne") == "a\ufffdb\ufffdc\ufffdd\ne"
 
 
 @pytest.mark.parametrize("word", ["would benefit from", "worth reviewing"])

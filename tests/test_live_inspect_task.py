@@ -223,6 +223,8 @@ def test_a_suite_of_triggers_offers_the_skills_and_its_log_has_the_calls(
         folder = tmp_path / f"logs-{condition}"
         logs[condition] = log_of("skillcomp/suite", folder, model, task_args=words)
     assert seen == {("moons",), ("moons", "tides")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["inspect_ai"] == {"skillcomp": sc.inspect_task.__module__}
     own = results(logs)
     kinds = own.cases.set_index("case_id")["prompt_kind"].to_dict()
     assert kinds["control-tides/control-call"] == kinds["control-tides/control-other"] == "control"
@@ -258,41 +260,6 @@ def test_a_suite_of_triggers_offers_the_skills_and_its_log_has_the_calls(
     assert offered == [["tides"], []]
 
 
-TASKS = """skill_id: tides
-version: "1.0"
-tasks:
-  - id: a
-    prompt: "What a?"
-    judge: {type: contains, expected: [practice]}
-"""
-
-
-def test_inspect_starts_the_task_by_name_and_a_program_decides_without_a_model(
-    tmp_path: Path,
-) -> None:
-    _, skill = files(tmp_path)
-    suite = tmp_path / "task_suite.yaml"
-    suite.write_text(TASKS)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (place,) = project["entry-points"]["inspect_ai"].items()
-    assert place == ("skillcomp", sc.inspect_task.__module__)
-
-    def answer(system: str | None, question: str) -> tuple[str, str]:
-        return ("A practice." if system else "Nothing."), "stop"
-
-    logs = {}
-    for condition in ("baseline", "skill"):
-        words = {"suite": str(suite), "skill": str(skill), "condition": condition}
-        folder = tmp_path / condition
-        logs[condition] = log_of("skillcomp/suite", folder, mock(answer), task_args=words)
-    made = results(logs)
-    assert made.verdicts["grader_kind"].unique().tolist() == ["suite"]
-    assert made.outcomes.set_index("condition")["passed"].to_dict() == {
-        "baseline": False,
-        "skill": True,
-    }
-
-
 def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path: Path) -> None:
     from inspect_ai import eval as evaluate
 
@@ -306,8 +273,6 @@ def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path
             sc.inspect_task(suite, skill, **words)
     with pytest.raises(StudyError, match="its skill is 'tides', given is 'type-safety'"):
         sc.inspect_task(suite, PILOT / "skills" / "type-safety")
-    with pytest.raises(StudyError, match="neighbours=: suite 'tides' is not about triggers"):
-        sc.inspect_task(suite, skill, neighbours=skill)
     rows = sc.read_suite(suite)
     first = rows.cases[0].model_copy(update={"should_trigger": True})
     mixed = rows.model_copy(update={"cases": (first, *rows.cases[1:])})
@@ -379,7 +344,7 @@ def test_options_of_an_evaluation_reach_the_task(tmp_path: Path) -> None:
     assert statuses["skill"].tolist() == ["truncated"] and cut["passed"].eq(False).all()
 
 
-@pytest.mark.integration
+@pytest.mark.slow  # the task by its name is started above, in this process
 def test_the_commands_of_the_page_in_a_shell(tmp_path: Path) -> None:
     """The commands run as printed; only the models are those of a server on this machine."""
     pytest.importorskip("openai")

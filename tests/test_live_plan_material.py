@@ -91,21 +91,6 @@ def test_an_agent_behind_a_service_warns_of_what_it_cannot_see(tmp_path, fake_ke
         sc.run(store, agents=[agent(server.url)], progress=False)
 
 
-def test_a_skill_that_answers_were_given_with_keeps_the_files_of_then(tmp_path):
-    store = make(tmp_path)
-    before = store.manifest
-    sc.run(store, agents=[program(tmp_path)], conditions=["baseline"], progress=False)
-    (tmp_path / "tides" / "more.md").write_text("more")
-    store.add_skill(tmp_path / "tides")
-    assert store.manifest["skills"] == before["skills"]
-    assert not (store.path / "skills" / "tides" / "more.md").exists()
-    bare = RunStore(tmp_path / "bare")
-    (tmp_path / "plain" / "tides").mkdir(parents=True)
-    (tmp_path / "plain" / "tides" / "SKILL.md").write_text(skill_text("tides", 3))
-    bare.add_skill(tmp_path / "plain" / "tides")
-    assert "tree" not in bare.manifest["skills"]["tides"]
-
-
 def test_links_that_lead_out_and_folders_without_end_are_refused(tmp_path, monkeypatch):
     folder = files(tmp_path) / "tides"
     (folder / "out.md").symlink_to(tmp_path / "data" / "answers.csv")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
 from fake_openai import FakeOpenAI
-from live_study import FAST, agent, make_store, ok_cells, rows
+from live_study import FAST, agent, ok_cells, rows
 from live_study import ask as ask_agent
 
 import skillcomp as sc
@@ -88,11 +88,9 @@ def first_text(message, text):
     message["content"][0]["text"] = text
 
 
-@pytest.mark.parametrize("width", [1, 8])
-def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(tmp_path, width):
-    store = make_store(tmp_path)
+def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(store):
     with Edited(changed(lambda m: first_text(m, f"bad {HALF} half")), at={3}) as server:
-        sc.run(store, agents=[agent(server.url)], progress=False, concurrency=width)
+        sc.run(store, agents=[agent(server.url)], progress=False)
         assert server.log["POST /v1/messages 200"] == 16
         sc.run(store, agents=[agent(server.url)], progress=False)  # nothing is left
         assert server.log["POST /v1/messages 200"] == 16
@@ -109,8 +107,6 @@ def test_half_a_character_costs_neither_its_own_answer_nor_those_beside_it(tmp_p
     ("change", "note"),
     [
         (lambda m: m.pop("usage"), "no token counts that can be read"),
-        (lambda m: m["usage"].pop("input_tokens"), "no token counts that can be read"),
-        (lambda m: m["usage"].update(output_tokens="9"), "no token counts that can be read"),
         (lambda m: m["usage"].update(input_tokens=10**30), "no token counts that can be read"),
         (
             lambda m: m["usage"]["cache_creation"].update(ephemeral_1h_input_tokens=50),
@@ -146,7 +142,6 @@ def test_a_message_that_cannot_be_read_is_an_error_that_keeps_it(change):
     [
         lambda out: b"\xff\xfe" + out,
         lambda out: out[: len(out) // 2],
-        lambda out: b'{"type": "message"}',
         lambda out: b"[" * 100_000,  # nested too deeply
         lambda out: b"<html>busy</html>",
     ],
@@ -215,7 +210,6 @@ def message_of(out):
         (lambda o: message_of(o).update(content=f"a{HALF}"), f"a{WHOLE}", "no price"),
         (lambda o: message_of(o).update(content=PARTS), "b", "no price"),
         (lambda o: o.update(usage=None), "An answer.", "no usage"),
-        (lambda o: o["usage"].update(prompt_tokens=None), "An answer.", "no token counts"),
         (lambda o: o["usage"].update(completion_tokens=10**30), "An answer.", "no token counts"),
         (lambda o: o.pop("model"), "An answer.", "does not say which model"),
     ],

@@ -87,24 +87,17 @@ def test_runs_stand_in_order_with_paired_tests_and_the_same_again_shows_no_diffe
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (lambda rows: rows.drop(columns="run"), {}, "no column 'run'"),
         (
             lambda rows: rows.assign(condition=["baseline", "skill"] * 9),
             {},
             "the conditions baseline, skill; select one",
         ),
-        (lambda rows: rows, {"by": ["run"]}, "by= names 'run', which is compared"),
         (lambda rows: rows.assign(agent=["a", "b"] * 9), {}, "of more than one agent: a, b"),
     ],
 )
 def test_what_cannot_be_compared_over_time_is_refused(stores, change, options, message) -> None:
     with pytest.raises(FrameError, match=message):
         sc.deltas.over_time(change(outcomes_of(stores)), **options)
-
-
-def test_a_change_without_a_name_is_left_out(stores: dict[str, sc.RunStore]) -> None:
-    unnamed = pd.DataFrame({"run": ["again"], "what": [None], "changed": [True]})
-    assert sc.deltas.over_time(outcomes_of(stores), unnamed)["changed"].eq("").all()
 
 
 def test_runs_with_different_checks_are_refused_or_noted(stores: dict[str, sc.RunStore]) -> None:
