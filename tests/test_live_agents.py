@@ -9,7 +9,6 @@ import threading
 import time
 import traceback
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
@@ -23,7 +22,6 @@ from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, Cell, OpenAIAgent, ReplayAgent
 from skillcomp.live.agents.agent import redact
 from skillcomp.live.agents.service import (
-    CacheGate,
     UnreadableReplyError,
     failed_reply,
     retry_after,
@@ -94,17 +92,6 @@ def test_one_call_of_each_skill_warms_the_cache_and_the_others_read_it():
         replies = ask_together(server, *[Skill(slug="s", text="short")] * 10)
     assert {reply.cache_write_tokens for reply in replies} == {0}
     assert server.most_in_flight > 1
-
-
-def test_the_cache_gate_closes_when_the_entry_may_be_gone():
-    now = SimpleNamespace(t=0.0)
-    gate = CacheGate(300, clock=lambda: now.t)
-    gate.open("p", cached=True)
-    gate.open("short", cached=False)
-    now.t = 269  # 300 x 0.9 = 270
-    assert gate.is_open("p")
-    now.t = 271
-    assert not gate.is_open("p") and gate.is_open("short")
 
 
 @pytest.mark.parametrize(
@@ -334,15 +321,6 @@ def test_a_recording_answers_by_cell(tmp_path):
     assert missing.error == "not recorded: s/3, condition 'skill', repeat 1"
     with pytest.raises(AgentError, match="asked by cell="):
         ask_agent(agent)
-
-
-def test_a_recording_of_several_agents_must_be_told_whose(tmp_path):
-    store = recorded(tmp_path, row(1), row(2, agent="gpt"))
-    with pytest.raises(AgentError, match="answers of claude, gpt; name one"):
-        ReplayAgent(store)
-    with pytest.raises(AgentError, match=r"no answers of 'claud'.*Did you mean 'claude'\?"):
-        ReplayAgent(store, agent="claud")
-    assert ReplayAgent(store, agent="gpt").name == "gpt"
 
 
 def test_a_key_at_the_place_where_an_error_is_cut_is_gone_whole(monkeypatch):

@@ -203,19 +203,6 @@ def test_the_batches_of_all_graders_are_collected_before_anyone_is_asked(store):
         assert 0 < spent <= BUDGET
 
 
-def test_a_budget_that_ends_at_one_grader_leaves_what_another_was_paid_for_graded(store):
-    with Dated() as server:
-        run_batches(store, server, False, repeats=1)
-        leave_the_second(store, server)
-        run_batches(store, server, False)
-        n_before = n_sent(server)
-        grade_by_two(store, server, budget_usd=0.002)
-        assert n_sent(server) == n_before and not list(open_batches(store))
-        assert by_grader(store) == {"A": N_CELLS, "B": N_CELLS}
-    stopped = {row["name"]: row["stopped"] for row in store.records("receipts")}
-    assert "budget_usd" in stopped["A"] and "budget_usd" in stopped["B"]
-
-
 # A key of another workspace
 
 

@@ -97,31 +97,6 @@ def test_what_fails_or_is_malformed_is_sent_again_and_what_is_invalid_is_not(sto
     assert sum(1 for _ in store.records("replies")) == 32
 
 
-class KilledError(Exception):
-    """Stands for the end of the process."""
-
-
-def test_a_study_that_dies_among_its_results_asks_for_nothing_twice(store, monkeypatch):
-    real = type(store).append
-
-    def append(self, table, records):
-        n = real(self, table, records)
-        if table == "attempts":
-            raise KilledError
-        return n
-
-    limits = replace(QUICK, max_requests=20)
-    with Dated() as server:
-        with monkeypatch.context() as patched, pytest.raises(KilledError):
-            patched.setattr(type(store), "append", append)
-            run_batches(store, server, limits)
-        assert ok_cells(store)
-        assert "collected" not in {row["event"] for row in store.records("batches")}
-        run_batches(sc.RunStore(store.path), server, limits)
-        assert sum(len(batch["requests"]) for batch in server.batches.values()) == N_CELLS
-    assert set(ok_cells(store).values()) == {1} and len(rows(store, "attempts")) == N_CELLS
-
-
 def test_ctrl_c_leaves_a_batch_with_the_service_and_finds_it_again(store):
     class Slow(Dated):
         def shown(self, batch):

@@ -9,15 +9,12 @@ from dataclasses import replace
 
 import pytest
 from fake_anthropic import FakeAnthropic
-from live_study import AGENT, QUICK, agent, grader, make_store, rows, script
+from live_study import QUICK, agent, grader, make_store, rows, script
 
 import skillcomp as sc
-from skillcomp.live import AnthropicAgent, CliAgent, OpenAIAgent, Reply
+from skillcomp.live import BaseAgent, CliAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
-from skillcomp.live.batches import batch_cost
-from skillcomp.live.graders.prompts import reply_schema
-from skillcomp.live.ledger import Budget, upper_cost, upper_tokens
-from skillcomp.pricing import Price
+from skillcomp.live.ledger import Budget, upper_tokens
 
 ONE_ROUND = replace(QUICK, n_rounds=1)
 pytestmark = pytest.mark.usefixtures("fake_key")
@@ -40,24 +37,13 @@ def test_no_text_has_more_tokens_than_are_put_aside(text):
     assert upper_tokens("word " * 100) == 200
 
 
-def test_the_shape_of_an_answer_and_the_limit_of_either_maker_count():
-    one = AnthropicAgent(AGENT, max_tokens=500)
-    shaped = one.request("What?", schema=reply_schema("forced"))
-    plain = one.request("What?")
-    # over 600 characters of schema, at half the price of writing it to a cache for an hour
-    assert batch_cost(one, shaped) > batch_cost(one, plain) + 300 * 4 / 2 / 1e6
-    for name in ("max_tokens", "max_completion_tokens"):
-        other = OpenAIAgent("m-1", limit_name=name, max_tokens=1000, prices=(Price("m-1", 1, 10),))
-        assert upper_cost(other, "What?") >= 1000 * 10 / 1e6
-
-
 # calls without a price
 
 
-class Program:
+class Program(BaseAgent):
     """An agent like a program: what a call costs is known only afterwards."""
 
-    name, model, family, settings = "program", None, None, "{}"
+    name = "program"
 
     def __init__(self, costs):
         self.costs, self.n, self.under_way, self.most = iter(costs), 0, 0, 0
@@ -70,9 +56,6 @@ class Program:
         self.under_way -= 1
         found = next(self.costs)
         return found if isinstance(found, Reply) else Reply(answer="a", cost_usd=found)
-
-    async def aclose(self):
-        pass
 
 
 def test_calls_without_a_price_go_alone_so_that_one_at_most_passes_the_budget(tmp_path):
@@ -145,12 +128,11 @@ def test_a_later_start_counts_what_unreadable_replies_can_have_cost(tmp_path, ba
     assert all(0 < row["cost_upper_usd"] < 0.03 for row in kept)
 
 
-@pytest.mark.parametrize("batch", [False, QUICK])
-def test_a_later_start_counts_what_unreadable_gradings_can_have_cost(tmp_path, batch):
+def test_a_later_start_counts_what_unreadable_gradings_can_have_cost(tmp_path):
     store = make_store(tmp_path)
     with FakeAnthropic() as server:
         sc.run(store, agents=[agent(server.url)], progress=False)
-    given = {"budget_usd": 0.02, "concurrency": 1, "progress": False, "batch": batch}
+    given = {"budget_usd": 0.02, "concurrency": 1, "progress": False}
     with Spoilt() as server:
         one = grader(server.url)
         n = at_each_start(server, lambda: sc.grade(store, graders=[one], **given))

@@ -16,7 +16,6 @@ from live_study import FAST, GRADER, make_store, rows
 
 import skillcomp as sc
 from skillcomp.errors import GraderError, StudyError
-from skillcomp.live.batches import BatchLimits
 from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.records import Attempt
 
@@ -190,27 +189,6 @@ def test_malformed_replies_are_kept_asked_again_and_never_taken_for_a_tie(store)
         assert n_paid(server) == lost
     assert state[state["stage"].eq("compare")].iloc[0]["n_open"] == 0
     assert set(judged(store).values()) == {1}
-
-
-def test_the_budget_stops_it_and_counts_what_was_spent_before(store):
-    with FakeAnthropic(answer=stronger) as server:
-        with pytest.warns(GraderWarning, match="not made yet .budget_usd 0.0012"):
-            sc.compare(store, graders=[comparator(server.url)], budget_usd=0.0012, progress=False)
-        n = n_paid(server)
-        assert 0 < n < 2 * N_PAIRS
-        spent = sum(row.get("cost_usd") or 0 for row in store.records("comparisons"))
-        assert 0 < spent <= 0.0012
-        compare(store, server, budget_usd=spent + 1e-9)
-        assert n_paid(server) == n == len(judged(store))
-
-
-def test_batches_bring_the_same_judgements(store):
-    fast = BatchLimits(max_requests=20, first_wait=0.01, longest_wait=0.02)
-    with FakeAnthropic(answer=swayed) as server:
-        compare(store, server, batch=fast)
-    assert n_paid(server) == 0 and len(judged(store)) == 2 * N_PAIRS
-    found = sc.bias.position(sc.frames.pairwise(store)).set_index("measure")
-    assert found.loc["position_consistency", "estimate"] == pytest.approx(3 / 6)
 
 
 def test_what_cannot_be_compared_is_refused_before_anything_is_asked(store):

@@ -146,16 +146,11 @@ def test_a_key_that_a_server_echoes_is_redacted_wherever_it_stands(monkeypatch):
         assert asyncio.run(main(server.url)).answer == "Your key is [a key]."
 
 
-class Silent:
+class Silent(sc.live.BaseAgent):
     """An agent whose call ends with an error that has no message."""
-
-    name, model, family, settings = "a", "m", "f", "{}"
 
     async def ask(self, prompt, **about):
         raise TimeoutError
-
-    async def aclose(self):
-        pass
 
 
 def test_an_error_without_a_message_is_named_by_its_type(tmp_path):

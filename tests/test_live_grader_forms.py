@@ -188,15 +188,6 @@ def test_versions_differ_by_switch_and_the_order_does_not_matter():
     assert one.version == two.version
 
 
-def test_without_rule_6_a_hedged_failure_is_taken():
-    text = a1(marks={"says_who": "FAIL"}, overall="FAIL").replace(
-        "The span shows it.", "It could be improved."
-    )
-    options = {"reply": "report", "dimension": "C1"}
-    assert "RULE-6" in judged(text, **options)[1][0]
-    assert judged(text, **options, without=["RULE-6"])[1] == []
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -26,7 +26,7 @@ from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import blind
 from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
 from skillcomp.live.graders.reply import gives_condition_away, judge
-from skillcomp.ngrams import shared_ngrams, tokenize
+from skillcomp.ngrams import tokenize
 from skillcomp.records import Attempt, Case, Check, Skill
 
 RUN = "every tidemark stands above yesterday's highest recorded water line forever"
@@ -408,40 +408,3 @@ def test_answers_that_give_their_condition_away_are_found(pilot):
     with FakeAnthropic() as server:
         done = grade(server, attempt("I don’t know this term, but it may be a practice."))
     assert done.gives_away == "I don't know"
-
-
-def overlap_of_the_pilot(answer, case, skill):
-    """Find copying by the rule of the pilot, under which its verdicts stay."""
-    sources = (skill.body, skill.concept.get(case.concept_field or "", ""))
-    return [gram for text in sources for gram in shared_ngrams(answer, text)]
-
-
-def test_the_pilots_recorded_replies_keep_every_rule_and_its_overlap_check_is_ours(pilot):
-    """Put together again, the replies of the pilot's forced grader pass our own checks."""
-    cases = {case.case_id: case for suite in pilot.suites.values() for case in suite.cases}
-    attempts = {row["attempt_id"]: row for row in pilot.table("attempts").to_pylist()}
-    by_attempt: dict[str, list[dict]] = {}
-    for row in pilot.table("verdicts").to_pylist():
-        plain = not attempts[row["attempt_id"]]["perturbation"]
-        if row["grader"] == "g2" and row["round"] == 1 and plain:
-            by_attempt.setdefault(row["attempt_id"], []).append(row)
-    assert len(by_attempt) == 420
-    for name, rows in by_attempt.items():
-        made = attempts[name]
-        case = cases[made["case_id"]]
-        keys = ("check_id", "passed", "evidence_quote", "rationale")
-        told = [
-            verdict(name, ("FAIL", "PASS")[passed], *texts)
-            for name, passed, *texts in ([row[key] for key in keys] for row in rows)
-        ]
-        overlap = overlap_of_the_pilot(made["answer"], case, pilot.skills[made["skill"]])
-        _, problems = judged(reply(*told), made["answer"], checks=case.checks, overlap=overlap)
-        assert problems == [], name
-
-
-@pytest.mark.parametrize("word", ["would benefit from", "worth reviewing"])
-def test_only_the_words_that_the_grader_was_told_to_avoid_break_a_rule(word):
-    rows = (*GOOD[1:], verdict("names_practice", "FAIL", why=f"It {word} a name."))
-    _, problems = judged(reply(*rows))
-    prompt = grader_prompt("forced", case=CASE, skill=SKILL, answer=ANSWER, item="i1").system
-    assert any("RULE-6" in problem for problem in problems) == (f'"{word}"' in prompt)

@@ -128,57 +128,6 @@ def graded(prompt: str) -> str:
     return json.dumps({"item": name, "behavior_verdicts": rows, "dimension_verdict": mark})
 
 
-def test_model_graders_see_and_decide_what_they_do_in_our_engine(tmp_path: Path) -> None:
-    suite, skill = files(tmp_path)
-    stops = {"What d?": "max_tokens"}
-    seen: dict[str, list[tuple[str | None, str]]] = {"inspect": [], "ours": []}
-
-    def answer(system: str | None, question: str) -> tuple[str, str]:
-        return HOSTILE if system else "Nothing.", stops.get(question, "stop")
-
-    def judge(system: str | None, prompt: str) -> tuple[str, str]:
-        seen["inspect"].append((system, prompt))
-        return graded(prompt), "stop"
-
-    logs = {}
-    for condition in ("baseline", "skill"):
-        task = sc.inspect_task(suite, skill, condition=condition)
-        logs[condition] = log_of(task, tmp_path / condition, mock(answer), mock(judge))
-    own = results(logs)
-
-    class Answering(sc.live.BaseAgent):
-        name, model = "mockllm/model", MODEL
-
-        async def ask(self, prompt: str, **about: Any) -> sc.live.Reply:
-            text, stop = answer("s" if about.get("skill") else None, prompt)
-            status = "ok" if stop == "stop" else "truncated"
-            return sc.live.Reply(answer=text, status=status)
-
-    class Judge(Answering):
-        async def ask(self, prompt: str, **about: Any) -> sc.live.Reply:
-            seen["ours"].append((about.get("system"), prompt))
-            return sc.live.Reply(answer=graded(prompt), model=MODEL)
-
-    store = sc.RunStore(tmp_path / "study")
-    store.add_skill(skill)
-    store.add_suite(suite)
-    sc.run(store, agents=[Answering()], progress=False)
-    sc.grade(store, graders=[sc.ComprehensionGrader(Judge())], progress=False)
-    without = [
-        {(system, re.sub(r'(item="|item": ")\w+', r"\1", prompt)) for system, prompt in prompts}
-        for prompts in seen.values()
-    ]
-    assert without[0] == without[1] and len(without[0]) > 5
-    verdicts = sc.frames.verdicts(store)
-    outcomes = sc.frames.outcomes(
-        verdicts, sc.frames.cases(store), attempts=sc.frames.attempts(store)
-    )
-    columns = [*KEY, "passed", "share_passed", "n_missing", "grader", "grader_version"]
-    pair = [f.sort_values(KEY)[columns].reset_index(drop=True) for f in (own.outcomes, outcomes)]
-    assert pair[0].equals(pair[1].astype(pair[0].dtypes))
-    assert own.verdicts["status"].isin(["ok", "malformed", "error"]).all()
-
-
 PROMPTS = """id,should_trigger,prompt,kind,must_include
 fires,true,When is high water?,,
 silent,true,How deep is the harbour?,,

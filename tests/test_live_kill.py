@@ -20,7 +20,6 @@ from live_study import N_CELLS, Dated, graded, make_store, ok_cells, rows
 from tqdm.auto import tqdm
 
 import skillcomp as sc
-from skillcomp.errors import StoreError
 from skillcomp.io.store import RunStore
 from skillcomp.live.batches import BatchLimits
 
@@ -137,24 +136,3 @@ def test_killed_while_batches_are_under_way_nothing_is_lost_or_paid_twice(tmp_pa
         assert n_sent == n_stored(store) == 2 * N_CELLS + N_GOLD
         assert_whole(store)
         studies += 1
-
-
-@pytest.mark.filterwarnings("ignore::skillcomp.io.journal.StoreWarning")  # a torn line
-def test_the_second_process_on_a_store_is_refused_and_told_who_the_first_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    store = make_store(tmp_path)
-    with FakeAnthropic(latency=1.0, keep=False) as server:
-        process = start(store, server)
-        while not server.in_flight:
-            time.sleep(0.005)
-            assert process.exitcode is None
-        for _ in range(2):
-            with pytest.raises(StoreError, match=rf"being written by process {process.pid} on"):
-                sc.run(store, agents=[live_study.agent(server.url)], progress=False)
-        n = len(ok_cells(store))
-        process.kill()
-        process.join(10)
-    with FakeAnthropic(keep=False) as server:
-        finish(store, server)  # the dead process holds nothing
-        assert server.log["POST /v1/messages 200"] >= 2 * N_CELLS - n - WIDTH
-    assert len(ok_cells(store)) == N_CELLS

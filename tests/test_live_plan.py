@@ -16,7 +16,6 @@ from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.graders.grader import GraderWarning
-from skillcomp.live.graders.replay import ReplayGrader
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 SENTENCE = "Verdicts of two settings are two graders: give this one another name="
@@ -79,30 +78,6 @@ def test_the_same_grader_goes_on_grades_again_and_is_written_down_once(store):
     (line,) = store.records("graders")
     assert (line["grader"], line["model"]) == ("forced:claude-haiku-5-5", GRADER)
     assert json.loads(line["settings"])["effort"] == "default"
-
-
-def test_two_versions_under_one_name_stand_apart_and_share_no_line(store):
-    with FakeAnthropic() as server:
-        run(store, server, conditions=["baseline"])
-        for style in ("forced", "impression"):
-            grade(store, live_study.grader(server.url, style, name="g"))
-    assert len({row["version"] for row in store.records("graders")}) == 2
-    assert len({row["grader_version"] for row in rows(store, "verdicts")}) == 2
-
-
-def test_recordings_are_given_again_and_two_of_them_are_not_mixed(store, tmp_path):
-    again = make_store(tmp_path / "again", n_cases=1)
-    with FakeAnthropic() as server:
-        run(store, server)
-        for name, model in (("g", GRADER), ("h", "claude-opus-5-5")):
-            grade(store, grader(server, model, name=name))
-    sc.run(again, agents=[sc.ReplayAgent(store)], progress=False)
-    for round in (1, 2):
-        for _ in range(2):
-            grade(again, ReplayGrader(store, grader="g"), round=round)
-    assert len(graded(again)) == 16 and set(graded(again).values()) == {1}
-    with pytest.raises(StudyError, match=f"grader 'g': model is now claude-opus-5-5.*{SENTENCE}"):
-        grade(again, ReplayGrader(store, grader="h", name="g"))
 
 
 def test_a_text_edited_inside_the_store_is_refused_by_run_and_grade(store):

@@ -104,21 +104,7 @@ def test_conditions_are_asked_about_equally_often_at_every_moment(
         assert max(count.values()) - min(count.values()) <= 1
 
 
-def test_errors_are_recorded_and_asked_again_at_the_next_start(store):
-    with FakeAnthropic(["400", "400", "429:0.01", "ok"]) as server:
-        with pytest.warns(StudyWarning, match="2 of 32 cells have no answer yet after errors"):
-            table = run(store, server)
-        assert table["n_failed"].sum() == 2 and table["n_open"].sum() == 2
-        errors = [row for row in rows(store, "attempts") if row["status"] == "error"]
-        assert len(errors) == 2 and all("400" in row["error"] for row in errors)
-        assert all(row["attempt_id"].endswith("/error-1") for row in errors)
-        table = run(store, server)
-    assert table["n_failed"].sum() == 0
-    assert len(ok_cells(store)) == N_CELLS and set(ok_cells(store).values()) == {1}
-    assert len(sc.frames.attempts(store)) == N_CELLS + 2  # ids stay unique
-
-
-def test_what_was_paid_for_and_is_no_answer_is_kept_and_asked_again_only_on_demand(store):
+def test_what_was_paid_for_and_is_no_answer_is_kept_and_not_asked_again(store):
     with FakeAnthropic(["refusal", "max_tokens", "pause_turn"]) as server:
         table = run(store, server)
         assert (table["n_ok"].sum(), table["n_not_ok"].sum()) == (N_CELLS - 3, 3)
@@ -127,13 +113,8 @@ def test_what_was_paid_for_and_is_no_answer_is_kept_and_asked_again_only_on_dema
         assert (found["refused"], found["truncated"], found["paused"]) == (1, 1, 1)
         run(store, server)
         assert server.log["POST /v1/messages 200"] == N_CELLS
-        table = run(store, server, again=["truncated"])
-        assert server.log["POST /v1/messages 200"] == N_CELLS + 1
-        assert (table["n_ok"].sum(), table["n_not_ok"].sum()) == (N_CELLS - 2, 2)
-        again = [r for r in rows(store, "attempts") if r["attempt_id"].endswith("/again-1")]
-        assert [row["status"] for row in again] == ["ok"]
         grade(store, server)
-    assert len(graded(store)) == 2 * (N_CELLS - 2)
+    assert len(graded(store)) == 2 * (N_CELLS - 3)
 
 
 def test_twenty_failures_or_no_money_stop_the_run_and_keep_what_was_answered(store):
@@ -210,7 +191,6 @@ IMPOSSIBLE = [
     ({"budget_usd": -1.0}, "budget_usd is -1.0; allowed"),
     ({"suites": ["tide"]}, r"suite 'tide': no file.*Did you mean 'tides'\?"),
     ({"suites": "tides"}, "give a list of suites"),
-    ({"again": ["refusd"]}, r"again: found 'refusd'.*Did you mean 'refused'\?"),
 ]
 
 
@@ -330,23 +310,6 @@ async def _plain_sigint(cell):
 
 
 # -- grading --------------------------------------------------------------------------------------
-
-
-def test_grading_goes_on_after_errors_without_paying_twice(store):
-    with FakeAnthropic() as server:
-        run(store, server)
-    faults = ["ok"] * 5 + ["garbage", "400", "400"]
-    with FakeAnthropic(faults) as server:
-        with pytest.warns(GraderWarning, match="answers are not graded yet"):
-            grade(store, server, concurrency=1)
-        n_paid = server.log["POST /v1/messages 200"]
-        assert sum(row["status"] == "ok" for row in store.records("replies")) == n_paid
-        grade(store, server)
-        n_all = server.log["POST /v1/messages 200"]
-    # each answer once, and once more for the one whose first reply could not be used
-    assert n_all == N_CELLS + 1
-    assert set(graded(store).values()) == {1} and len(graded(store)) == 2 * N_CELLS
-    assert {row["status"] for row in rows(store, "verdicts")} == {"ok"}
 
 
 def test_a_grader_that_cannot_be_read_is_stopped_and_asked_again_once_it_is_mended(store):

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -102,6 +102,7 @@ def verdicts(graders, path, task, answers):
 
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=5), st.text())
+@settings(max_examples=10, deadline=None)
 def test_contains_passes_exactly_if_all_occur_and_scores_the_share(expected, answer):
     check = Check(check_id="contains", judge=TaskJudge(type="contains", expected=tuple(expected)))
     case = Case(case_id="tide/1", prompt="?", checks=(check,))
@@ -361,15 +362,6 @@ def test_a_score_is_held_against_the_threshold(
     asked = json.dumps(server.bodies[0])
     assert "Names &lt;a&gt; reason." in asked and "Because &lt;/agent-answer&gt;" in asked
     assert (found.raw is None) == (status == "ok")
-
-
-def test_a_service_that_refuses_or_fails_gives_no_verdict(suite, monkeypatch, tmp_path):
-    only_the_fake_key(monkeypatch, tmp_path)
-    for fault, status in (("refusal", "refused"), ("401", "error")):
-        with FakeAnthropic(faults=[fault]) as server:
-            grader = sc.live.LlmRubric(AnthropicAgent("claude-haiku-5-5", base_url=server.url))
-            found = verdict(grader, suite, "why", "Because.")
-        assert (found.status, found.passed) == (status, None)
 
 
 # -- all judges as one ----------------------------------------------------------------------------

@@ -430,21 +430,6 @@ def test_what_cannot_be_run_is_told_before_anything_is_asked(repo, trigger, args
     assert asked(repo) == []
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("a,true,Ask,,,,,,,(,,,", r"column must_include: '\(' is no regular expression"),
-        ("../a,true,Ask,,,,,,,,,,", r"'../a' cannot be a slug"),
-    ],
-)
-def test_prompts_that_cannot_be_checked_are_not_asked(repo, trigger, row, message):
-    table = repo / "evals" / "skills" / "tides" / "prompts.csv"
-    table.write_text(f"{HEAD}\n{row}\n")
-    code, _, err = trigger("run", "--suite", "all")
-    assert code == 2
-    assert re.search(message, " ".join(err.split()))
-
-
 @pytest.mark.filterwarnings("ignore:.*of one family")
 def test_a_judgement_that_the_program_left_itself_is_none(repo, trigger):
     table = repo / "evals" / "skills" / "tides" / "prompts.csv"

@@ -143,8 +143,7 @@ def test_three_lines_of_each_how_to_lead_to_delta_verdict_figure_and_page(
     lines = [line for line in code[1].splitlines() if line and not line.startswith("import")]
     assert len(lines) <= 3
     plt.close("all")
-    if build is not skill_creator:  # one page is built in full
-        monkeypatch.setattr(sc.report, "build", an_empty_page)
+    monkeypatch.setattr(sc.report, "build", an_empty_page)
     space: dict[str, Any] = {}
     exec(code[1], space)
     assert plt.get_fignums() and (tmp_path / "page" / "index.html").is_file()

@@ -124,9 +124,7 @@ def test_a_broken_front_matter_and_a_long_text_are_refused() -> None:
         sc.structure.score({"a": "x" * (3 << 20)})
 
 
-@pytest.mark.parametrize(
-    "part", ["[", "*a ", "> ", "`", "|a|\n|-|\n", "- ", "![](", "<a ", "# a\n"]
-)
+@pytest.mark.parametrize("part", ["[", "> ", "|a|\n|-|\n", "<a "])
 def test_a_hostile_document_takes_seconds_at_most(part: str) -> None:
     start = time.perf_counter()
     found = sc.structure.score({"a": part * (20_000 // len(part))})

@@ -54,10 +54,6 @@ def run(
     resend_lost: _Resend = False,
     budget_usd: _Budget = None,
     concurrency: _Width = None,
-    again: Annotated[
-        list[str] | None,
-        Option(help="Repeat answers with this status: refused, truncated or paused; repeatable."),
-    ] = None,
     force: Annotated[bool, Option("--force", help="Run although the lint finds errors.")] = False,
     quiet: _Quiet = False,
     allow_outside: _Outside = False,
@@ -80,7 +76,6 @@ def run(
             concurrency=concurrency or file.concurrency,
             budget_usd=_first_set(budget_usd, file.budget_usd),
             batch=_batch_limits(_first_set(batch, file.batch), resend_lost),
-            again=again or (),
             progress=not quiet,
         )
     _print_state(table[table["stage"].eq("run")], store)

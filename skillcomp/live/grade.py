@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
 from collections import Counter, defaultdict
@@ -435,31 +434,6 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], rounds: Sequence[i
             for name in ("model", "family", "settings"):
                 if (was := getattr(earlier, name)) != (now := getattr(planned, name)):
                     raise changed_error("grader", planned.grader, name, was, now)
-        if not before:
-            _compare_receipts(store, planned, round)
         if planned not in before:
             new.append(planned)
     store.append("graders", new)
-
-
-def _compare_receipts(store: RunStore, planned: PlannedGrader, round: int) -> None:
-    """Raise StudyError if a grader without a row in ``graders`` differs from its last receipt."""
-    mine = ("grade", planned.grader, planned.version)
-    last: dict[str, Any] = {}
-    for row in store.records("receipts"):
-        same_round = planned.round is None or row["study"].get("round") == round
-        if (row["stage"], row["name"], row.get("prompt_version")) == mine and same_round:
-            last = row
-    if (was := last.get("model")) is not None and was != planned.model:
-        raise changed_error("grader", planned.grader, "model", was, planned.model)
-    if (was := last.get("settings")) is not None and not _settings_hold(planned.settings, was):
-        raise changed_error("grader", planned.grader, "settings", was, planned.settings)
-
-
-def _settings_hold(now: str | None, was: str) -> bool:
-    """Return whether every setting in `was` has the same value in `now`; `now` may have more."""
-    try:
-        old, new = json.loads(was), json.loads(now or "{}")
-        return bool(old.items() <= {key: new.get(key) for key in old}.items())
-    except (ValueError, AttributeError, TypeError):
-        return was == now

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from collections import Counter, defaultdict
@@ -79,9 +78,6 @@ class PlannedAgent(Record):
         Name of the agent.
     model, family, settings, prompt_version : str or None
         Attributes of the agent, and the hash of the template that loads a skill.
-    tells_endpoint : bool
-        Whether settings without ``endpoint`` mean the default host. False in rows of earlier
-        releases, which did not record an endpoint set in the environment.
     """
 
     agent: str
@@ -89,21 +85,6 @@ class PlannedAgent(Record):
     family: str | None = None
     settings: str | None = None
     prompt_version: str | None = None
-    tells_endpoint: bool = False
-
-    def is_still(self, now: str | None) -> bool:
-        """Return whether the current settings equal the recorded ones.
-
-        If the recorded settings name no endpoint, the current endpoint does not count as a
-        difference.
-        """
-        if now == self.settings or self.tells_endpoint or not (now and self.settings):
-            return now == self.settings
-        try:
-            old, new = json.loads(self.settings), json.loads(now)
-            return bool({"endpoint": new.get("endpoint")} | old == new)
-        except (ValueError, AttributeError, TypeError):
-            return False
 
 
 @dataclass(slots=True)
@@ -116,19 +97,10 @@ class Tried:
         Statuses of the paid replies, in order of time.
     n_errors : int
         Number of attempts without a paid reply.
-    settled : bool
-        Whether a paid reply came in this run; the cell is then not asked again.
     """
 
     paid: tuple[str, ...] = ()
     n_errors: int = 0
-    settled: bool = False
-
-    def is_done(self, again: Collection[str] = ()) -> bool:
-        """Return whether the cell is done; a last paid status in `again` means that it is not."""
-        if "ok" in self.paid or self.settled:
-            return True
-        return bool(self.paid) and self.paid[-1] not in again
 
 
 @dataclass(frozen=True)
@@ -173,7 +145,7 @@ def make_plan(
     skills = list(dict.fromkeys(suite.skill for suite in suites))
     arguments = {"placebo": placebo, "previous": previous}
     texts = _settled_texts(store, skills, conditions, arguments, recorded)
-    settled = settled_agents(store, agents)
+    agents_to_add = new_agents(store, agents)
     planned = {cell.place: cell for cell in map(PlannedCell.model_validate, store.records("plan"))}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
@@ -189,7 +161,7 @@ def make_plan(
         if k not in planned
     ]
     store.append("arms", [text for at, text in texts.items() if at not in recorded])
-    store.append("agents", settled)
+    store.append("agents", agents_to_add)
     store.append("plan", fresh)
     cells = [cell for key, cell in planned.items() if key in skill_by_key] + fresh
     cases = {case.case_id: case for suite in suites for case in suite.cases}
@@ -230,11 +202,8 @@ def require_distinct(kind: str, members: Sequence[Any], ident: Callable[[Any], o
             )
 
 
-def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
-    """Return the agents that need a new row; raise if a known agent has changed.
-
-    A row of an earlier release is replaced by a new row that records the endpoint.
-    """
+def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
+    """Return the agents that the store does not know; raise if a known agent has changed."""
     rows = map(PlannedAgent.model_validate, store.records("agents"))
     recorded = {row.agent: row for row in rows}
     new = []
@@ -245,16 +214,13 @@ def settled_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgen
             family=agent.family,
             settings=agent.settings,
             prompt_version=agent_version(),
-            tells_endpoint=True,
         )
         before = recorded.get(agent.name)
-        if before is None or not before.tells_endpoint:
-            new.append(row)
         if before is None:
+            new.append(row)
             continue
         for name in ("model", "settings", "prompt_version"):
-            was, now = getattr(before, name), getattr(row, name)
-            if was != now and not (name == "settings" and before.is_still(now)):
+            if (was := getattr(before, name)) != (now := getattr(row, name)):
                 raise changed_error("agent", agent.name, name, was, now)
     return new
 

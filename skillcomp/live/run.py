@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import StudyError, plural, require_known, suggest
+from skillcomp.errors import StudyError, plural, suggest
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import (
     PAID,
@@ -33,7 +33,6 @@ from skillcomp.live.plan import Plan, PlannedCell, Text, Tried, input_files, mak
 from skillcomp.live.status import most_frequent, status
 from skillcomp.records import Attempt, Suite
 
-_AGAIN = ("refused", "truncated", "paused")
 _FROM_REPLY = tuple(name for name in Reply.model_fields if name in Attempt.model_fields)
 
 
@@ -50,7 +49,6 @@ def run(
     concurrency: int = 8,
     budget_usd: float | None = None,
     batch: bool | BatchLimits = False,
-    again: Collection[str] = (),
     progress: bool = True,
 ) -> pd.DataFrame:
     """Have agents answer the cases of a study with and without the skill, and store all answers.
@@ -92,9 +90,6 @@ def run(
     batch : bool or BatchLimits, default False
         Whether to ask through the Message Batches API, which costs half the price and answers
         within a day. Even if False, the run first collects batches that an earlier call left open.
-    again : collection of str, optional
-        Ask cells again if their answer has one of these statuses: ``refused``, ``truncated``,
-        ``paused``. Default: none, so that no cell is paid for twice.
     progress : bool, default True
         Whether to show a progress bar.
 
@@ -123,8 +118,7 @@ def run(
     Notes
     -----
     ``attempt_id`` is ``case_id/condition/repeat``, followed by the agent's name if the study has
-    several agents. The attempt_id of a failed try ends in ``/error-1`` (``/error-2`` and so on),
-    and that of an answer to a repeated question in ``/again-1``.
+    several agents. The attempt_id of a failed try ends in ``/error-1`` (``/error-2`` and so on).
 
     If the process is killed, replies that have not yet reached the disk are lost: at most
     `concurrency` replies, and none in a batch. If a reply arrives incomplete, the agent asks again;
@@ -134,16 +128,13 @@ def run(
     those under way. After the second, it does not wait for them any longer.
     """
     chosen = _listed_suites(as_store(store), suites)
-    repeated = frozenset([again] if isinstance(again, str) else again)
-    for word in sorted(repeated):
-        require_known("again: found", word, _AGAIN, StudyError)
     if not isinstance(concurrency, int) or concurrency < 1:
         raise StudyError(f"concurrency is {concurrency!r}; allowed: a whole number from 1.")
     options = Options.of(concurrency, batch, progress, agents)
     with store.writer():
         settings = dict[str, Any](conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
-        work = AnswerWork(store, plan, agents, repeated, settings, options)
+        work = AnswerWork(store, plan, agents, settings, options)
         work.warn_of_files()
         run_sync(partial(work.main, budget_usd))
     work.warn()
@@ -160,12 +151,11 @@ class AnswerWork(Engine[PlannedCell]):
         store: RunStore,
         plan: Plan,
         agents: Sequence[Agent],
-        again: Collection[str],
         settings: dict[str, Any],
         options: Options,
     ) -> None:
         super().__init__(store, options, agents)
-        self.plan, self.again, self.settings = plan, again, settings
+        self.plan, self.settings = plan, settings
         # this covers all cells in the store, including those of other plans
         self.tried = tries(store)
         # `done` has an entry for every cell from the start, so that memory use does not grow later
@@ -180,8 +170,8 @@ class AnswerWork(Engine[PlannedCell]):
         return {f"run:{name}": agent for name, agent in self.agents.items()}
 
     def is_done(self, job: PlannedCell) -> bool:
-        """Return whether a cell has an answer that need not be asked for again."""
-        return self.done[job.place].is_done(self.again)
+        """Return whether a cell has an answer."""
+        return bool(self.done[job.place].paid)
 
     def open(self, agent: str | None = None) -> list[PlannedCell]:
         """Return the cells still to ask, of one agent or of all, in the planned order."""
@@ -260,7 +250,6 @@ class AnswerWork(Engine[PlannedCell]):
         await self.ledger.write("attempts", [attempt])
         if reply.status in PAID:
             tried.paid += (reply.status,)
-            tried.settled = True
             self.progress_bar.update()
         else:
             tried.n_errors += 1

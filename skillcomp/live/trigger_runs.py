@@ -374,7 +374,7 @@ def work_run(folder: Path, *, progress: bool = True) -> dict[str, Any]:
         with store.writer():
             settings: dict[str, Any] = {"conditions": ["skill"], "repeats": 1, "seed": 0}
             cells = make_plan(store, suites, [agent], **settings)
-            work = AnswerWork(store, cells, [agent], frozenset(), settings, options)
+            work = AnswerWork(store, cells, [agent], settings, options)
             run_sync(partial(work.main, None))
         work.warn()
         if store.table("attempts").num_rows:
