@@ -94,13 +94,6 @@ def test_coverage_is_that_of_a_suite_a_study_or_the_folder_of_a_study_file(tmp_p
     assert str(fault).startswith("probe: the suites of the study have no checks")
 
 
-def test_a_suite_of_the_pilot_is_checked_against_its_skill():
-    (linted,) = lint_places(DATA / "pilot" / "suites" / "braid-provenance.json")
-    assert linted.description == "suite 'braid-provenance': 14 cases, 69 checks"
-    assert linted.findings["severity"].tolist() == ["warning"] * 3
-    assert "not_checked" not in set(linted.findings["rule"])
-
-
 def test_a_problem_that_reader_and_lint_both_see_is_reported_once(tmp_path):
     text = (
         '{"skill_name": "tide", "evals": [{"id": 1, "prompt": "Q?", "contrast_of": 9, '
@@ -216,11 +209,10 @@ def test_a_problem_of_a_store_is_an_error_of_check_and_deltas(tmp_path):
         deltas(store.path)
 
 
-@pytest.mark.parametrize("change", [lambda text: "\ufeff" + text, lambda text: text[:-1]])
-def test_check_and_deltas_accept_the_same_stores(tmp_path, change, capsys):
+def test_check_and_deltas_accept_the_same_stores(tmp_path, capsys):
     store = a_store(tmp_path, verdicts=[VERDICT, BASELINE_VERDICT])  # without grader_version
     for file in store.path.glob("*.jsonl"):
-        file.write_text(change(file.read_text()))
+        file.write_text("\ufeff" + file.read_text()[:-1])
     before = {file: file.read_bytes() for file in store.path.rglob("*.jsonl")}
     assert not {"store", "reading"} & set(lint_path(store.path)["rule"])
     deltas(store.path)

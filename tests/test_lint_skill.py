@@ -41,14 +41,6 @@ def test_what_a_skill_lacks_is_named(changes, rule, message):
     assert message in row.message
 
 
-def test_a_section_may_have_its_text_under_subheadings():
-    body = (
-        "## Verification\n\n### Before\n\n- a\n- b\n\n### After\n\n- c\n\n## Do NOT Use When\n\nx\n"
-    )
-    assert lint_skill(skill_of(sections=sections_of(body))).empty
-    assert lint_skill(skill_of()).empty
-
-
 def test_a_concept_field_that_is_no_text_is_named():
     concept = {"purpose": ["a"], "analgy": "x"}
     findings = lint_skill(skill_of(concept={}, metadata={"concept": concept})).set_index("rule")

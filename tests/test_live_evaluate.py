@@ -370,19 +370,12 @@ def test_answers_that_nobody_trusts_are_not_run_and_nothing_is_asked(call, place
     assert code == 2 and "claude is not in PATH" in err
 
 
-def test_an_agent_is_a_model_or_a_mapping(monkeypatch):
-    agent = read_agent("claude-haiku-5-5", key="--agent")
-    assert agent.model == "claude-haiku-5-5"
+def test_an_agent_is_a_model_or_a_mapping():
+    assert read_agent("claude-haiku-5-5", key="--agent").model == "claude-haiku-5-5"
     program = read_agent("{kind: cli, program: claude}", key="--agent", timeout=30)
     assert json.loads(program.settings)["timeout"] == 30
-    for text, message in (
-        ("[a]", "--agent: found '[a]'; expected the name of a model"),
-        ("{kind: clii}", "--agent: kind: found 'clii'; allowed: "),
-        ("{kind: cli, programm: claude}", "--agent"),
-    ):
-        with pytest.raises(StudyError) as raised:
-            read_agent(text, key="--agent")
-        assert message in str(raised.value)
+    with pytest.raises(StudyError, match=r"--agent: found '\[a\]'; expected the name of a model"):
+        read_agent("[a]", key="--agent")
 
 
 def test_a_ranking_reads_no_original_outside_its_folder_unless_that_is_allowed(call, place):

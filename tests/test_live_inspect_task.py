@@ -74,7 +74,7 @@ def test_recorded_answers_have_the_outcomes_of_our_engine(tmp_path: Path) -> Non
     for condition in ("baseline", "skill"):
         suite = PILOT / "suites" / f"{slug}.json"
         task = sc.inspect_task(suite, skill, condition=condition, grader=replay)
-        logs[condition] = log_of(task, tmp_path / condition, mock(answer), epochs=2, limit=8)
+        logs[condition] = log_of(task, tmp_path / condition, mock(answer), epochs=2, limit=4)
     own = results(logs)
     verdicts = sc.frames.verdicts(store)
     theirs = sc.frames.outcomes(verdicts, sc.frames.cases(store))

@@ -258,14 +258,3 @@ def test_memory_and_processor_time_of_all_processes_are_limited_together(hog, li
         command = [sys.executable, "-c", HOGS.format(hog)]
         ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
     assert excess in ran.excess and ran.seconds < 40
-
-
-def test_memory_that_processes_share_counts_once():
-    program = "import mmap, os, time; m = mmap.mmap(-1, 60 << 20); m.write(bytes(60 << 20))\n"
-    program += "pids = [os.fork() for _ in range(2)]; m[::4096]; time.sleep(0.5)"
-    with process.case_folder() as folder:
-        (folder / "io" / "in").touch()
-        limits = process.Limits(memory=160 << 20, cpu=1e9)
-        command = [sys.executable, "-S", "-c", program]
-        ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
-    assert (ran.code, ran.excess) == (0, "")

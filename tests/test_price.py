@@ -216,14 +216,6 @@ def test_strangers_tables_are_refused_or_read_with_a_remedy() -> None:
     assert empty.empty and list(empty.columns) == list(by_grader.columns.drop("grader"))
 
 
-def test_a_figure_of_prices_has_no_line_of_no_effect_and_is_named_for_a_price() -> None:
-    prices = sc.deltas.price(*frames_of(study()))
-    dollars = prices[prices["measure"].eq("cost_usd_per_pass")]
-    ax = sc.plots.estimates(dollars, y="condition")
-    assert ax.get_xlabel().startswith("Price of a pass (US dollars)")
-    assert not any(label.get_text().startswith("+") for label in ax.get_xticklabels())
-
-
 def test_a_page_shows_the_skills_by_agent_and_what_a_pass_costs(tmp_path) -> None:
     table = pd.concat(
         [study().assign(agent="ada <b>"), study(skill=BASELINE).assign(agent="bob")]

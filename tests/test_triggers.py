@@ -365,12 +365,3 @@ def test_intervals_of_precision_and_f1_hold_what_they_should(design: str) -> Non
         print(f"{design}, {measure}: coverage {held:.3f}")
         assert held >= 0.93
         assert all(one.high > one.low for one in found)
-
-
-def test_compare_where_nothing_is_known_of_one_condition() -> None:
-    known = fired([1, 1, 0], [1, 0, 0])
-    unknown = fired([None] * 3, [1, 0, 0]).assign(condition="other")
-    unknown["attempt_id"] = "b" + unknown["attempt_id"]
-    for reference in ("skill", "other"):
-        found = sc.triggers.compare(pd.concat([known, unknown]), reference=reference)
-        assert found["estimate"].isna().all() and found["note"].ne("").all()
