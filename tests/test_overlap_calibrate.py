@@ -31,15 +31,10 @@ def corpus(runs: dict[str, list[int]]) -> pd.DataFrame:
 
 def answers(runs: list[int], condition: str = "baseline") -> pd.DataFrame:
     rng = np.random.default_rng(2)
-    return pd.DataFrame(
-        {
-            "attempt_id": [f"{condition}/{i}" for i in range(len(runs))],
-            "skill": "s",
-            "case_id": [f"s/{i}" for i in range(len(runs))],
-            "condition": condition,
-            "answer": [text(rng, run) for run in runs],
-        }
-    )
+    frame = pd.DataFrame({"answer": [text(rng, run) for run in runs]})
+    ids = {"attempt_id": frame.index.map(f"{condition}/{{}}".format)}
+    ids["case_id"] = frame.index.map("s/{}".format)
+    return frame.assign(skill="s", condition=condition, **ids)
 
 
 def calibrate(passages: pd.DataFrame, attempts: pd.DataFrame, **options: object) -> pd.DataFrame:
@@ -96,16 +91,6 @@ def test_the_answer_under_each_null_alone_stands_beside() -> None:
     assert not by.loc["chosen_n_baseline", "chosen"]
 
 
-def test_no_candidate_within_the_limit_is_said_and_cannot_be_applied() -> None:
-    passages, attempts = corpus({"verbatim": [12] * 20, "fresh": [12] * 20}), answers([12] * 20)
-    cut = calibrate(passages, attempts, positive=["verbatim"], max_false_flags=0.0)
-    row = cut[cut["chosen"]].iloc[0]
-    assert np.isnan(row["estimate"]) and "no n and rule keeps the false flags" in row["note"]
-    shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[3])
-    with pytest.raises(FrameError, match="no cut to apply"):
-        sc.overlap.flag(attempts.assign(passed=True), shared, cut)
-
-
 def test_longer_answers_are_held_to_a_higher_rate() -> None:
     cut = calibrate(corpus(LEVELS), answers([0] * 40).assign(condition="skill"), nulls=["fresh"])
     short = only(cut, "false_flags_fresh", 3)
@@ -113,10 +98,9 @@ def test_longer_answers_are_held_to_a_higher_rate() -> None:
     assert same["estimate"] == pytest.approx(short["estimate"], abs=0.01)  # like lengths here
 
 
-@pytest.mark.parametrize("lost", ["passage_id", "text"])
-def test_passages_without_a_column_are_told_by_the_argument(lost: str) -> None:
-    with pytest.raises(FrameError, match=f"calibrate: passages needs a column '{lost}'; found: "):
-        calibrate(corpus(LEVELS).drop(columns=lost), answers([0] * 10))
+def test_passages_without_a_column_are_told_by_the_argument() -> None:
+    with pytest.raises(FrameError, match="calibrate: passages needs a column 'text'; found: "):
+        calibrate(corpus(LEVELS).drop(columns="text"), answers([0] * 10))
 
 
 def test_copied_answers_are_marked_and_never_dropped() -> None:
@@ -202,36 +186,6 @@ def test_of_equal_cuts_of_the_share_the_middle_of_the_room_between_the_classes_i
     assert shown["cut"] == pytest.approx((3 + 5) / 2 / 33)  # between a run of 10 and of 12
 
 
-@pytest.mark.parametrize(
-    ("levels", "baseline"),
-    [
-        ({"verbatim": [12] * 20, "near_copy": [9] * 12, "fresh": [8] * 20}, [7] * 9 + [0] * 11),
-        ({"verbatim": [12, 9, 5] * 7, "near_copy": [4] * 12, "fresh": [5, 0] * 9}, [0] * 20),
-    ],
-)
-def test_the_chosen_rule_is_one_of_the_rows_shown(
-    levels: dict[str, list[int]], baseline: list[int]
-) -> None:
-    cut = calibrate(corpus(levels), answers(baseline), max_false_flags=0.25)
-    chosen = cut[cut["chosen"]].iloc[0]
-    shown = only(cut, "sensitivity", chosen["n"], chosen["rule"])
-    assert shown["cut"] == chosen["cut"] or np.isnan(chosen["cut"])
-    per_rule = cut[cut["measure"].eq("sensitivity")].groupby(["rule", "n"]).size()
-    assert per_rule.eq(1).all()
-    within = cut[cut["measure"].eq("sensitivity") & cut["rule"].eq("share")]["estimate"]
-    assert within.max() <= shown["estimate"] + 1e-12
-
-
-def test_what_a_passage_repeats_from_its_question_does_not_count() -> None:
-    passages = corpus(LEVELS)
-    fresh = passages["level"].eq("fresh")
-    asked = passages.assign(question=passages["text"].where(fresh))
-    assert only(calibrate(passages, answers([0] * 40)), "false_flags_fresh", 3)["estimate"] > 0
-    cut = calibrate(asked, answers([0] * 40))
-    assert only(cut, "false_flags_fresh", 3)["estimate"] == 0
-    assert only(cut, "sensitivity", 3)["estimate"] == 1
-
-
 def test_folds_in_which_nothing_keeps_the_limit_are_left_out_and_counted() -> None:
     # One fresh passage of ten copies all of its words. One of ten, as in the whole sample, bounds
     # the rate at .42; one of eight, as in four training sets of five, at .48. The fifth leaves that
@@ -243,14 +197,6 @@ def test_folds_in_which_nothing_keeps_the_limit_are_left_out_and_counted() -> No
     assert nested["note"].str.contains("40 of 50 folds left out: no candidate kept").all()
     assert nested.loc["nested_sensitivity", "estimate"] == 1
     assert nested.loc["nested_sensitivity", "n_texts"] < 10
-
-
-def test_nested_rates_are_unknown_when_no_fold_is_left() -> None:
-    passages = corpus({"verbatim": [12] * 10, "fresh": [39] * 10})
-    cut = calibrate(passages, answers([0] * 40), positive="verbatim", max_false_flags=0.0)
-    nested = cut[cut["measure"].str.startswith("nested")]
-    assert nested[["estimate", "ci_low", "ci_high"]].isna().all(axis=None)
-    assert nested["note"].str.contains("50 of 50 folds left out").all()
 
 
 @pytest.mark.parametrize(("documents", "known"), [(9, False), (10, True)])
@@ -270,8 +216,6 @@ def test_few_documents_give_the_choice_no_limits(documents: int, known: bool) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_resamples": 0}, r"n_resamples: found 0; allowed: a whole number of 1 or more"),
-        ({"ci_level": 95}, r"ci_level: found 95; allowed: above 0 and below 1, as 0.95"),
         ({"max_false_flags": 1}, r"max_false_flags: found 1; allowed: 0 to below 1"),
         ({"nulls": []}, r"nulls: found none; allowed: at least one name"),
         ({"by": "level"}, r"by= found \['level'\]; allowed"),
@@ -293,7 +237,6 @@ def test_settings_out_of_range_say_what_is_allowed(
     [
         (lambda f: f.head(0), r"shared has no rows; allowed: the rows of overlap\.score"),
         (lambda f: f.assign(n=f["n"].astype(str)), "column 'n': found '3'; allowed: whole"),
-        (lambda f: f.drop(columns="share"), "shared needs a column 'share'; found: "),
         (lambda f: pd.concat([f, f.head(1)]), r"1 row too many, .* 'baseline/0' and n = 3"),
         (lambda f: f.iloc[1:], "attempt 'baseline/0' was not scored for every n"),
         (lambda f: f.assign(attempt_id="x/" + f["attempt_id"]), "holds none of the attempts"),
@@ -306,28 +249,11 @@ def test_scores_that_cannot_be_calibrated_are_named(change: Any, message: str) -
         sc.overlap.calibrate(change(shared), attempts, passages=corpus(LEVELS), skills=SKILL)
 
 
-def test_one_level_or_condition_can_be_given_as_a_word() -> None:
-    passages, attempts = corpus(LEVELS), answers([0] * 40)
-    one = calibrate(passages, attempts, positive="verbatim", nulls="baseline")
-    listed = calibrate(passages, attempts, positive=["verbatim"], nulls=["baseline"])
-    pd.testing.assert_frame_equal(one, listed)
-    shared = sc.overlap.score(passages, skills=SKILL, ngram=[4])
-    pd.testing.assert_frame_equal(
-        sc.overlap.roc(shared, positive="verbatim", negative="fresh", ngram=4),
-        sc.overlap.roc(shared, positive=["verbatim"], negative=["fresh"], ngram=[4]),
-    )
-    with pytest.raises(FrameError, match="nothing was scored for n = '4'; there: 4"):
-        sc.overlap.roc(shared, positive="verbatim", negative="fresh", ngram="4")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("frame", "change", "message"),
     [
         ("cut", lambda f: f.drop(columns="chosen"), "cut needs a column 'chosen'; found: "),
-        ("verdicts", lambda f: f.drop(columns="passed"), "verdicts needs a column 'passed'"),
-        ("shared", lambda f: f.drop(columns="attempt_id"), "shared needs a column 'attempt_id'"),
         ("verdicts", lambda f: f.assign(passed="yes"), "'passed': found 'yes' .2 rows.; allowed"),
-        ("shared", lambda f: pd.concat([f] * 2), "2 rows too many"),
         (
             "verdicts",
             lambda f: f.assign(attempt_id=["a", "b"]),
@@ -336,7 +262,6 @@ def test_one_level_or_condition_can_be_given_as_a_word() -> None:
         ("cut", lambda f: f.assign(chosen=False), "no row is marked chosen"),
         ("cut", lambda f: f.assign(n=5), "was not scored for n = 5"),
         ("cut", lambda f: pd.concat([f] * 2), "2 rows are marked chosen"),
-        ("cut", lambda f: None, "expected a pandas DataFrame, found NoneType"),
     ],
 )
 def test_frames_that_cannot_be_flagged_are_named(frame: str, change: Any, message: str) -> None:
@@ -400,12 +325,6 @@ def test_short_nulls_bound_nothing_and_short_copies_count_as_missed() -> None:
     assert lost["estimate"] == pytest.approx(0.1) and lost["n_short"] == 63
     assert "63 copies are too short for this n and count as missed" in lost["note"]
     assert cut.query("chosen")["n"].tolist() == [6]
-    only_short = attempts.head(100)
-    cut = sc.overlap.calibrate(
-        shared, only_short, passages=passages, skills=SKILL, positive="verbatim", n_resamples=50
-    )
-    assert np.isnan(cut.query("chosen")["estimate"].iloc[0])
-    assert np.isnan(only(cut, "false_flags_baseline", 4)["estimate"])
 
 
 def test_the_choice_follows_the_upper_limit_and_names_the_limit_that_the_data_support() -> None:
@@ -479,17 +398,12 @@ def test_a_tokenizer_is_never_mixed_with_another() -> None:
         sc.overlap.roc(pd.concat(scored), negative="fresh")
 
 
-@pytest.mark.parametrize("kind", ["ties", "collinear"])
-def test_areas_are_those_of_scikit_learn(kind: str) -> None:
+def test_areas_are_those_of_scikit_learn() -> None:
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     rng = np.random.default_rng(3)
     copies = rng.random(200) < 0.4
-    share = {
-        "ties": rng.choice([0.0, 0.1, 0.4, 0.8], 200) * np.where(copies, 1, 0.6).round(1),
-        "random": np.clip(rng.normal(0.3 + 0.2 * copies, 0.2), 0, 1),
-        "collinear": np.repeat(np.arange(20) / 20, 10),
-    }[kind]
+    share = rng.choice([0.0, 0.1, 0.4, 0.8], 200) * np.where(copies, 1, 0.6).round(1)
     scored = pd.DataFrame(
         {"kind": "passage", "level": np.where(copies, "verbatim", "fresh"), "n": 4,
          "any_shared": share > 0, "share": share}
@@ -541,15 +455,9 @@ def test_lengths_for_which_every_null_is_too_short_do_not_end_the_search() -> No
     skills = {"s": " ".join(words)}
     shared = sc.overlap.score(passages, skills=skills, ngram=range(3, 13))
     none = {"attempt_id": "a", "case_id": "c", "condition": "skill", "answer": "x", "status": "ok"}
-    cut = sc.overlap.calibrate(
-        shared,
-        passages.iloc[:0].assign(**none),
-        passages=passages,
-        skills=skills,
-        positive="verbatim",
-        nulls=["fresh"],
-        n_resamples=20,
-    )
+    how = {"positive": "verbatim", "nulls": ["fresh"], "n_resamples": 20}
+    nobody = passages.iloc[:0].assign(**none)
+    cut = sc.overlap.calibrate(shared, nobody, passages=passages, skills=skills, **how)
     assert cut.loc[cut["chosen"], "n"].tolist() == [9]
 
 
@@ -624,26 +532,3 @@ def test_few_sources_limit_a_corpus_of_many_texts() -> None:
     assert found["estimate"] == 1 and found["n_clusters"] == 5 and found["ci_low"] < 0.8
     note = only(cut, "false_flags_fresh", estimated["n"])["note"]
     assert note.startswith("the 5 documents limit this") and "needs 62 documents with" in note
-
-
-def test_enough_sources_give_a_choice_with_the_planted_rates_in_its_intervals() -> None:
-    own = written_corpus(70, {"cut": 1, "light": 1, "heavy": 1, "non": 1}, seed=2)
-    how: Any = {"passages": own.passages, "skills": own.skills, "n_resamples": 20}
-    cut = sc.overlap.calibrate(**how, positive=["near_copy", "light_revision"], ngram=[4, 6, 12])
-    assert cut.query("chosen")["n"].iloc[0] == 4 and not cut["measure"].eq("estimated_n").any()
-    # a run of n of 60 words, each unchanged with probability q, by a recursion on the run so far
-    for n in (4, 6, 12):
-        truth = np.mean([chance_of_run(0.95, n), chance_of_run(0.75, n)])
-        row = only(cut, "sensitivity", n)
-        assert row["ci_low"] <= truth <= row["ci_high"]
-
-
-def chance_of_run(q: float, n: int, length: int = 60) -> float:
-    state = np.zeros(n + 1)
-    state[0] = 1.0
-    for _ in range(length):
-        moved = np.append(0.0, state[:n] * q)
-        moved[0] = (1 - q) * state[:n].sum()
-        moved[n] += state[n]
-        state = moved
-    return float(state[n])

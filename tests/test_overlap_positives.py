@@ -4,7 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,11 +50,6 @@ def test_sentences_are_quoted_whole_and_in_order_without_tables_headings_and_cod
         "Pour the water over the leaves. Wait!",
         "Wait! Then wait for four more minutes.",
     ]
-
-
-def test_a_seed_that_is_no_number_is_refused() -> None:
-    with pytest.raises(FrameError, match="seed: found None; allowed: a whole number of 0 or more"):
-        sc.overlap.positives({"tea": TEA}, seed=None)
 
 
 def test_a_stated_share_of_the_words_is_dropped_or_swapped() -> None:
@@ -112,6 +106,7 @@ def test_scripts_without_blanks_are_edited_by_character() -> None:
         ({"skill": {"s": TEA}, "rates": [1.0]}, "rates: found 1.0; allowed: above 0 and below 1"),
         ({"skill": {"s": TEA}, "n_each": 0}, "n_each: found 0; allowed: whole numbers"),
         ({"skill": {"s": TEA}, "sentences": []}, "sentences: found 0; allowed: whole numbers"),
+        ({"skill": {"s": TEA}, "seed": None}, "seed: found None; allowed: a whole number of 0 or"),
     ],
 )
 def test_what_cannot_be_quoted_is_named(arguments: dict, message: str) -> None:  # type: ignore[type-arg]
@@ -123,33 +118,19 @@ WORDS = [f"word{i:03d}" for i in range(400)]
 SKILL = {"s": " ".join(" ".join(WORDS[i : i + 10]) + "." for i in range(0, 400, 10))}
 
 
-def calibration(shared_words: list[int], **options: object) -> pd.DataFrame:
+def calibration(shared_words: list[int]) -> pd.DataFrame:
     """Calibrate on made-up copies and baseline answers that share sequences of these lengths."""
     rng = np.random.default_rng(0)
     own = [[f"other{i:04d}" for i in rng.integers(0, 9999, 40)] for _ in shared_words]
-    attempts = pd.DataFrame(
-        {
-            "attempt_id": [f"a{i}" for i in range(len(own))],
-            "skill": "s",
-            "case_id": [f"s/{i}" for i in range(len(own))],
-            "condition": "baseline",
-            "answer": [
-                " ".join([*text[:20], *WORDS[3 : 3 + n], *text[20:]])
-                for text, n in zip(own, shared_words, strict=True)
-            ],
-        }
-    )
+    pairs = zip(own, shared_words, strict=True)
+    texts = [[*text[:20], *WORDS[3 : 3 + n], *text[20:]] for text, n in pairs]
+    attempts = pd.DataFrame({"answer": [" ".join(words) for words in texts]})
+    attempts["attempt_id"] = attempts["case_id"] = attempts.index.map("s/{}".format)
+    attempts = attempts.assign(skill="s", condition="baseline")
     shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=range(3, 9))
     passages = sc.overlap.positives(SKILL, sentences=[1])
-    return sc.overlap.calibrate(
-        shared,
-        attempts,
-        passages=passages,
-        skills=SKILL,
-        nulls="baseline",
-        n_resamples=50,
-        **options,
-    )  # type: ignore[arg-type]
+    how = {"passages": passages, "skills": SKILL, "nulls": "baseline", "n_resamples": 50}
+    return sc.overlap.calibrate(shared, attempts, **how)  # type: ignore[arg-type]
 
 
 def test_the_choice_on_made_up_copies_is_the_shortest_n_that_the_nulls_allow() -> None:
@@ -192,11 +173,8 @@ def test_the_detection_curve_has_one_row_per_length_and_edit_without_an_interval
     ).set_index(["edit", "n"])
     assert curve.loc["none", "estimate"].tolist() == [1, 1]
     assert curve.loc[("dropped", 8), "estimate"] == 0  # too short counts as missed
-    assert curve["copy"].unique().tolist() == [
-        "quoted whole",
-        "10 % of words dropped",
-        "10 % of words swapped",
-    ]
+    names = ["quoted whole", "10 % of words dropped", "10 % of words swapped"]
+    assert curve["copy"].unique().tolist() == names
     assert curve[["ci_low", "ci_high"]].isna().all(axis=None)
     with pytest.raises(FrameError, match="needs a column 'n_sentences'"):
         sc.overlap.positives_found(
@@ -232,21 +210,3 @@ def test_a_skill_in_another_alphabet_needs_a_tokenizer() -> None:
     assert (
         "every copy has fewer than 3 tokens" in sentence and "tokenizer='unicode' here" in sentence
     )
-
-
-def test_the_calibrations_of_several_sets_of_copies_are_drawn_in_panels() -> None:
-    cut = calibration([0] * 100)
-    both = pd.concat([cut.assign(copies=name) for name in ("made-up", "written")])
-    fig, axes = sc.plots.facet(both, sc.plots.threshold, by="copies")
-    assert [ax.get_title() for ax in axes] == ["made-up", "written"]
-    assert "chosen (n = 3)" in [text.get_text() for text in fig.legends[0].get_texts()]
-    plt.close(fig)
-
-
-def test_a_calibration_without_a_choice_is_drawn_by_the_simpler_rule() -> None:
-    cut = calibration([0] * 20)
-    assert np.isnan(cut.loc[cut["chosen"], "estimate"].item())
-    ax = sc.plots.threshold(cut)
-    lines = [line for line in ax.lines if len(line.get_xdata()) == 6]  # n = 3 to 8
-    assert len(lines) >= 2
-    plt.close(ax.figure)

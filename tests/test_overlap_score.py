@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from skillcomp.errors import FrameError
-from skillcomp.ngrams import tokenize
 from skillcomp.overlap import score
 
 SKILLS = {
@@ -31,11 +30,6 @@ def attempts(*answers: str | None, **other: Any) -> pd.DataFrame:
 
 def cases(prompt: str | None = "What is it?") -> pd.DataFrame:
     return pd.DataFrame({"skill": ["types"], "case_id": ["types/1"], "prompt": [prompt]})
-
-
-def grams(text: str, n: int) -> set[tuple[str, ...]]:
-    words = tokenize(text)
-    return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
 
 
 def test_one_row_per_text_and_length_with_the_columns_of_the_docstring() -> None:
@@ -88,20 +82,6 @@ def test_what_stands_in_the_prompt_does_not_count() -> None:
     assert found["longest_run"].iloc[0] == 4
     counted = score(answer, skills=SKILLS, ngram=[2], exclude_prompt=False)
     assert counted["n_shared"].tolist() == [3]
-
-
-def test_an_answer_that_only_repeats_its_prompt_shares_nothing() -> None:
-    prompt = "Why narrow unknown values leak further inside?"
-    found = score(attempts(prompt), skills=SKILLS, cases=cases(prompt), ngram=[1, 2, 3])
-    assert not found["any_shared"].any()
-    assert found["longest_run"].eq(0).all() and found["longest_text"].eq("").all()
-
-
-def test_without_the_prompt_a_longer_ngram_can_be_new_where_its_parts_are_not() -> None:
-    skills = {"types": "alpha beta1 gamma delta1"}
-    asked = cases("alpha beta1 gamma; then beta1 gamma delta1")
-    found = score(attempts("alpha beta1 gamma delta1"), skills=skills, cases=asked, ngram=[3, 4])
-    assert found["any_shared"].tolist() == [False, True]
 
 
 def test_a_placebo_answer_is_compared_with_its_cases_skill_not_the_one_loaded() -> None:

@@ -93,22 +93,6 @@ def test_spans_are_those_of_every_sequence(
         assert sorted(rows) == sorted(shared_spans(split(text), [*map(split, files)], excluded, n))
 
 
-@settings(max_examples=50, deadline=None)
-@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=3), st.lists(TEXTS, max_size=2))
-def test_ngrams_of_several_files_are_pooled_and_cross_no_end(
-    text: str, files: list[str], excluded: list[str]
-) -> None:
-    def grams(text: str, n: int) -> set[tuple[str, ...]]:
-        words = tokenize(text)
-        return {tuple(words[at : at + n]) for at in range(len(words) - n + 1)}
-
-    found = match([text], [files], [0], excludes=[excluded], exclude_of=[0], n=[1, 2, 3])
-    for column, n in enumerate([1, 2, 3]):
-        there = set().union(*(grams(file, n) for file in files))
-        there -= set().union(*(grams(part, n) for part in excluded))
-        assert found.n_shared[0, column] == len(grams(text, n) & there)
-
-
 def test_long_repeated_texts_are_listed_without_blowing_up() -> None:
     texts = passages("word " * 20_000, "leaf " * 9 + "word " * 20_000)
     spans = sc.overlap.spans(texts, skills={"tea": "word " * 10_000 + "leaf " * 10})
@@ -189,12 +173,9 @@ HINDI = "नमस्ते दुनिया"
     ("text", "tokens"),
     [
         (GREEK.upper(), 4),
-        ("Не руби сук, don't", 5),
         ("用Python教学。", 4),
-        ("お茶を注ぐ", 5),
         (THAI, 5),  # marks belong to the consonant before
         (HINDI, 2),
-        ("¡Qué año! 3×4 _x_", 5),
         ("… —", 0),
     ],
 )

@@ -125,18 +125,3 @@ def test_so_many_units_show_what_cohen_says() -> None:
     # pwr.r.test(r = 0.3, power = 0.8), R package pwr 1.3-0: n = 84.07364
     assert detectable_r_squared(84.07364) ** 0.5 == pytest.approx(0.3, abs=1e-6)
     assert math.isnan(detectable_r_squared(3))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [10, 20, 40])
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
-@pytest.mark.parametrize(("kind", "least"), [("normal", 0.93), ("skewed", 0.89), ("fan", 0.86)])
-def test_the_interval_covers(n: int, share: float, kind: str, least: float) -> None:
-    rng = np.random.default_rng(n + int(10 * share))
-    held = 0
-    for _ in range(600):
-        x, e = rng.exponential(size=(2, n)) - 1 if kind == "skewed" else rng.normal(size=(2, n))
-        e = e * np.abs(x) if kind == "fan" else e
-        found = association(x, math.sqrt(share) * x + math.sqrt(1 - share) * e).r_squared
-        held += found.low <= share <= found.high
-    assert held / 600 >= least

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.imhof import chance_below
-from scipy.stats import beta, binomtest, multinomial, ttest_1samp
+from scipy.stats import beta, binomtest, ttest_1samp
 
 from benchmarks.many_studies import bounded_mean_many
 from skillcomp.errors import FrameError
@@ -29,7 +29,6 @@ from skillcomp.stats.bounded_studies import (
 )
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
-THIRDS = [2 / 3, 1 / 3, 1, 0, 1 / 3, 2 / 3, 0, -1 / 3]
 thirds = st.integers(-3, 3).map(lambda k: k / 3)
 cases = st.lists(thirds, min_size=1, max_size=20)
 
@@ -41,10 +40,8 @@ def test_yes_no_data_with_a_whole_pseudo_case_are_clopper_pearson(n: int, k: int
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
-@pytest.mark.parametrize("c", [0.5, 0.7, 1.0])
-@pytest.mark.parametrize(
-    "values", [MIXED, THIRDS, [1, 1, 0, 1, 0.5], [0.2], [0.1, 0.9], [0] * 14, [1] * 3 + [0] * 20]
-)
+@pytest.mark.parametrize("c", [0.7, 1.0])
+@pytest.mark.parametrize("values", [MIXED, [0.2], [0] * 14, [1] * 3 + [0] * 20])
 def test_at_the_limits_imhofs_integral_gives_the_tails(values: list[float], c: float) -> None:
     found = bounded_mean(values, quantity=Quantity(-1, 1, c))
     assert chance_below(values, found.low, -1, c) == pytest.approx(0.025, abs=1e-8)
@@ -144,17 +141,6 @@ def test_weights_are_those_of_a_weighted_mean() -> None:
     assert (found.low, found.high) == pytest.approx((whole.low, whole.high), abs=1e-10)
 
 
-@pytest.mark.parametrize("clusters", [None, [0, 0, 1, 2, 2, 2, 3, 4, 5, 5]])
-def test_many_studies_give_what_each_alone_does(clusters: list[int] | None) -> None:
-    rng = np.random.default_rng(3)
-    for values in (rng.integers(-2, 3, (40, 10)) / 2, rng.uniform(-1, 1, (5, 10))):
-        many = bounded_mean_many(values, clusters, quantity=DELTAS, null=0.0)
-        alone = bounded_means([(row, clusters, None) for row in values], quantity=DELTAS, null=0.0)
-        for name in ("estimate", "low", "high", "p_value"):
-            expected = [getattr(one, name) for one in alone]
-            np.testing.assert_allclose(getattr(many, name), expected, atol=1e-9)
-
-
 def test_missing_values_are_left_out_and_counted() -> None:
     found = bounded_mean([1, np.nan, 0, 1])
     assert found.n == 3
@@ -175,28 +161,10 @@ def test_se_and_df_are_those_of_cr2_and_unknown_without_spread() -> None:
     assert np.isnan([bounded_mean([1, 1]).se, bounded_mean([1]).df]).all()
 
 
-@pytest.mark.parametrize("n", [1, 4, 10, 14, 25])
-def test_coverage_over_all_yes_no_outcomes_is_at_least_92_percent(n: int) -> None:
-    from scipy.stats import binom
-
-    k = np.arange(n + 1)
-    rows = (np.arange(n) < k[:, None]).astype(float)
-    found = bounded_mean_many(rows)
-    p = np.linspace(0.001, 0.999, 1999)
-    mass = binom.pmf(k[:, None], n, p)
-    low, high = found.low[:, None], found.high[:, None]
-    assert (mass * ((low <= p) & (p <= high))).sum(axis=0).min() >= 0.92
-    assert (mass * (low > p)).sum(axis=0).max() <= 0.05
-    assert (mass * (high < p)).sum(axis=0).max() <= 0.05
-
-
-@pytest.mark.parametrize("scale", [1e-13, 1e-4, 1e13])
+@pytest.mark.parametrize("scale", [1e-13, 1e13])
 def test_only_the_proportions_of_weights_matter(scale: float) -> None:
     values, weights = [0, 1, 1, 0, 1, 0.5], np.array([1, 2, 3, 1, 1, 5.0])
-    one, other = (
-        bounded_mean(values, weights=weights),
-        bounded_mean(values, weights=scale * weights),
-    )
+    one, other = (bounded_mean(values, weights=w) for w in (weights, scale * weights))
     assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=1e-9)
     assert (other.se, other.df, other.note) == pytest.approx((one.se, one.df, one.note))
     counts = [[2, 1, 3], [0, 4, 1]]
@@ -241,31 +209,6 @@ def test_a_null_outside_the_bounds_is_refused(null: float) -> None:
 def test_counts_are_checked_as_cases_are(values, counts, weights, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         bounded_mean_counts(values, counts, weights=weights)
-
-
-@pytest.mark.parametrize(
-    ("quantity", "n", "repeats", "least", "most"),
-    [
-        # the largest step is from one pass to none, because there is no room below:
-        # Clopper-Pearson of 0 of 14 has .69 of the width of 1 of 14
-        (RATES, 3, 4, 0.6, math.inf),
-        (RATES, 8, 2, 0.6, math.inf),
-        (RATES, 14, 1, 0.6, math.inf),
-        (DELTAS, 4, 3, 0.75, 1 / 0.75),
-        (DELTAS, 14, 1, 0.75, 1 / 0.75),
-    ],
-)
-def test_one_more_failure_changes_the_width_little(quantity, n, repeats, least, most) -> None:
-    """Compare all outcomes of small studies with those that have one failed attempt more."""
-    lowest = round(quantity.low) * repeats
-    levels = list(itertools.combinations_with_replacement(range(lowest, repeats + 1), n))
-    many = bounded_mean_many(np.array(levels) / repeats, quantity=quantity)
-    width = dict(zip(levels, many.high - many.low, strict=True))
-    for before in levels:
-        for i in range(n):
-            if before[i] > lowest:
-                after = tuple(sorted((*before[:i], before[i] - 1, *before[i + 1 :])))
-                assert least < width[after] / width[before] < most
 
 
 @pytest.mark.parametrize(
@@ -351,21 +294,17 @@ def test_limits_with_unequal_attempts_clusters_and_weights() -> None:
 def test_many_studies_and_counts_have_the_adaptive_limits_of_each_study() -> None:
     rng = np.random.default_rng(3)
     skill, base = rng.binomial(3, 0.7, (40, 8)), rng.binomial(3, 0.4, (40, 8))
+    both = [Arm(skill / 3, [3] * 8), Arm(base / 3, [3] * 8, -1.0)]
+    values = (skill - base) / 3
     for clusters in (None, [0, 0, 1, 2, 3, 3, 4, 5]):
-        both = [Arm(skill / 3, [3] * 8), Arm(base / 3, [3] * 8, -1.0)]
-        values = (skill - base) / 3
-        many = bounded_mean_many(values, clusters, arms=both, quantity=DELTAS, null=0.0)
-        each = bounded_means(
-            [
-                Sample.of_arms(
-                    *(Arm(arm.rates[at], arm.attempts, arm.sign) for arm in both),
-                    clusters=clusters,
-                )
-                for at in range(40)
-            ],
-            quantity=DELTAS,
-            null=0.0,
-        )
+        many = bounded_mean_many(values, clusters, arms=both, quantity=DELTAS)
+        studies = [
+            Sample.of_arms(
+                *(Arm(arm.rates[at], [3] * 8, arm.sign) for arm in both), clusters=clusters
+            )
+            for at in range(40)
+        ]
+        each = bounded_means(studies, quantity=DELTAS)
         assert many.low == pytest.approx([found.low for found in each], abs=1e-8)
         assert many.high == pytest.approx([found.high for found in each], abs=1e-8)
     cells = np.array(list(itertools.product(range(4), range(4))))
@@ -405,18 +344,6 @@ def test_p_values_invert_the_adaptive_limits_at_every_level() -> None:
         assert bounded_mean(values, null=low, **how).p_value == pytest.approx(1 - level, rel=1e-5)
 
 
-def test_the_adaptive_rule_covers_at_99_percent_with_two_attempts_per_case() -> None:
-    # exact at a pass rate of .51; with the pseudo-case of 95 % it would be 97.2 %
-    kinds = np.array(list(itertools.combinations_with_replacement(range(3), 8)))
-    counts = (kinds[:, :, None] == np.arange(3)).sum(axis=1)
-    chance = multinomial.pmf(counts, 8, [0.49**2, 2 * 0.51 * 0.49, 0.51**2])
-    rates = kinds / 2
-    two = [Arm(rates, np.full(rates.shape, 2.0))]
-    limits = bounded_mean_many(rates, arms=two, ci_level=0.99)
-    covered = chance[(limits.low <= 0.51) & (limits.high >= 0.51)].sum()
-    assert covered > 0.986
-
-
 def test_t_is_the_textbook_interval_and_has_no_limits_without_spread() -> None:
     values = [0.5, 0.0, 1.0, 0.5, -0.5]
     found = bounded_mean(values, quantity=DELTAS, null=0.0, interval="t")
@@ -442,7 +369,7 @@ def test_a_difference_without_spread_has_the_p_value_of_the_chi_square_equation(
     assert 0 < means[0].p_value == means[1].p_value < 1e-9
 
 
-@pytest.mark.parametrize("ci_level", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize("ci_level", [0.8, 0.95])
 def test_the_side_of_the_null_is_that_of_the_exact_interval(ci_level):
     rng = np.random.default_rng(7)
     decided = []

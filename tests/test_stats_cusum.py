@@ -102,26 +102,11 @@ def test_chart_states_its_own_properties():
     assert "p0=0.05, p1=0.15, steps +10/-1, limit 28" in chart.method
 
 
-def test_a_planted_rise_is_found_within_the_expected_run_length():
-    rng = np.random.default_rng(9)
-    delays, starts = [], []
-    while len(delays) < 60:
-        errors = np.r_[rng.random(100) < 0.05, rng.random(600) < 0.15].astype(float)
-        chart = bernoulli_cusum(errors, p0=0.05, p1=0.15, arl=500)
-        if chart.alarm is not None and chart.alarm >= 100:  # no false alarm before the rise
-            delays.append(chart.alarm - 99)
-            starts.append(chart.change - 100)
-    # from the start of the chart it takes arl_p1 checks; a running chart stands above 0 already
-    assert np.mean(delays) <= chart.arl_p1
-    assert abs(np.median(starts)) <= 12
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: cusum_steps(0.1, 0.05), r"p1 must be above p0, found p0=0.1 and p1=0.05"),
         (lambda: cusum_steps(0, 0.05), "p0 must lie strictly between 0 and 1, found 0"),
-        (lambda: bernoulli_cusum([0], p0=0.1, p1=0.2), "give one of arl and limit"),
         (
             lambda: bernoulli_cusum([0], p0=0.1, p1=0.2, arl=9, limit=9),
             "give one of arl and limit, found arl=9 and limit=9",
@@ -129,7 +114,6 @@ def test_a_planted_rise_is_found_within_the_expected_run_length():
         (lambda: bernoulli_cusum([0, 3], p0=0.1, p1=0.2, limit=9), "errors must be 0 or 1"),
         (lambda: cusum_limit(0.1, up=3, down=1, arl=0.5), "arl must be a number of checks above 1"),
         (lambda: cusum_run_length(0.1, up=3, down=0, limit=5), "must be at least 1"),
-        (lambda: false_alarm_probability(2, 0.2, up=1, down=1, limit=0), "must be at least 1"),
     ],
 )
 def test_errors_say_what_was_found_and_what_is_allowed(call, words):

@@ -16,7 +16,6 @@ from skillcomp.stats.grader_errors import (
     youden,
     youden_difference,
 )
-from skillcomp.stats.ppi import ppi_paired
 
 
 def test_youden_by_hand_and_its_difference():
@@ -109,42 +108,9 @@ def test_where_the_robust_error_collapses_whole_cases_change_conditions():
     assert np.isnan(one.sensitivity.p_value) and "too few cases" in one.sensitivity.note
 
 
-def leniency_study(runs, gold, seed):
-    """Simulate a grader that is more lenient with the skill, without a true delta.
-
-    Return mean errors of the naive, the pooled (Rogan-Gladen) and the paired delta, their Monte
-    Carlo errors, and the coverage of the last.
-    """
-    rng, errors, covered = np.random.default_rng(seed), np.zeros((runs, 3)), 0
-    for run in range(runs):
-        y = rng.random((2, 200)) < 1 / (1 + np.exp(-(0.2 + rng.normal(0.0, 1.2, 200))))
-        lucky = rng.random((2, 200))
-        f = np.where(y, lucky < np.array([[0.90], [0.96]]), lucky < np.array([[0.15], [0.30]]))
-        has = rng.permutation(200) < gold
-        difference = np.where(has, y[1].astype(float) - y[0], np.nan)
-        interval = ppi_paired(difference, f[1].astype(float) - f[0])
-        naive = f[1].mean() - f[0].mean()
-        j = f[:, has][y[:, has]].mean() - f[:, has][~y[:, has]].mean()
-        errors[run] = naive, naive / j, interval.estimate
-        covered += interval.low <= 0.0 <= interval.high
-    return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(runs), covered / runs
-
-
-@pytest.mark.parametrize("runs", [200, pytest.param(3000, marks=pytest.mark.slow)])
-def test_a_lenient_grader_biases_all_but_the_paired_correction(runs):
-    # STATISTICS, A5, no true delta: naive +.101, pooled Rogan-Gladen +.155, PPI++ +.001.
-    bias, error, covered = leniency_study(runs, 60, 3)
-    assert bias[:2] == pytest.approx([0.101, 0.155], abs=0.03)
-    assert abs(bias[2]) < 3 * error[2]
-    assert covered >= 0.925
-
-
-@pytest.mark.parametrize(
-    ("runs", "most"), [(100, 0.1), pytest.param(4000, 0.06, marks=pytest.mark.slow)]
-)
-def test_an_even_grader_is_rarely_accused(runs, most):
+def test_an_even_grader_is_rarely_accused():
     rng, rejected = np.random.default_rng(6), 0
-    for _ in range(runs):
+    for _ in range(100):
         case = np.repeat(np.arange(40), 4)
         skill = np.tile([False, False, True, True], 40)
         # Attempts of a case share how hard its answer is to grade.
@@ -152,4 +118,4 @@ def test_an_even_grader_is_rarely_accused(runs, most):
         gold = rng.random(160) < 0.6
         tests = differential_misclassification(right == gold, gold, skill, clusters=case)
         rejected += tests.either.p_value < 0.05
-    assert rejected / runs <= most
+    assert rejected <= 10

@@ -22,12 +22,6 @@ from skillcomp.stats.passk import (
 POOLED = {"at": pooled_pass_at_k, "hat": pooled_pass_hat_k}
 
 
-@st.composite
-def attempts(draw, fewest=1):
-    n = draw(st.lists(st.integers(fewest, 12), min_size=1, max_size=12))
-    return np.array(n), np.array([draw(st.integers(0, m)) for m in n])
-
-
 def test_any_of_the_first_k_is_a_rule_and_the_chance_of_it_over_all_choices_is_pass_at_k():
     table = [[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0], [0, np.nan, 1], [1, np.nan, 0]]
     np.testing.assert_array_equal(any_of_k(table, 2), [1, 0, 1, 0, np.nan, 1])
@@ -36,20 +30,6 @@ def test_any_of_the_first_k_is_a_rule_and_the_chance_of_it_over_all_choices_is_p
     orders = [[i in pair for i in range(5)] for pair in combinations(range(5), 2)]
     for k in range(1, 6):
         assert any_of_k(orders, k).mean() == pytest.approx(float(pass_at_k(5, 2, k)))
-
-
-@given(
-    st.integers(1, 6).flatmap(
-        lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=6)
-    )
-)
-@settings(max_examples=25, deadline=None)
-def test_with_k_attempts_any_of_k_is_pass_at_k_and_it_never_falls_with_k(table):
-    k = len(table[0])
-    passes = [sum(row) for row in table]
-    np.testing.assert_array_equal(any_of_k(table, k), pass_at_k(k, passes, k))
-    rates = np.array([any_of_k(table, i).mean() for i in range(1, k + 1)])
-    assert np.all(np.diff(rates) >= 0)
 
 
 def test_two_of_five_attempts_by_hand():
@@ -76,27 +56,6 @@ def test_both_are_unbiased_where_the_plug_in_is_not(rate):
     assert chance @ pass_at_k(n, c, k) == pytest.approx(1 - (1 - rate) ** k, abs=1e-12)
     assert chance @ pass_hat_k(n, c, k) == pytest.approx(rate**k, abs=1e-12)
     assert chance @ (c / n) ** k > rate**k + 0.001
-
-
-@given(attempts())
-@settings(max_examples=25, deadline=None)
-def test_with_one_attempt_both_are_the_share_of_passes(data):
-    n, c = data
-    assert pass_at_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
-    assert pass_hat_k(n, c, 1) == pytest.approx(c / n, abs=1e-12)
-    both = pooled_pass_at_k(n, c, 1), pooled_pass_hat_k(n, c, 1)
-    assert both[0].estimate == pytest.approx(both[1].estimate, abs=1e-12)
-    assert both[0].estimate == pytest.approx(float(np.mean(c / n)), abs=1e-12)
-
-
-@given(attempts(fewest=3), st.integers(1, 3))
-@settings(max_examples=25, deadline=None)
-def test_pass_hat_k_falls_and_pass_at_k_rises_with_k(data, k):
-    n, c = data
-    assert np.all(pass_hat_k(n, c, k) <= c / n + 1e-12)
-    assert np.all(pass_at_k(n, c, k) >= c / n - 1e-12)
-    assert np.all((pass_at_k(n, c, k) >= 0) & (pass_at_k(n, c, k) <= 1))
-    assert np.all(pass_hat_k(n, c, 3) <= pass_hat_k(n, c, k) + 1e-12)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(2, 5))

@@ -8,18 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 from scipy.stats import beta
-from scipy.stats import t as student_t
 
-from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
+from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.clusters import cr2_mean
 from skillcomp.stats.ppi import ppi_limits, ppi_mean, ppi_paired
 from skillcomp.stats.results import within_range
 
 NAN = float("nan")
 # Sensitivity and specificity of the grader in the baseline and in the skill condition.
-EVEN = ((0.92, 0.80), (0.92, 0.80))
 LENIENT = ((0.90, 0.85), (0.96, 0.70))
-GOOD = ((0.98, 0.97), (0.98, 0.95))
 
 
 def test_gold_on_a_subset_by_hand():
@@ -44,43 +41,12 @@ def test_gold_on_one_repeat_of_every_case_by_hand():
     assert "gold on every case" in found.method and found.n == 5
 
 
-def test_with_enough_errors_the_interval_is_nearly_the_plain_t_interval():
-    rng = np.random.default_rng(0)
-    gold = rng.choice([-1.0, 0.0, 1.0], 80)
-    grader = np.where(rng.random(80) < 0.6, gold, rng.choice([-1.0, 0.0, 1.0], 80))
-    known = np.where(np.arange(80) < 50, gold, NAN)
-    found = ppi_paired(known, grader, lam=0.7)
-    error = gold[:50] - 0.7 * grader[:50]
-    se = np.sqrt(0.49 * grader[50:].var(ddof=1) / 30 + error.var(ddof=1) / 50)
-    estimate = 0.7 * grader[50:].mean() + error.mean()
-    assert found.note == ""
-    assert [found.estimate, found.se] == pytest.approx([estimate, se])
-    # the pseudo-case counts for (1 - 0.7) of a bound and for less than one of 50 cases
-    assert found.high == pytest.approx(estimate + student_t.isf(0.025, 49) * se, abs=0.01)
-    assert found.low == pytest.approx(estimate - student_t.isf(0.025, 49) * se, abs=0.01)
-    assert found.p_value == pytest.approx(2 * student_t.sf(abs(estimate) / se, 49), abs=0.06)
-
-
 def test_limits_by_hand():
     # 20 cases with gold, all 1, a grader of no weight: the pseudo-case at 0 has the weight c among
     # 20 + c, so the mean is 20 / (20 + c) and the variance that of a beta(20, c) distribution
     low, high = ppi_limits(1.0, 1.0, 0.0, 0.0, 20, 19, bounds=(0.0, 1.0))
     assert low == pytest.approx(beta.ppf(0.025, 20, RATES.c), rel=1e-9) and high == 1.0
     assert low == pytest.approx(bounded_mean([1.0] * 20).low, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("quantity", "ups"), [(RATES, 0.0), (RATES, 0.9), (DELTAS, 0.1), (DELTAS, 0.6)]
-)
-def test_a_grader_without_weight_leaves_about_the_interval_of_gold_alone(quantity, ups):
-    gold = np.repeat([1.0, 0.0], [round(30 * ups), 30 - round(30 * ups)])
-    method = ppi_mean if quantity is RATES else ppi_paired
-    grader, known = np.zeros(90), np.r_[gold, np.full(60, NAN)]
-    found = method(known, grader, lam=0.0)
-    alone = bounded_mean(gold, quantity=quantity)
-    # on top comes the spread of t
-    assert found.low <= alone.low + 0.02 and alone.high - 0.02 <= found.high
-    assert found.high - found.low < 1.1 * (alone.high - alone.low)
 
 
 cases = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=4, max_size=40)
@@ -179,11 +145,10 @@ def test_an_imagined_error_is_a_whole_case_until_five_errors_show_its_size():
 
 
 @pytest.mark.parametrize("paired", [True, False])
-@pytest.mark.parametrize(("n", "n_gold", "fooled"), [(84, 14, 0.05), (200, 20, 0.08)])
-def test_coverage_where_whole_answers_fool_the_grader(n, n_gold, fooled, paired):
+def test_coverage_where_whole_answers_fool_the_grader(paired):
     """Few gold cases seldom show an answer that is wrong throughout and passed throughout."""
     rng = np.random.default_rng(5)
-    inside = 0
+    n, n_gold, fooled, inside = 84, 14, 0.05, 0
     for _ in range(200):
         met = rng.random((n, 5)) < 0.9
         said = met.copy()
@@ -195,31 +160,6 @@ def test_coverage_where_whole_answers_fool_the_grader(n, n_gold, fooled, paired)
         true = 0.9 * (1 - fooled) - (0.6 if paired else 0.0)
         inside += found.low <= true <= found.high
     assert inside / 200 >= 0.95
-
-
-@pytest.mark.parametrize(("n_checks", "logit"), [(5, 2.0), (8, 3.0), (1, 0.0)])
-def test_coverage_of_a_rate_with_few_errors_of_the_grader(n_checks, logit):
-    rng = np.random.default_rng(11)
-    spread = np.random.default_rng(1).normal(size=200_000) * 1.5
-    true = float((1 / (1 + np.exp(-logit - spread))).mean())
-    below = above = 0
-    for _ in range(300):
-        chance = 1 / (1 + np.exp(-logit - 1.5 * rng.normal(size=40)))
-        met = rng.random((40, n_checks)) < chance[:, None]
-        said = np.where(met, rng.random(met.shape) >= 0.02, rng.random(met.shape) < 0.05)
-        gold = np.where(np.arange(40) < 20, met.mean(axis=1), NAN)
-        found = ppi_mean(gold, said.mean(axis=1))
-        below, above = below + (found.high < true), above + (true < found.low)
-    assert below <= 8 and above <= 8
-
-
-def test_a_high_rate_has_the_longer_limit_below():
-    rng = np.random.default_rng(3)
-    gold = (rng.random(1000) < 0.94).astype(float)
-    grader = np.where(rng.random(1000) < 0.8, gold, 1 - gold)
-    found = ppi_mean(np.where(np.arange(1000) < 800, gold, NAN), grader)
-    assert not found.note and f"bounded mean, c = {RATES.c:g}" in found.method
-    assert found.estimate - found.low > found.high - found.estimate
 
 
 def test_single_case_clusters_change_nothing():
@@ -254,7 +194,7 @@ def test_an_interval_outside_its_range_keeps_its_length():
     assert "is cut to it" in note
 
 
-def study(rng, n, repeats, shift, grader, skill=None, spread=0.0):
+def study(rng, n, repeats, shift, skill=None, spread=0.0):
     """Verdicts and gold by condition, shape (2, n, repeats); skills differ in ease and effect."""
     ease, effect = rng.normal(0, 1.2, n), rng.normal(0, 0.5, n)
     if skill is not None:
@@ -263,93 +203,45 @@ def study(rng, n, repeats, shift, grader, skill=None, spread=0.0):
     rate = expit(np.stack([shift[0] + ease, shift[1] + ease + effect]))
     gold = rng.random((2, n, repeats)) < rate[..., None]
     luck = rng.random((2, n, repeats))
-    seen = [np.where(gold[a], luck[a] < grader[a][0], luck[a] < 1 - grader[a][1]) for a in (0, 1)]
+    seen = [np.where(gold[a], luck[a] < LENIENT[a][0], luck[a] < 1 - LENIENT[a][1]) for a in (0, 1)]
     return gold.astype(float), np.stack(seen).astype(float)
 
 
 def truth(shift, spread=0.0):
-    z = np.random.default_rng(99).normal(size=(2, 1_000_000))
+    z = np.random.default_rng(99).normal(size=(2, 200_000))
     ease, effect = z[0] * np.hypot(1.2, spread), z[1] * np.hypot(0.5, spread)
     with_skill = expit(shift[1] + ease + effect).mean()
     return with_skill - expit(shift[0] + ease).mean(), with_skill
 
 
-def simulate(
-    design,
-    runs,
-    *,
-    n=200,
-    repeats=1,
-    labels=60,
-    shift=(0.2, 1.3),
-    grader=LENIENT,
-    skill=None,
-    spread=0.0,
-    lam=None,
-    seed=1,
-):
-    """Bias, its Monte Carlo error and coverage: of the delta, then of the rate with the skill."""
-    rng = np.random.default_rng(seed)
-    true = truth(shift, spread)
+@pytest.mark.parametrize(
+    ("labels", "setting"),
+    [
+        (30, {"n": 200, "repeats": 1}),
+        (None, {"n": 60, "repeats": 3}),  # gold on one repeat of every case
+        (80, {"n": 200, "repeats": 1, "skill": np.arange(200) % 10, "spread": 0.7}),
+    ],
+)
+def test_delta_and_rate_are_unbiased_and_covered(labels, setting):
+    rng, shift, runs = np.random.default_rng(1), (0.2, 1.3), 100
+    true = truth(shift, setting.get("spread", 0.0))
     errors, covered = np.zeros((runs, 2)), np.zeros((runs, 2))
     for run in range(runs):
-        gold, seen = study(rng, n, repeats, shift, grader, skill, spread)
-        drawn = rng.permutation(n) < labels
+        gold, seen = study(rng, shift=shift, **setting)
+        drawn = rng.permutation(setting["n"]) < (labels or 0)
         for j, (y, f, method) in enumerate(
             [(gold[1] - gold[0], seen[1] - seen[0], ppi_paired), (gold[1], seen[1], ppi_mean)]
         ):
-            if design == "subset":
-                known, on_gold = np.where(drawn, y.mean(axis=1), NAN), None
-            elif design == "repeat of a subset":
-                known, on_gold = np.where(drawn, y[:, 0], NAN), f[:, 0]
-            else:
+            known, on_gold = np.where(drawn, y.mean(axis=1), NAN), None
+            if labels is None:
                 known, on_gold = y[:, 0], f[:, 0]
-            found = method(
-                known, f.mean(axis=1), predicted_on_gold=on_gold, clusters=skill, lam=lam
-            )
+            how = {"predicted_on_gold": on_gold, "clusters": setting.get("skill")}
+            found = method(known, f.mean(axis=1), **how)
             errors[run, j] = found.estimate - true[j]
             covered[run, j] = found.low <= true[j] <= found.high
-    return errors.mean(axis=0), errors.std(axis=0) / np.sqrt(runs), covered.mean(axis=0)
-
-
-@pytest.mark.parametrize(
-    ("design", "setting"),
-    [
-        ("subset", {"labels": 30, "repeats": 1}),
-        ("subset", {"labels": 60, "repeats": 3}),
-        ("one repeat of every case", {"n": 60, "repeats": 3}),
-        ("subset", {"labels": 80, "skill": np.arange(200) % 10, "spread": 0.7}),
-    ],
-)
-def test_delta_and_rate_are_unbiased_and_covered(design, setting):
-    bias, error, covered = simulate(design, 150, **setting)
-    assert np.all(np.abs(bias) < 3.3 * error)
-    # 150 runs: two standard errors below 95 % are 0.914.
-    assert np.all(covered >= 0.91)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("grader", [EVEN, LENIENT, GOOD], ids=["even", "lenient", "good"])
-@pytest.mark.parametrize("shift", [(0.2, 0.2), (0.2, 1.3), (1.6, 4.5)])
-@pytest.mark.parametrize(
-    ("design", "setting"),
-    [
-        ("subset", {"labels": 15}),
-        ("subset", {"labels": 30}),
-        ("subset", {"labels": 60}),
-        ("subset", {"labels": 30, "repeats": 3}),
-        ("repeat of a subset", {"labels": 60, "repeats": 3}),
-        ("one repeat of every case", {"n": 30, "repeats": 3}),
-        ("one repeat of every case", {"n": 100, "repeats": 3}),
-    ],
-)
-def test_delta_and_rate_over_the_design(design, setting, shift, grader):
-    bias, error, covered = simulate(design, 1500, shift=shift, grader=grader, **setting)
-    # Tuning lambda on few gold cases near the ceiling costs up to 0.015.
-    room = 0.015 if shift[1] > 4 else 0.0
-    assert np.all(np.abs(bias) < 3.5 * error + room)
-    # 1,500 runs, 126 figures: 3.2 standard errors below 95 % are 0.932; the top row a point less.
-    assert np.all(covered >= (0.92 if room else 0.93))
+    assert np.all(np.abs(errors.mean(axis=0)) < 3.3 * errors.std(axis=0) / np.sqrt(runs))
+    # 100 runs: two standard errors below 95 % are 0.906
+    assert np.all(covered.mean(axis=0) >= 0.9)
 
 
 def unequal_study(rng, ratio, n=100):
@@ -357,26 +249,25 @@ def unequal_study(rng, ratio, n=100):
     hard = np.arange(n) % 2 == 0
     high = 0.3 * 2 / (1 + 1 / ratio)
     chance = np.where(hard, high, high / ratio)
-    gold, seen = study(rng, n, 1, (np.where(hard, -1, 1), np.where(hard, 0, 2)), LENIENT)
+    gold, seen = study(rng, n, 1, (np.where(hard, -1, 1), np.where(hard, 0, 2)))
     drawn = rng.random(n) < chance
     return gold[..., 0], seen[..., 0], np.where(drawn, chance, NAN)
 
 
-@pytest.mark.parametrize("ratio", [2, 10])
-def test_gold_of_very_unequal_chances_is_covered(ratio):
+def test_gold_of_very_unequal_chances_is_covered():
     # counted as so many whole cases, gold drawn by what the grader said covered 86 to 88 % at 10
     rng, inside = np.random.default_rng(4), np.zeros(2)
     parts = [truth((a, b)) for a, b in ((-1, 0), (1, 2))]
     true = np.mean(parts, axis=0)
-    for _ in range(150):
-        gold, seen, chance = unequal_study(rng, ratio)
+    for _ in range(100):
+        gold, seen, chance = unequal_study(rng, 10)
         drawn = np.isfinite(chance)
         for i, (method, y, f) in enumerate(
             [(ppi_paired, gold[1] - gold[0], seen[1] - seen[0]), (ppi_mean, gold[1], seen[1])]
         ):
             found = method(np.where(drawn, y, NAN), f, inclusion_probability=chance)
             inside[i] += found.low <= true[i] <= found.high
-    assert (inside / 150 >= 0.93).all()
+    assert (inside / 100 >= 0.93).all()
 
 
 def test_cases_of_unequal_weight_count_by_kishs_formula():
@@ -403,15 +294,6 @@ def test_labels_that_stand_for_too_few_cases_are_named():
     assert "stand for 50 of 100: cases of a small chance may have no gold" in sparse.note
     told = ppi_mean(gold, grader, inclusion_probability=np.where(np.isnan(gold), NAN, 0.3))
     assert "may have no gold" not in told.note
-
-
-def test_the_p_value_inverts_the_interval():
-    rng = np.random.default_rng(2)
-    gold = rng.choice([-1.0, 0.0, 1.0], 80, p=[0.1, 0.5, 0.4])
-    known = np.where(np.arange(80) < 50, gold, NAN)
-    p_value = ppi_paired(known, rng.choice([-1.0, 0.0, 1.0], 80)).p_value
-    assert 0 < p_value < 0.05
-    assert ppi_paired(known, np.zeros(80)).low > 0
 
 
 @pytest.mark.parametrize(
