@@ -6,9 +6,9 @@
 Faults are used up one a POST to /v1/messages, in order, then all is well; or give a function of the
 number of the request and its body. They are: ``ok``, ``429[:seconds]``, ``spend`` (a spend limit),
 ``408``, ``409``, ``500``, ``503``, ``529``, ``4xx`` codes, ``drop`` (closed without a word),
-``half`` (half of the body, then closed), ``malformed`` (200 with broken JSON), ``html`` (200 from
-some proxy), ``hang:seconds``, ``refusal``, ``max_tokens``, ``pause_turn``, ``garbage`` (an answer
-that is not what was asked for). Also a program: ``python tests/fake_anthropic.py --latency 0.1``.
+``half`` (half of the body, then closed), ``hang:seconds``, ``refusal``, ``max_tokens``,
+``pause_turn``, ``garbage`` (an answer that is not what was asked for). Also a program:
+``python tests/fake_anthropic.py --latency 0.1``.
 """
 
 from __future__ import annotations
@@ -53,8 +53,6 @@ class FakeAnthropic:
         Seconds that every message takes.
     answer : callable, optional
         From body to text, in place of the default.
-    clock : callable, optional
-        Seconds, for the life of cache entries.
     keep : bool
         Remember bodies and headers; off for long runs, so that memory stays flat.
     """
@@ -67,7 +65,6 @@ class FakeAnthropic:
         batch_polls: int = 1,
         latency: float = 0.0,
         answer: Callable[[dict[str, Any]], str] = rules.answer,
-        clock: Callable[[], float] | None = None,
         keep: bool = True,
     ) -> None:
         listed = list(faults) if not callable(faults) else []
@@ -76,7 +73,7 @@ class FakeAnthropic:
         )
         self._batch_fault = batch_faults or (lambda _: "ok")
         self._batch_polls, self._latency, self._answer = batch_polls, latency, answer
-        self.cache = rules.Cache(**({"clock": clock} if clock else {}))
+        self.cache = rules.Cache()
         self.bodies: list[dict[str, Any]] = []  # of every message request that was well formed
         self.headers: list[dict[str, str]] = []
         self.log: Counter[str] = Counter()  # "METHOD path status"
@@ -195,8 +192,6 @@ class FakeAnthropic:
                 await asyncio.sleep(float(seconds) if fault == "hang" else self._latency)
             if fault == "drop":
                 return 200, b"", {}, "drop"
-            if fault == "html":
-                return 200, b"<html>busy</html>", {"content-type": "text/html"}, ""
             if fault == "spend":
                 detail = {"error_code": "enforced_spend_limit_reached"}
                 raise rules.RefusedError(429, _KINDS[429], "Spend limit reached", **detail)
@@ -207,8 +202,6 @@ class FakeAnthropic:
             if self._keep:
                 self.bodies.append(body)
             out = json.dumps(self.message(body, fault=fault)).encode()
-            if fault == "malformed":
-                return 200, out[: len(out) // 2], {}, ""
             return 200, out, {}, "half" if fault == "half" else ""
         finally:
             self.in_flight -= 1

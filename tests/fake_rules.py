@@ -169,7 +169,6 @@ def count(value: Any) -> int:
 class Cache:
     """Prefixes that the service holds, with the time of their end."""
 
-    clock: Any = time.monotonic
     entries: dict[str, float] = field(default_factory=dict)
 
     def book(self, body: dict[str, Any]) -> tuple[int, int, int, list[tuple[str, float]]]:
@@ -195,9 +194,9 @@ class Cache:
             key = digest.hexdigest()
             if size < CACHE_MINIMUM[re.sub(r"-\d{8}$", "", body["model"])]:
                 continue
-            if self.entries.get(key, 0.0) > self.clock():
+            if self.entries.get(key, 0.0) > time.monotonic():
                 read, pending = size, []
-                self.entries[key] = self.clock() + _SECONDS[ttl]
+                self.entries[key] = time.monotonic() + _SECONDS[ttl]
             else:
                 pending.append((key, _SECONDS[ttl], size, ttl))
         wrote = max((size for *_, size, _ in pending), default=read) - read
@@ -206,7 +205,7 @@ class Cache:
 
     def store(self, entries: list[tuple[str, float]]) -> None:
         for key, life in entries:
-            self.entries[key] = self.clock() + life
+            self.entries[key] = time.monotonic() + life
 
 
 def text_of(body: dict[str, Any], part: str) -> str:

@@ -95,23 +95,6 @@ def test_a_live_grader_answers_in_the_reports_json_and_is_held_to_it():
     assert "dimension must be 'C1'" in told(server, 1)[1]
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (a1(case_id="i2"), "case_id must be 'i1'"),
-        (a1(overall="FAIL"), "dimension_verdict must be PASS"),
-        (a1(verbatim_overlap_check={"passed": False, "overlap_ngrams": []}), "passed is true"),
-        (a1().replace('"negative"', '"positive"'), "kind must be 'negative'"),
-        (a1().replace("is a practice", "is a habit"), "does not stand in the answer"),
-        (a1().replace('"says_who"', '"says"'), "RULE-9"),
-    ],
-)
-def test_a_report_reply_that_breaks_a_rule_is_told(text, problem):
-    found, problems = judged(text, reply="report", dimension="C1")
-    assert not found
-    assert any(problem in one for one in problems), problems
-
-
 @pytest.mark.parametrize("case_id", [1, "tides/1"])
 def test_a_recorded_reply_becomes_verdict_records(tmp_path, case_id):
     text = a1(case_id=case_id, marks={"says_who": "FAIL"}, overall="FAIL")

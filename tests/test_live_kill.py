@@ -95,7 +95,7 @@ def assert_whole(store):
 
 
 @pytest.mark.filterwarnings("ignore::skillcomp.io.journal.StoreWarning")  # a torn line
-@pytest.mark.parametrize("n_kills", [4, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_again_and_again_every_cell_is_answered_and_graded_once(tmp_path, n_kills):
     draw, kills, studies = random.Random(20261121), 0, 0
     while kills < n_kills:

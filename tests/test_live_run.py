@@ -28,7 +28,7 @@ from skillcomp.live.graders.grader import GraderWarning
 from skillcomp.live.graders.replay import ReplayGrader
 from skillcomp.live.plan import interleaved, n_tokens
 from skillcomp.live.status import status
-from skillcomp.records import Attempt, Verdict
+from skillcomp.records import Attempt
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 
@@ -287,19 +287,6 @@ def test_after_ctrl_c_a_malformed_grading_is_not_asked_for_again(store):
     assert len(list(store.records("replies"))) == 2
 
 
-def test_after_ctrl_c_what_waits_for_money_is_not_asked(store):
-    def strike(number, _):
-        os.kill(os.getpid(), signal.SIGINT)
-        return "ok"
-
-    with FakeAnthropic(strike, latency=0.03) as server:
-        with pytest.raises(KeyboardInterrupt):
-            # a call may cost 0.0187, so that the others wait for the end of the first
-            run(store, server, budget_usd=0.03, concurrency=8, conditions=["skill"])
-        assert server.log["POST /v1/messages 200"] == 1
-    assert len(ok_cells(store)) == 1 == len(rows(store, "attempts"))
-
-
 async def _plain_sigint(cell):
     """Run as a notebook's kernel does: Ctrl-C is an exception in the thread of the cell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -427,24 +414,6 @@ def test_a_recording_says_nothing_about_another_answer(pilot):
         ReplayGrader(pilot, grader="g9")
     with pytest.raises(GraderError, match="name one by grader="):
         ReplayGrader(pilot)
-
-
-def test_a_recording_of_several_agents_gives_each_answer_its_own_verdicts(tmp_path):
-    store = make_store(tmp_path, n_cases=1)
-    case, skill = store.suites["tides"].cases[0], store.skills["tides"]
-    about = {"skill": "tides", "case_id": case.case_id, "condition": "skill", "answer": "Same."}
-    attempts = [
-        Attempt(attempt_id=f"{agent}{n}", agent=agent, repeat=n, **about)
-        for n in (1, 2)
-        for agent in "ab"
-    ]
-    store.append("attempts", attempts)
-    check = {"check_id": case.checks[0].check_id, "grader": "g"}
-    given = [Verdict(attempt_id=a.attempt_id, passed=a.agent == "a", **check) for a in attempts]
-    store.append("verdicts", given)
-    for attempt in attempts:
-        verdict = asyncio.run(ReplayGrader(store).grade(attempt, case, skill)).verdicts[0]
-        assert (verdict.status, verdict.passed) == ("ok", attempt.agent == "a")
 
 
 # -- the key --------------------------------------------------------------------------------------

@@ -353,24 +353,6 @@ def test_a_file_replaces_the_rubric_and_the_default_keeps_its_version(tmp_path):
     assert json.loads((folder / "judge.json").read_text())["summary"] == "good"
 
 
-@pytest.mark.parametrize(
-    ("id", "expected"),
-    [
-        ("{type: string}", "trigger"),
-        ("{enum: [質-1]}", "質-1"),
-        ('{$ref: "#/definitions/name"}', "named"),
-    ],
-)
-def test_the_checks_of_a_schema_are_found_in_its_usual_forms(tmp_path, id, expected):
-    text = RUBRIC.replace(RUBRIC[RUBRIC.index("{anyOf") : RUBRIC.index("      pass")], f"{id}\n")
-    text = text.replace("$defs", "definitions") + "  name: {enum: [named]}\n"
-    (tmp_path / "rubric.yaml").write_text(text, encoding="utf-8")
-    schema = read_rubric_schema(tmp_path / "rubric.yaml")
-    judge = TraceJudge(Judge(), lambda skill, case_id: tmp_path, {"s/1"}, rubric_schema=schema)
-    attempt = Attempt(attempt_id="a", skill="s", case_id="s/1", condition="skill", answer="x")
-    assert judge.checks_of(attempt, case())[0].check_id == f"rubric-{expected}"
-
-
 def test_the_schema_in_the_documentation_works(tmp_path):
     page = Path(__file__).parents[1] / "docs" / "triggers.md"
     text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]

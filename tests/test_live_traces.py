@@ -13,7 +13,6 @@ from test_live_cli_agent import (
     INIT,
     RESULT,
     ask,
-    came_back,
     codex,
     item,
     lines,
@@ -29,7 +28,6 @@ from skillcomp.live.agents import cli as cli_agent
 from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.study_file import read_agent
-from skillcomp.pricing import Price
 
 HIJACK = {"type": "result", "subtype": "success", "result": "hijacked", "total_cost_usd": 0.0}
 
@@ -94,27 +92,6 @@ def test_a_program_that_should_write_events_and_does_not_gave_no_answer(tmp_path
     assert (reply.status, reply.answer) == ("error", None)
     assert reply.error == "the program wrote no event, but something else"
     assert reply.trace.strip() == "Please log in."
-
-
-def test_odd_values_of_events_cost_no_answer(tmp_path):
-    odd = [
-        INIT | {"model": ["x"], "skills": None},
-        {"type": "assistant", "message": {"id": ["u"], "usage": {"input_tokens": 1}}},
-        used("Bash", {"a": 1}, command="ls"),
-        came_back(["t"]),
-        {"type": ["a"]},
-    ]
-    deep = "[" * 100_000 + "\n" + '{"a":' * 100_000 + "\n"
-    trace = read_trace(lines(*odd) + "\n" + deep + lines(RESULT))
-    assert (trace.status, trace.answer) == ("ok", RESULT["result"])
-    cut = read_trace(lines(INIT, *odd[1:]))
-    assert (cut.status, cut.input_tokens) == ("error", 31)
-    events = codex(item(["u"], "agent_message", text="a \ud83d"))
-    events[-1]["usage"]["input_tokens"] = 10**23
-    agent = CliAgent(prints(tmp_path, *events), model="m", prices=[Price("m", 1, 10)])
-    reply = ask(agent)
-    assert (reply.status, reply.answer, reply.input_tokens) == ("ok", "a \ufffd", None)
-    assert reply.cost_usd is None and "no tokens" in reply.cost_note
 
 
 def test_half_a_surrogate_pair_in_any_step_of_a_trace_is_repaired():

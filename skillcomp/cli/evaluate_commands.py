@@ -181,9 +181,6 @@ def trigger_run(
             ", or skills with evals/ of their own."
         ),
     ] = Path("."),
-    skills: Annotated[
-        Path | None, Option(help="Folder of the skills. Default: skills/ of the root.")
-    ] = None,
     skill: Annotated[list[str] | None, Option(help="Only this skill; repeatable.")] = None,
     case: Annotated[list[str] | None, Option(help="Only this case id; repeatable.")] = None,
     max_cases: Annotated[int | None, Option(min=1, help="Maximum cases per skill.")] = None,
@@ -243,8 +240,8 @@ def trigger_run(
         )
         triggers.prepare_run(
             folder,
-            skills or root / "skills",
-            triggers.folder_of_prompts(root, skills or root / "skills"),
+            root / "skills",
+            triggers.folder_of_prompts(root, root / "skills"),
             settings,
             only_skills=skill or (),
             only_cases=case or (),

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("skillcomp.live")
 # largest assumed difference between two clocks of the service
 _SERVICE_SLACK = timedelta(minutes=10)
-_CLOCK_SLACK = timedelta(
-    days=1
-)  # largest assumed difference between the clocks of this machine and of the service
+# largest assumed difference between the clocks of this machine and of the service
+_CLOCK_SLACK = timedelta(days=1)
 # the longest time that all tries to send a batch, with the waits between them, can take
 _SENDING = timedelta(hours=6)
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call continues with it."
@@ -216,9 +215,8 @@ def under_way(store: RunStore, stage: str) -> dict[str, str]:
     for purpose, sent in open_batches(store):
         purpose_stage, _, name = purpose.partition(":")
         if purpose_stage == stage:
-            name = (
-                name.rsplit("/", 1)[0] if stage == "grade" else name
-            )  # remove the last part of the name, which is the name of a table
+            # the last part of the name of a grading is the name of a table
+            name = name.rsplit("/", 1)[0] if stage == "grade" else name
             sizes[name].append(len(sent.keys))
     return {
         name: f"{len(n)} {'batch' if len(n) == 1 else 'batches'} with {plural(sum(n), 'request')}"

@@ -159,10 +159,8 @@ def _warn_of_shared_family(store: RunStore, graders: Sequence[LiveGrader]) -> No
     for grader in graders:
         # graders by rules, and suite graders without a rubric, have no model, so their family does
         # not matter
-        by_rules = grader.kind in ("mock", "rules") or (grader.kind, grader.model) == (
-            "suite",
-            None,
-        )
+        is_suite_by_rules = grader.kind == "suite" and grader.model is None
+        by_rules = grader.kind in ("mock", "rules") or is_suite_by_rules
         if not by_rules and (message := family_warning(grader, families)):
             warnings.warn(message, GraderWarning, stacklevel=3)
 

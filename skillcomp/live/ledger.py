@@ -23,22 +23,15 @@ from skillcomp.live.agents.agent import PAID, UNREADABLE, Agent, Reply, attribut
 from skillcomp.pricing import Usage, cost, price
 from skillcomp.records import Record
 
-_LETTERS = (
-    # letters per token; English text has about four, so this overestimates the number of tokens
-    2.5
-)
+# letters per token; English text has about four, so this overestimates the number of tokens
+_LETTERS = 2.5
 _PLAIN = (string.ascii_letters + " \n").encode()
 # tokens of a call apart from its texts: roles, delimiters and additions of the service
 _FRAME = 200
-_SAFETY = (
-    # assume that a call without a price costs at most twice as much as the most expensive call so
-    # far
-    2.0
-)
-_LIMITS = (
-    "max_tokens",
-    "max_completion_tokens",
-)  # names that settings use for the limit on the tokens of an answer
+# a call without a price is assumed to cost at most twice as much as the most expensive call so far
+_SAFETY = 2.0
+# names that settings use for the limit on the tokens of an answer
+_LIMITS = ("max_tokens", "max_completion_tokens")
 
 _Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]], asyncio.Future[None]]
 
@@ -79,10 +72,8 @@ class Ledger:
             entries, self._waiting = self._waiting, []
             try:
                 errors = await asyncio.to_thread(self._append_entries, entries)
-            except (
-                BaseException
-                # pass every exception on, because the callers would otherwise wait forever
-            ) as raised:
+            # pass every exception on, because the callers would otherwise wait forever
+            except BaseException as raised:
                 errors = [raised] * len(entries)
             for (*_, done), error in zip(entries, errors, strict=True):
                 if done.cancelled():

@@ -20,9 +20,8 @@ from skillcomp.live.agents.agent import PAID
 from skillcomp.live.batches import under_way
 from skillcomp.live.plan import Key, Tried, tries
 
-_NUMBER = re.compile(
-    r"\b[\w-]*\d[\w.:-]*"
-)  # ids, counts and times in a message, which differ from try to try
+# ids, counts and times in a message, which differ from try to try
+_NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
 _GraderVersion = tuple[str, str | None, int]  # name, version and round of a grader
 _COLUMNS = {
     "stage": "str",
@@ -254,9 +253,8 @@ def _verdict_totals(store: RunStore) -> dict[_GraderVersion, _RowTotals]:
     columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
     for row in store.table("verdicts").select([*columns, "grader_model"]).to_pylist():
         own = totals[row["grader"], row["grader_version"], row["round"]]
-        own.verdicts[row["attempt_id"]][row["check_id"]] = row[
-            "status"
-        ]  # a later verdict replaces an earlier one
+        # a later verdict replaces an earlier one
+        own.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]
         own.add(row["cost_usd"], row["grader_model"])
     return dict(totals)
 

@@ -37,9 +37,8 @@ _FAMILIES = {
     "grok": r"grok",
 }
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNORECASE)
-_IN_URL = re.compile(
-    r"://[^/@\s]*:([^/@\s]+)@"
-)  # the password in a URL, for example that of a proxy
+# the password in a URL, for example that of a proxy
+_IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _URL_SAFE = {"+": "-", "/": "_"}  # letters of base64 that its URL-safe form replaces
 # Match what may stand between the letters and the bytes of an encoded secret, also inside JSON.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"

@@ -24,9 +24,8 @@ with extra_imports("live", "AnthropicAgent"):
     import httpx2
     from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
-_REFUSALS = frozenset(
-    {400, 401, 402, 403, 404, 413, 422, 429, 529}
-)  # a response with one of these statuses means that no batch was created
+# a response with one of these statuses means that no batch was created
+_REFUSALS = frozenset({400, 401, 402, 403, 404, 413, 422, 429, 529})
 # with these statuses, and with any status from 500 on, a later try may succeed
 _PASSING = frozenset({408, 409, 429})
 _LOST = (

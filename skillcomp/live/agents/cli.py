@@ -279,9 +279,7 @@ class CliAgent(BaseAgent):
                 keep_files(folder / "work", bounds.keep, ran.output, ran.complaint, hidden)
         try:
             reply = self._reply_of(ran, offered, bounds, prompt)
-        except (
-            Exception
-        ) as error:  # the call was paid for, so record even a reply that cannot be read
+        except Exception as error:  # the call was paid for, so an unreadable reply is recorded
             return unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
         if ran.is_cut and reply.status != "timeout":
             size = process.MAX_OUTPUT // 1_000_000
@@ -399,10 +397,8 @@ class CliAgent(BaseAgent):
             limit = bounds.timeout or self._timeout
             fields |= {"status": "timeout", "error": f"no end after {limit:g} seconds"}
             waited = bool(trace.steps) and trace.steps[-1].kind == "retry"
-            if (
-                bounds.timeout and not waited
-                # the agent used up its time limit by working, not by waiting for its service
-            ):
+            # the agent used up its time limit by working, not by waiting for its service
+            if bounds.timeout and not waited:
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
             fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}

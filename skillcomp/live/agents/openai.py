@@ -150,9 +150,7 @@ class OpenAIAgent(ServiceAgent):
         stop, refusal = choice.finish_reason, choice.message.refusal
         status = "refused" if refusal else _STATUS.get(stop, "error")
         text: Any = choice.message.content
-        if isinstance(
-            text, list
-        ):  # some servers send a list of parts; only parts of the type text belong to the answer
+        if isinstance(text, list):  # some servers send parts; those of type text are the answer
             text = "".join(part["text"] for part in text if part["type"] == "text")
         return {
             "answer": text or refusal or ("" if status == "ok" else None),

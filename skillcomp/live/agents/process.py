@@ -37,10 +37,8 @@ MAX_FILE = 2_000_000_000  # maximum size in bytes of a file that the program wri
 VAR_TMP = Path("/var/tmp")  # the temporary directory that outlives a restart
 LOOK = 0.25  # seconds between two checks of the size of the output
 LOOK_CLOSELY = 0.1  # seconds between two checks of memory and time
-MAX_LEFT, MAX_LEFT_BYTES = (
-    1000,
-    50_000_000,
-)  # maximum number of files, and of bytes, that are kept from a working folder
+# maximum number of files, and of bytes, that are kept from a working folder
+MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _PREFIX, _LOCK = "skillcomp-", ".lock"

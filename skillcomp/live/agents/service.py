@@ -44,9 +44,8 @@ from skillcomp.records import Skill
 
 # default number of retries of a call; the SDKs' own default, 2, gives up within two seconds
 MAX_RETRIES = 5
-_FATAL_STATUS = frozenset(
-    {401, 402, 403, 404}
-)  # the statuses mean, in this order: wrong key, no money, no permission, unknown model
+# wrong key, no money, no permission, unknown model
+_FATAL_STATUS = frozenset({401, 402, 403, 404})
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 # A 429 error with one of these words in its code means that the account has no money left, so
 # waiting does not help.
@@ -92,10 +91,7 @@ def error_text(error: BaseException) -> str:
 def _request_headers(error: BaseException) -> Mapping[str, Any]:
     try:
         headers: Mapping[str, Any] = error.request.headers  # type: ignore[attr-defined]
-    except (
-        AttributeError,
-        RuntimeError,
-    ):  # if an error was raised without a request, reading its `request` raises RuntimeError
+    except (AttributeError, RuntimeError):  # the `request` of an error may be missing or not set
         return {}
     return headers
 
@@ -304,9 +300,7 @@ class ServiceAgent(BaseAgent):
         }
         try:
             return Reply(**self._reply_fields(message, batch=batch), **common)
-        except (
-            Exception
-        ) as error:  # the call was paid for, so record even an answer that cannot be read
+        except Exception as error:  # the call was paid for, so an unreadable answer is recorded
             return self._redacted_reply(unreadable(error, message, **common))
 
     def _client_secrets(self) -> Mapping[str, str]:

@@ -45,11 +45,6 @@ class Grading:
     problems: tuple[str, ...] = ()
     gives_away: str | None = None
 
-    @property
-    def fatal(self) -> bool:
-        """Whether every further grading would fail for the same reason as this one."""
-        return bool(self.replies) and self.replies[-1].fatal
-
 
 class Judge(Protocol):
     """Identity of a judge, as a study records it.
