@@ -321,6 +321,8 @@ def test_init_makes_a_study_that_runs_offline_to_a_delta_and_a_page(run, tmp_pat
         _, command, *words = step.split()
         status, said[command], err = run(command, *words)
         assert status == 0, (step, err)
+        if command == "run":
+            assert "holds no verdicts yet; run and grade" in run("deltas", "study")[2]
     assert "error" not in said["check"]
     header, line, *_ = said["deltas"].splitlines()
     row = dict(zip(header.split(), line.split(), strict=True))

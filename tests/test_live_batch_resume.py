@@ -229,11 +229,17 @@ def test_a_batch_without_a_name_is_looked_for_in_its_own_workspace(store):
     assert complete(store)
 
 
+def begun(store, *, days=0, batch_id=None):
+    """Note a batch as an earlier process did, some days ago."""
+    about = {"nonce": "a", "at": (datetime.now(UTC) - timedelta(days=days)).isoformat()}
+    keys = [row["attempt_id"] for row in store.records("plan")][:1] or ["tides/1/skill/1"]
+    events = [about | {"event": "intent", "purpose": f"run:{AGENT}", "keys": keys}]
+    events += [about | {"event": "created", "batch_id": batch_id}] * bool(batch_id)
+    store.append("batches", events)
+
+
 def test_a_batch_that_the_service_no_longer_keeps_is_sent_again(store, caplog):
-    about = {"nonce": "a", "at": (datetime.now(UTC) - timedelta(days=30)).isoformat()}
-    intent = {"event": "intent", "purpose": f"run:{AGENT}", "keys": ["tides/1/skill/1"]}
-    created = {"event": "created", "batch_id": "msgbatch_9999"}
-    store.append("batches", [about | intent, about | created])
+    begun(store, days=30, batch_id="msgbatch_9999")
     with Dated() as server:
         run_batches(store, server)
     assert complete(store)
@@ -286,6 +292,16 @@ def add_foreign(server, *, n=N_CELLS, age=timedelta(0), left=FOREIGN):
     server.batches[name] = {
         "id": name, "requests": requests, "left": left, "canceled": False, "made": made,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("days", "n_looks"), [(3, 0), (0, 1)])
+def test_an_intent_without_a_list_waits_for_batches_of_its_day_only(store, days, n_looks):
+    with Dated() as server:
+        add_foreign(server, n=1, age=timedelta(days=days), left=1)
+        begun(store)  # by this machine's clock, and with nothing of the list before it
+        run_batches(store, server)
+        assert (server.batches["msgbatch_0001"]["left"] < 1) == n_looks
+    assert complete(store)
 
 
 def test_a_batch_of_others_is_not_waited_for(store):

@@ -110,9 +110,12 @@ def test_a_recorded_reply_becomes_verdict_records(tmp_path, case_id):
         store.append("attempts", [attempt()])
         store.append("verdicts", found.verdicts)
     assert store.table("verdicts").column("grader_version").to_pylist() == ["v1"] * 3
+    with pytest.raises(GraderError, match=r"nothing\.json: cannot be read"):
+        read_reply(tmp_path / "nothing.json", attempt(), CASE, SKILL, grader="report")
 
 
 COPY = attempt(f"It is a practice: {RUN}.")
+HEDGE = ("The span shows it.", "It could be improved.")
 
 
 @pytest.mark.parametrize(
@@ -126,14 +129,15 @@ COPY = attempt(f"It is a practice: {RUN}.")
             "no_verbatim_span: the overlap check is final, so this must be",
         ),
         (COPY, {}, "verbatim_overlap_check: passed must be false: the answer shares '"),
-        (None, {"marks": {"says_who": "FAIL"}, "overall": "FAIL", "hedge": 1}, "RULE-6: says_who"),
+        (None, {"marks": {"says_who": "FAIL"}, "overall": "FAIL", "swap": HEDGE}, "RULE-6: says_w"),
+        (None, {"swap": ('"negative"', '"positive"')}, "kind must be 'negative'"),
+        (None, {"verbatim_overlap_check": {"passed": False, "overlap_ngrams": []}}, "is true exac"),
     ],
 )
 def test_a_recorded_reply_is_held_to_the_rules_of_a_live_grading(answer, edit, problem):
     edit = {"case_id": "tides/1", **edit}
-    hedge = edit.pop("hedge", None)
-    text = a1(**edit)
-    text = text.replace("The span shows it.", "It could be improved.") if hedge else text
+    swap = edit.pop("swap", ("", ""))
+    text = a1(**edit).replace(*swap)
     grading = read_reply(text, answer or attempt(), CASE, SKILL, grader="report")
     assert {(v.status, v.passed, v.raw) for v in grading.verdicts} == {("malformed", None, text)}
     assert any(problem in line for line in grading.problems), grading.problems
