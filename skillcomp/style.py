@@ -102,9 +102,9 @@ _CALLED = {
     "far_delta": "change on far cases",
     "near_far_failure": "near-far failure",
 }
-# figures with a single axes and the default height
+# figures with a single axes and the default height, which `grow` may make higher
 _GROWING: WeakSet[Figure] = WeakSet()
-_WARNED: set[tuple[str, ...]] = set()  # choices of fonts with missing characters that were reported
+_WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was already given
 _AXES_TEXTS: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 _TITLES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # texts of artists in the svg
 _PACKAGES = ("skillcomp", "matplotlib", "numpy", "pandas")
@@ -359,9 +359,9 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     """Format a number by its unit: 0.512 is 51.2 % as a rate and 51.2 in points; missing is n/a.
 
     Rates and points are multiplied by 100 and get `digits` decimals. Coefficients, such as kappa,
-    have two decimals and no 0 before the point. Counts are whole numbers.
-    Other numbers have three significant digits, or none after the point from 1,000 on. The minus
-    is typographic, and zero has no sign.
+    have two decimals and no 0 before the point. Counts are whole numbers. Other numbers have three
+    significant digits, or no decimals from 1,000 on. The minus is typographic, and zero has no
+    sign.
 
     >>> quantity(0.512, "rate"), quantity(-0.0714, "points", signed=True), quantity(232.0, "count")
     ('51.2 %', '−7.1', '232')

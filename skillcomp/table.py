@@ -338,10 +338,11 @@ def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
 
 
 def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
-    """Return the units of the rows of each column of a table in which measures are a level.
+    """Return by column the units of its rows, for a table in which measures are a level.
 
-    Measures can be a level of the columns or of the index. Only rates get a unit, which the percent
-    sign shows. Any other unit would have to be in the head.
+    Measures can be a level of the columns or of the index; the result is empty for other tables.
+    Only rates get a unit, which the percent sign shows. All other units are None, because they
+    would have to be in the head.
     """
     rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
     rates_of: dict[Any, list[str | None]] = {}

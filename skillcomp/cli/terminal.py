@@ -34,7 +34,8 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
 
     A message (`err`) is cut to the size of a screen. Without `lines`, line feeds are printed as
     ``\n``, because a CI reads some lines of its log as commands, and a name with a line feed could
-    add such a line. Line feeds before an entry of a list or a completed call remain.
+    add such a line. Line feeds before a list entry (``- ``) and before ``The completed call:`` are
+    kept.
     """
     plain = without_control(screenful(str(text)) if err else str(text))
     typer.echo(plain if lines else _LINE_FEED.sub(r"\\n", plain), err=err)

@@ -1,4 +1,4 @@
-"""Explore a study: choose skill, agent, grader, condition and margin, and read what follows."""
+"""Explore a study: choose skill, agent, grader, condition and margin, and read the results."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _log = logging.getLogger("skillcomp.live")
 _SERVICE_SLACK = timedelta(minutes=10)
 # largest assumed difference between the clocks of this machine and of the service
 _CLOCK_SLACK = timedelta(days=1)
-# the longest time that all tries to send a batch, with the waits between them, can take
+# longest time that sending a batch can take, with all tries and the waits between them
 _SENDING = timedelta(hours=6)
 _NOTHING_LOST = "What was sent stays with the service for 29 days; the same call continues with it."
 

@@ -200,7 +200,7 @@ class Comparisons(Judging[OrderedPair]):
 
 
 def _replies_to_continue(replies: Sequence[Reply], item: str) -> list[Reply]:
-    """Return the replies of the last try if it was interrupted and can continue, else none."""
+    """Return the replies of the last try to use again; empty if its last reply was unreadable."""
     each = ASKED_AGAIN + 1
     last = list(replies[(len(replies) - 1) // each * each :]) if replies else []
     over = len(last) == each and last[-1].status in ("ok", "truncated")

@@ -268,7 +268,7 @@ class Engine(ABC, Generic[J]):
                     await participant.aclose()
 
     def reporting_loss(self, job: str, book: Book) -> Book:
-        """Return `book`, which then also notes a reply that was paid for and cannot be stored."""
+        """Return `book` with an addition: it notes each paid reply that it cannot store."""
 
         async def book_or_note(reply: Reply, started: datetime) -> None:
             try:
@@ -541,7 +541,7 @@ class Judging(Engine[J]):
 
     @property
     def is_at_fault(self) -> bool:
-        """Whether five unreadable replies in a row stopped this grader; other graders go on."""
+        """Whether five unreadable replies in a row stopped this grader; other graders continue."""
         return self.n_unreadable >= 5
 
     def warn(self) -> None:
@@ -573,7 +573,8 @@ def judge_all(works: Sequence[Judging[Any]], budget_usd: float | None, what: str
         warnings.warn(f"nothing was {what} ({why}).", GraderWarning, stacklevel=3)
         return
     for work in works:
-        # Each event loop needs its own budget. Even if it is exhausted, stored replies can be read.
+        # Each event loop needs its own budget. Even if the budget is exhausted, stored replies can
+        # be read.
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following

@@ -73,8 +73,8 @@ def grade(
         The graders, which work one after the other.
     round : int or "next", default 1
         Number of the grading round; with 2 or more, answers are graded again. ``"next"`` resumes
-        the last round of a grader if that is 2 or more and unfinished; otherwise it starts the
-        round after it. Malformed verdicts do not make a round unfinished.
+        the last round of a grader if that is 2 or more and unfinished; otherwise it starts a new
+        round. Malformed verdicts do not make a round unfinished.
     gold : path or iterable, optional
         Answers with known verdicts (`skillcomp.live.GoldAnswer`), in addition to the
         ``gold_answers`` of the suites. Each grader grades all gold answers first. Its verdicts on

@@ -62,8 +62,9 @@ def inspect_task(
 ) -> Task:
     """Make a task of Inspect that asks the cases of a suite under one condition.
 
-    Needs the extra ``inspect``. Inspect knows it as ``skillcomp/suite``; its ``-T`` options are the
-    arguments. :func:`skillcomp.read_results` reads the logs of two conditions as one study.
+    Needs the extra ``inspect``. The name of the task in Inspect is ``skillcomp/suite``; its ``-T``
+    options are the arguments of this function. :func:`skillcomp.read_results` reads the logs of two
+    conditions as one study.
 
     Parameters
     ----------
@@ -87,8 +88,9 @@ def inspect_task(
     Returns
     -------
     inspect_ai.Task
-        One sample per case. Epochs are repeats. Its score is 1 if every check passed, 0 if one
-        failed, and NaN if the grader failed on one; the verdicts are in its metadata.
+        One sample per case. Epochs are repeats. The score of a sample is 1 if every check passed,
+        NaN if a check has no verdict or the model failed, and otherwise 0. The metadata of the
+        score contain the verdicts.
 
     Raises
     ------
@@ -135,7 +137,7 @@ def inspect_task(
 
 @solver
 def load_skill(text: str | None, needs_grader: bool) -> Solver:
-    """Put the text of a skill before the question; raise before that if there is no grader."""
+    """Put the text of a skill before the question; raise if a needed grader is missing."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         if needs_grader:  # do not pay for answers that cannot be graded

@@ -330,8 +330,8 @@ class Budget:
         free = self.limit - self.spent - self._reserved
         is_unknown = math.isnan(estimate)
         if is_unknown:
-            # The call may spend all that is left, but it is refused if twice the cost of the most
-            # expensive call so far is more than that.
+            # The call may spend all the money that is left. It is refused if the rest is less than
+            # twice the cost of the most expensive call so far.
             if self._n_running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)

@@ -500,7 +500,11 @@ def _with_length_note(text: ConditionText, own: Skill) -> ConditionText:
 
 
 def _skill_from(store: RunStore, text: Text, condition: str) -> Skill:
-    """Make a skill of `text`: a skill, a slug in the store, a text with blanks, or a file."""
+    """Return the skill that `text` specifies.
+
+    `text` is a Skill, the slug of a skill in the store, the path of a file, or the text itself if
+    it has two or more words and is no path.
+    """
     if isinstance(text, Skill):
         return text
     if isinstance(text, str) and text in store.skills:

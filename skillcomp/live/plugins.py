@@ -44,7 +44,7 @@ def build_from_target(
 ) -> Any:
     """Import the target of a ``kind: python`` entry and call it with `arguments`, its other keys.
 
-    The module is searched on the import path of Python, then in the folder of the study file.
+    The module is looked up on the import path of Python, then in the folder of the study file.
     """
     module_name, _, name = target.partition(":")
     where = f"{place}.target: found {literal(target)}"

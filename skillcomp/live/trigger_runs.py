@@ -255,7 +255,7 @@ def folder_of_prompts(root: Path, skills: Path) -> Path:
 def _suite_files(
     evals: Path, skills: Collection[str], only_skills: Sequence[str]
 ) -> dict[str, Path]:
-    """Return the prompts of each skill: prompts.csv, a JSON set of queries or cases in folders."""
+    """Return the path of each skill's prompts: a prompts.csv, a JSON set or a folder of cases."""
     files = _folders_with_prompts(evals)
     if not files or files.keys() & set(skills) or any(file.is_file() for file in files.values()):
         return files
@@ -269,7 +269,7 @@ def _suite_files(
 
 
 def _folders_with_prompts(evals: Path) -> dict[str, Path]:
-    """Return the prompts in each subfolder: a table, a JSON set, or the folder if it has cases."""
+    """Return by subfolder the path of its prompts: a table, a JSON set, or a folder of cases."""
     files: dict[str, Path] = {}
     for folder in sorted(evals.glob("*/")):
         sets = (trigger_set_in(place) for place in (folder, folder / "evals"))
@@ -570,7 +570,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> dict[str, Any]:
 
 
 def _control_row(folder: Path, slug: str, case_id: str) -> dict[str, Any]:
-    """Return what a control shows: whether the right skills fired, or None if it is unknown."""
+    """Return a row on a control: the skills that fired, and whether it worked (None: unknown)."""
     meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None

@@ -232,7 +232,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     answers = frame[measure.eq("chosen_n")]
     rules = list(answers["rule"].dropna()) or ["any"]  # without a choice, draw the simpler rule
     rows = frame[measure.isin(curves) & frame["rule"].isin(rules)]
-    # facets make texts categorical, with the words that are left out here as levels
+    # `facet` makes these columns categorical; plain text drops the levels without a row here
     words = {name: rows[name].astype("str") for name in ("measure", "rule")}
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
@@ -332,7 +332,7 @@ def _describe_curves(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | N
 def _draw_curves(
     frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None
 ) -> tuple[Axes, list[draw.Entry]]:
-    """Draw curves of two rates; return axes and legend entries, with areas if they are known."""
+    """Draw curves of two rates; return axes and legend entries, which show the AUC if known."""
     where = "plots.roc"
     draw.require(frame, [x, y, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)

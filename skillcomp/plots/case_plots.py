@@ -231,11 +231,11 @@ def _rate_text(rate: float) -> str:
 
 
 def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named: bool) -> None:
-    """Draw the cases of a condition below `top`; `inch` is the length of an inch on the y axis."""
+    """Draw the cases of a condition below `top`; `inch` is an inch in units of the y axis."""
     order = {change: i for i, change in enumerate(_CHANGES)}
     ranked = part.assign(_rank=part["change"].map(order)).sort_values(["delta", "_rank"])
     left, right = ax.get_xlim()
-    point = (right - left) / (max(draw.panel_size(ax)[0] - 1.6, 1.0) * 72)  # of the x axis
+    point = (right - left) / (max(draw.panel_size(ax)[0] - 1.6, 1.0) * 72)  # a point, in units of x
     counts = ranked.groupby("delta")["delta"].transform("size").to_numpy()
     number = ranked.groupby("delta").cumcount().to_numpy()
     values = np.unique(ranked["delta"])

@@ -379,9 +379,9 @@ def _draw_forest(
 ) -> tuple[Axes, str, draw.Bools, draw.Floats]:
     """Draw points, intervals and notes of a forest.
 
-    Returns the axes, the label, a mask of the estimates without an interval, and the position of
-    each row. Points for which
-    `filled` is False are hollow; if `filled` is None, points without an interval are hollow.
+    Return the axes, the label, a mask of the estimates without an interval, and the position of
+    each row. Points for which `filled` is False are hollow; if `filled` is None, points without an
+    interval are hollow.
     """
     price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
     null = None if price and null == "auto" else _no_effect(null, unit)
@@ -450,7 +450,8 @@ def _places_of_rows(
 def _lanes_of_rows(places: draw.Floats, rank: list[int], n_levels: int) -> tuple[draw.Floats, int]:
     """Return the offset of each row from its category, and the number of lanes of a category.
 
-    Each level has a lane of its own. If no category has all levels, its own levels share the space.
+    Each level has a lane of its own. If no category has all levels, the levels of a category share
+    its space.
     """
     most = int(np.unique(places, return_counts=True)[1].max(initial=1))
     if most >= n_levels:

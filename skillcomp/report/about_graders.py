@@ -14,7 +14,7 @@ from skillcomp.style import called
 
 _AC1 = "gwet_ac1"
 _NONE = "none_of_these"
-_NO_BREACH = ("undecided_fail",)  # the rules ask for a FAIL then
+_NO_BREACH = ("undecided_fail",)  # no breach, because the rules require a FAIL in this case
 _MOST = 3  # rules that a sentence names
 
 
@@ -26,12 +26,11 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
     **results : pandas.DataFrame
         Results by topic: ``ranking`` of :func:`skillcomp.reliability.agreement` by grader;
         ``ceiling``, the same on all labels and, with the column ``labeller``, on those of each
-        labeller alone; ``errors``, the changes of
-        :func:`skillcomp.reliability.drift`; ``chance`` of :func:`skillcomp.reliability.agreement`
-        by grader, compared with a grader that passes everything; ``unpaired`` of
-        :func:`skillcomp.reliability.contrast_counts`; ``flips`` of
-        :func:`skillcomp.reliability.flip_counts`;
-        ``rules`` of :func:`skillcomp.reliability.integrity_rates`; ``modes`` of
+        labeller alone; ``errors``, the changes of :func:`skillcomp.reliability.drift`; ``chance``
+        of :func:`skillcomp.reliability.agreement` by grader, compared with a grader that passes
+        everything; ``unpaired`` of :func:`skillcomp.reliability.contrast_counts`; ``flips`` of
+        :func:`skillcomp.reliability.flip_counts`; ``rules`` of
+        :func:`skillcomp.reliability.integrity_rates`; ``modes`` of
         :func:`skillcomp.reliability.failure_mode_rates` by condition; ``biases`` of
         :func:`skillcomp.bias.audit` by grader; ``copies`` of :func:`skillcomp.bias.perturbed`;
         ``position`` of :func:`skillcomp.bias.position`; ``differences`` of

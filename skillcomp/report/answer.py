@@ -67,22 +67,24 @@ class Answer:
         The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
-        effects, explained, triggers, goals, agreement, unusable, unanswered, addressing, rounds,
-        drift, corrected, overall_corrected, labellers, needed, dimensions, price. A name is
-        absent if the study does not allow the estimate. ``problems`` has the problems that were
-        found in the frames, if any.
+        effects, explained, controls, triggers, goals, agreement, unusable, unanswered, addressing,
+        rounds, drift, corrected, overall_corrected, labellers, needed, dimensions, price, and those
+        of the screens. A name is absent if the study does not allow the estimate. ``problems`` has
+        the problems that were found in the frames, if any.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
-        The grader that the results of the skills are based on; empty if the study reports only
-        triggers.
+        The grader that the results are based on; empty if the study reports only triggers or has no
+        verdicts.
     facts : dict of str to int
-        Numbers of skills, cases, attempts, verdicts, gold labels and graders.
+        Sizes of the study, such as the numbers of cases, graders, verdicts and gold labels. The
+        keys depend on the kind of study.
     screens : tuple of StudyScreen
-        What the study shows about its graders, pairs or copies, if it compares no conditions, and
-        about its pairs and copies otherwise.
+        One screen each on pairs and on copies, if the study has such data. A study that compares no
+        conditions also has one on its graders.
     cases : pandas.DataFrame or None
-        The cases behind the results of the skills, from :func:`skillcomp.skillverdicts.cases`.
+        The cases behind the results of the skills, from :func:`skillcomp.skillverdicts.cases`; None
+        if the study compares no conditions.
     """
 
     findings: pd.DataFrame
@@ -229,9 +231,10 @@ def answer(
     Raises
     ------
     StudyError
-        If the path holds no study, or the study has no verdicts, no answers under the reference or
-        no such grader. A study without baseline that records which skills fired raises no error:
-        its answer is about triggers only.
+        If the path holds no study, `order` or `grader` is unknown, there are no answers under
+        `reference`, or the study has data for no kind of report. A study without baseline that
+        records which skills fired raises no error if no `grader` is given: its answer is about
+        triggers only.
     """
     if order not in ("effect", "name"):
         raise StudyError(f"report: order '{order}'; allowed: effect, name.")
@@ -483,7 +486,10 @@ def _add_cases_needed(
     conditions: list[str],
     interval: IntervalRule,
 ) -> None:
-    """Add the number of cases that would settle the verdict of each undetermined skill."""
+    """Add the number of cases that would settle the verdict of each undetermined skill.
+
+    Skills are left out if only missing attempts or the correction make them undetermined.
+    """
     decided = main_rows(into.frames["decided"])
     overturned = decided["overturned"] & decided["assume_missing"].eq("")
     confirmed = decided["verdict_uncorrected"].eq("undetermined")

@@ -150,8 +150,8 @@ class Answers:
     ) -> list[Row]:
         """Return what to show of each answer to a case, baseline first; by default all repeats.
 
-        Each has id, condition, agent, repeat and name, the pieces of the text, the notes of the
-        verdicts (quote, rationale), and ``verdicts`` by grader and check.
+        Each entry has id, condition, agent, repeat and name, the pieces of the text, the notes of
+        the verdicts (quote, rationale), and ``verdicts`` by grader and check.
         """
         attempts, verdicts = self._attempts.at((skill, case)), self._verdicts.at((skill, case))
         ids = {attempt["attempt_id"] for attempt in attempts}

@@ -48,8 +48,8 @@ class Figure:
     """A figure on the page: its panels with their widths, its texts, and its files by kind.
 
     ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
-    markup for the page, if its parts have titles, which a pointer on them shows. ``narrow`` is the
-    same figure drawn for a phone.
+    markup, in which a pointer on a part shows its title; it is empty if no part has a title.
+    ``narrow`` is the same figure drawn for a phone.
     """
 
     stem: str
@@ -64,7 +64,11 @@ class Figure:
 
 @dataclass
 class _Section:
-    """A heading, what is shown below it (code only if wanted), and what a fold holds."""
+    """A heading, the content shown below it, and the folded content.
+
+    Code in the shown content is visible only on request. ``fold`` is the text of the button that
+    unfolds the folded content.
+    """
 
     heading: str = ""
     fold: str = _METHOD
@@ -114,7 +118,7 @@ def chapter_of(
     stopped: str = "",
     on_page: Collection[str] = (),
 ) -> Chapter:
-    """Make a chapter from an executed notebook, without the sentences that are on the page."""
+    """Make a chapter from an executed notebook, without sentences that the page already has."""
     blank_explorers(notebook)
     sections = [_Section()]
     outputs: list[Markup | Figure] = []
@@ -167,7 +171,7 @@ def _has_place_on_page(cell: nbformat.NotebookNode) -> bool:
 
 
 def _is_repeated(part: Markup | Figure, sentences: Collection[str]) -> bool:
-    """Return whether one of the sentences begins with a text."""
+    """Return whether a part is a text with which one of the sentences begins."""
     text = "" if isinstance(part, Figure) else part.striptags()
     return bool(text) and any(sentence.startswith(text) for sentence in sentences)
 

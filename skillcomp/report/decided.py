@@ -81,7 +81,10 @@ def corrected_rates(
     reference: str,
     correct: Mapping[str, Any],
 ) -> tuple[pd.DataFrame | None, str]:
-    """Return the argument ``corrected=`` of `decide` (None without gold) and why it has no rows."""
+    """Return the argument ``corrected=`` of `decide`, and the reason if it has no rows.
+
+    Without gold, the argument is None. The reason is empty if there is none.
+    """
     if gold.empty:
         return None, ""
     verdicts = with_failed_ends(verdicts, outcomes, attempts)
@@ -98,7 +101,7 @@ def corrected_rates(
 def with_failed_ends(
     verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
 ) -> pd.DataFrame:
-    """Add fails for attempts without a verdict that timed out, were cut off or refused."""
+    """Add fails for attempts without a verdict and with status timeout, truncated or refused."""
     ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
     judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
     fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]

@@ -129,13 +129,15 @@ def default_reference(
     Returns
     -------
     str
-        `condition`; without it, ``baseline`` or, in a study without one, ``previous``.
+        `condition`; without it, ``baseline`` or, in a study without one, ``previous``. With
+        `alone`, the only condition of a study that has a single one.
 
     Raises
     ------
     StudyError
-        If there are no answers under it (the message lists the conditions to choose from), there
-        is no second condition, or no verdict says pass or fail.
+        If there are no answers under this condition (the message lists the conditions to choose
+        from), there is no second condition although `alone` is False, or no verdict says pass or
+        fail.
     """
     present = ordered(answers["condition"])
     names = [name for name in ("baseline", "previous") if name in present]

@@ -133,7 +133,8 @@ def execute_chapters(
 
     A kernel starts at once and imports the package while the queue is still empty. With
     `share_kernel`, all notebooks use this kernel, each with an empty namespace at its start; if a
-    notebook fails, the next one gets a new kernel. Without, each notebook has a kernel of its own.
+    notebook fails, the next one gets a new kernel. Without `share_kernel`, each notebook has a
+    kernel of its own.
 
     Returns
     -------

@@ -162,11 +162,11 @@ def findings(
     -------
     pandas.DataFrame
         One row per sentence: topic (summary, skill, condition, placebo, reading, transfer,
-        structure, trigger, grader, drift, correction or limits), about (skill, grader or
-        condition; NaN if the sentence is not about a single one), verdict (of the skill; NaN if the
-        sentence gives none), sentence, why (the reasons for the verdict in one line; NaN without a
-        verdict). The topics condition and placebo are the other conditions of each skill; reading
-        is about how the results were made and read.
+        dimension, price, structure, trigger, grader, drift, correction or limits), about (skill,
+        grader or condition; NaN if the sentence is not about a single one), verdict (of the skill;
+        NaN if the sentence gives none), sentence, why (the reasons for the verdict in one line; NaN
+        without a verdict). Sentences of the topics condition and placebo are about the other
+        conditions of a skill; those of the topic reading are about ``problems``.
 
     Raises
     ------
@@ -177,8 +177,8 @@ def findings(
     -----
     If a result is unknown, a sentence says so. A skill beats its placebo only if the whole interval
     of the difference between them is above zero. If a skill helps or hurts, a further sentence says
-    that the change may be smaller than the margin. The line on all skills names those with a loss.
-    Intervals are given in brackets, and differences in percentage points.
+    that the change may be smaller than the margin. The sentence on all skills names the skills with
+    a loss. Intervals are given in brackets, and differences in percentage points.
 
     Examples
     --------

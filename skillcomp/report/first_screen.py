@@ -38,7 +38,7 @@ def skill_cells(row: Row, others: pd.DataFrame | None) -> dict[str, str]:
 
 
 def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
-    """Return the cells of each grader: agreement, errors, and the change before and after them.
+    """Return the cells of each grader: agreement, errors, and the change with and without them.
 
     Empty without gold, or if a correction is by agent.
     """
@@ -112,7 +112,7 @@ def _amount_text(amount: str, value: float) -> str:
 
 
 def price_sentences(price: pd.DataFrame) -> Sentences:
-    """Describe the amounts of an attempt and of a pass, where they were recorded."""
+    """Describe cost, tokens and time of an attempt and of a pass, as far as recorded."""
     by = [name for name in ("agent",) if name in price]
     for key, part in price.groupby(by, sort=False) if by else [((), price)]:
         about = f"{called(key[0])}: " if by else ""

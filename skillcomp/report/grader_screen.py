@@ -44,7 +44,7 @@ _LABELS = {"false_passes": "gold fails", "false_fails": "gold passes"}
 
 
 def can_judge_graders(data: StudyData) -> bool:
-    """Return whether verdicts can be compared with gold, or with other verdicts on the checks."""
+    """Return whether verdicts can be compared with gold, or between graders, versions or rounds."""
     usable = data.verdicts[data.verdicts["passed"].notna()]
     if usable.empty or data.is_of_pairs:
         return False
@@ -131,7 +131,7 @@ def _add_errors(data: StudyData, results: StudyEstimates, design: Mapping[str, A
 
 
 def _changes_against_gold(data: StudyData) -> pd.DataFrame:
-    """Estimate how much more often each grader passes the same items than gold."""
+    """Estimate the pass rate of each grader minus that of gold, on the same items."""
     items = data.verdicts.drop_duplicates(ITEM)
     labels = join_gold(items, reference_labels(data.gold, "report"))
     labels = labels[labels["gold"].notna()]
@@ -273,7 +273,7 @@ def change_sentences(drift: pd.DataFrame | None, *, pairs: bool = False) -> Iter
 def difference_sentences(
     data: StudyData, estimates: Mapping[str, pd.DataFrame], grader: str
 ) -> Iterator[str]:
-    """Name the graders that a grader is shown to agree with gold more, or less, often than."""
+    """Compare how often `grader` and each other grader agree with gold."""
     if len(set(data.base_names.values())) < 2:
         return
     if "ranks" not in estimates:

@@ -100,15 +100,15 @@ def build(
         Folder for the page and its files; it is created if missing.
     notebooks : sequence of pathlib.Path, optional
         Notebooks to execute, in order. If the sequence is empty, the page has only the answer.
-        Default: the chapters (:func:`find_notebooks`) about a recorded study, without those on how
-        a study is planned and run, and those that it has no data for; none for frames. For the
-        chapters, frames are saved as a store in the folder ``study`` of `out`. Notebooks need the
-        extra ``lab``; without it, the default is the answer alone, and a warning.
+        Default for a recorded study: the chapters (:func:`find_notebooks`) that it has data for,
+        without those on how a study is planned and run. Default for frames: no notebooks. For
+        notebooks, frames are saved as a store in the folder ``study`` of `out`. Notebooks need the
+        extra ``lab``; without it, the default is the answer alone, with a warning.
     parameters : mapping of str to object, optional
         Values that replace those in the parameter cells of the notebooks, such as
         ``{"GRADER": "forced:claude-opus-5-5"}``. Each applies to the notebooks with that parameter;
-        ``GRADER``, ``MARGIN`` and ``ROUND`` also apply to the answer, before the arguments of these
-        names, which apply to the notebooks, too. None means the notebook's own choice. A ``STORE``
+        values of None are ignored. ``GRADER``, ``MARGIN`` and ``ROUND`` replace the arguments
+        `grader`, `margin` and `round`, which apply to the answer and to the notebooks. A ``STORE``
         is relative to the working directory, like `study` and `out`.
     grader, groups, margin, interval, order, round, assume_missing, asked, checks : optional
         As for :func:`answer`.

@@ -97,7 +97,7 @@ def _in_brackets(row: Row, form: Callable[[float], str]) -> str:
 
 
 def _decimals(value: float) -> int:
-    """Return the decimals of a difference: none, unless one other than 0 would then be 0."""
+    """Return the number of decimals of a difference: 0, or more if it would be shown as 0."""
     points = 0.0 if pd.isna(value) else abs(100 * value)
     return 0 if points < 1e-6 or float(f"{points:.0f}") else -math.floor(math.log10(points)) or 1
 

@@ -76,7 +76,8 @@ def _counts_in_words(rows: pd.DataFrame, measure: str) -> str:
 def _settling_words(rows: pd.DataFrame, corrected: bool) -> str:
     """Describe the number of cases that would settle a verdict, and what repeats would achieve.
 
-    The numbers of cases ignore a correction, but the change is the corrected one.
+    With `corrected`, the change is the corrected one, but the numbers of cases are those by the
+    grader alone.
     """
     if rows.empty:
         return "how many cases would settle it is not known."
@@ -126,7 +127,7 @@ def _repeats_in_words(rows: pd.DataFrame) -> str:
 
 
 def _sentence_on_all(undecided: pd.DataFrame, parts: Sequence[pd.DataFrame]) -> str:
-    """Summarise the numbers of many skills; for each, use those of its first verdict."""
+    """Summarise the numbers of cases of many skills, for the first verdict sought for each."""
     counted = [rows for rows in parts if len(rows)]
     firsts = pd.DataFrame([rows.iloc[0] for rows in counted])
     n, n_known = len(undecided), int(firsts["estimate"].notna().sum())

@@ -79,7 +79,7 @@ def show(*parts: object) -> None:
 
 
 def section_rows(frame: pd.DataFrame, message: str) -> pd.DataFrame:
-    """Return a frame that has rows, so that a section without data shows one sentence.
+    """Return a frame if it has rows; else raise, so that the section shows one sentence instead.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class StudyData:
 
     @property
     def agents(self) -> list[str]:
-        """``["agent"]`` if several agents answered."""
+        """``["agent"]`` if several agents answered; otherwise empty."""
         return ["agent"] if self.verdicts["agent"].nunique() > 1 else []
 
     @property

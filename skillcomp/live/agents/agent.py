@@ -40,7 +40,8 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH$", re.IGNOREC
 # the password in a URL, for example that of a proxy
 _IN_URL = re.compile(r"://[^/@\s]*:([^/@\s]+)@")
 _URL_SAFE = {"+": "-", "/": "_"}  # letters of base64 that its URL-safe form replaces
-# Match what may stand between the letters and the bytes of an encoded secret, also inside JSON.
+# Match the line breaks between the letters, and the separators between the bytes, of an encoded
+# secret, also inside JSON.
 _LINE_BREAK, _BETWEEN_BYTES = r"(?:\\+[nr]|\s)*", r"(?:\\+[nrx]|[\s:])*"
 _MIN_SECRET = 8  # a shorter value, such as "1" or "true", is not treated as a secret
 # the cost_note of a reply that was paid for but could not be read
@@ -452,7 +453,7 @@ def _is_secret_name(name: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _encoded_forms(secret: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns of the encoded forms of a secret; they may be wrapped in lines."""
+    """Return patterns that match the encoded forms of a secret, some also across line breaks."""
     raw = secret.encode("utf-8", "surrogatepass")
     forms = {secret[::-1], quote(secret, safe=""), quote(secret, safe="").lower()}
     for text in (secret, secret[::-1]):

@@ -185,7 +185,7 @@ def _listed_names(names: list[str]) -> str:
 
 
 def _quote_in_answer(quote: str, answer: str) -> str:
-    """Return a quote without HTML escapes if the answer contains that, else return it unchanged.
+    """Remove the HTML escapes from a quote if the answer then contains the quote.
 
     The grader may have quoted the escapes, because its prompt shows the answer with HTML escapes.
     """

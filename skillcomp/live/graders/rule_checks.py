@@ -1,7 +1,7 @@
 """Decide checks with a `Rule` on the answer, trace and files of an attempt, without a model.
 
 The rules are those of the graders of ``claude plugin eval`` (code.claude.com/docs/en/plugin-evals).
-What is not recorded is unknown: a rule on it is neither passed nor failed.
+A rule on evidence that is not recorded is unknown: it neither passes nor fails.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class RuleChecker:
     def _matching_positions(
         self, calls: Sequence[tuple[str, str]], settings: Mapping[str, Any]
     ) -> list[int]:
-        """Return the positions of the calls of a tool, with an input that fits ``input_match``."""
+        """Return the positions of the calls of a tool with an input that fits ``input_match``."""
         pattern = compiled_pattern(settings.get("input_match") or "")
         left = self.patterns.require_time()
         return [

@@ -559,7 +559,7 @@ def _row_schema(schema: Mapping[str, Any]) -> Any:
 
 
 def _resolved(schema: Mapping[str, Any], part: Any) -> Any:
-    """Return a part of a schema or, if it refers to another part, that one."""
+    """Return a part of a schema; if it is a reference, return the part that it refers to."""
     reference = part.get("$ref", "") if isinstance(part, dict) else ""
     target: Any = schema
     for name in reference.removeprefix("#/").split("/") if reference else ():
@@ -568,7 +568,7 @@ def _resolved(schema: Mapping[str, Any], part: Any) -> Any:
 
 
 def _asked_by(schema: Mapping[str, Any]) -> _Asked:
-    """Return the checks that a rubric schema lists; those of the default if it lists none."""
+    """Return the checks that a rubric schema lists; the default checks if it lists none."""
     part = _resolved(schema, _row_schema(schema)["properties"]["id"])
     part = part if isinstance(part, dict) else {}
     options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
