@@ -82,12 +82,6 @@ def test_a_case_without_an_outcome_in_one_condition_is_dropped_and_counted() -> 
     assert "1 case dropped" in row["note"]
 
 
-def test_no_pair_at_all_is_unknown_and_says_why() -> None:
-    row = one(sc.deltas.paired(outcomes([[None]], [[True]])))
-    assert np.isnan([row["estimate"], row["ci_low"], row["ci_high"], row["p_value"]]).all()
-    assert "no case has outcomes in both conditions" in row["note"]
-
-
 def over_skills(n_skills: int) -> pd.DataFrame:
     """Four cases a skill; all pass with the skill, two without it, and one takes dollars."""
     baseline, skill = [[False], [False], [True], [True]], [[True]] * 4
@@ -134,16 +128,6 @@ def test_few_skills_are_refused_a_general_claim_by_rates_amounts_and_deltas(n_sk
         assert np.allclose(general[limits], cases[limits]) == few or name == "rate", name
         note = f"{n_skills} skills can show"
         assert general["note"].str.contains(note).eq(name == "delta" and not few).all()
-
-
-def test_the_note_of_few_skills_gives_the_available_power() -> None:
-    for n_skills, points in ((8, 41), (11, 35), (30, 20)):
-        note = one(sc.deltas.paired(over_skills(n_skills), cluster="skill"))["note"]
-        assert f"{n_skills} skills can show {points} points in 9 of 10 studies (ten cases" in note
-        bounded = sc.deltas.paired(over_skills(n_skills), cluster="skill", interval="bounded")
-        assert "can show" not in one(bounded)["note"]
-    many = sc.deltas.paired(over_skills(31), cluster="skill")
-    assert not many["note"].str.contains("can show").any()
 
 
 @pytest.mark.parametrize("lost", ["amounts", "answers", "baseline"])
@@ -260,12 +244,6 @@ def test_frames_that_break_the_contract_are_refused() -> None:
     with pytest.raises(FrameError, match="rows without attempt_id: 8 are alike"):
         sc.deltas.paired(pd.concat([bare, bare]))
     assert len(sc.deltas.paired(bare[["skill", "case_id", "condition", "passed"]])) == 1
-
-
-def test_an_empty_frame_gives_an_empty_estimates_frame() -> None:
-    frame = sc.deltas.paired(sc.frames.empty("outcomes"), by=["skill"])
-    assert frame.empty
-    assert list(frame.columns[:3]) == ["skill", "condition", "measure"]
 
 
 def test_dimensions_are_adjusted_over_the_declared_family_of_nine() -> None:

@@ -4,7 +4,6 @@ import math
 
 import pandas as pd
 import pytest
-from pandas.testing import assert_frame_equal
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.contracts import CONTRACTS
@@ -38,14 +37,6 @@ def test_the_columns_are_by_then_the_contract_then_the_diagnostics() -> None:
     assert (frame.loc[0, "method"], frame.loc[0, "p_value"]) == ("Wilson", 0.04)
 
 
-def test_no_rows_give_an_empty_frame_with_the_same_columns_and_dtypes() -> None:
-    none = estimates([], by=["skill"], extra=["n_dropped"])
-    one = estimates([row("rate_passed", Interval(1.0, 0.5, 1.0), skill="a")], by=["skill"])
-    assert list(none.columns) == ["skill", *SHAPE, "n_dropped"]
-    assert none[SHAPE].dtypes.equals(one[SHAPE].dtypes)
-    assert none[SHAPE].dtypes.astype(str).to_dict() == dict(CONTRACTS["estimates"].columns)
-
-
 def test_what_is_unknown_is_nan_with_its_note_and_a_note_is_never_missing() -> None:
     frame = estimates(
         [
@@ -72,16 +63,6 @@ def test_a_single_name_is_a_list_of_one() -> None:
         prepared(attempts, "attempts", "skil", "mine")
 
 
-def test_groups_come_in_order_of_first_appearance_and_keep_missing_keys() -> None:
-    frame = judged(skill=pd.Categorical(["b", "a", None, "b"], list("abc")), n=[1, 2, 3, 4])
-    found = [(keys["skill"], rows["n"].tolist()) for keys, rows in groups(frame, ["skill"])]
-    assert [numbers for _, numbers in found] == [[1, 4], [2], [3]]
-    assert [key for key, _ in found][:2] == ["b", "a"] and pd.isna(found[2][0])
-    ((keys, rows),) = groups(frame, [])
-    assert keys == {}
-    assert_frame_equal(rows, frame)
-
-
 def test_a_missing_column_is_named_with_the_nearest_one() -> None:
     message = r"rates: there is no column 'skil'; there: skill, n\. Did you mean 'skill'"
     with pytest.raises(FrameError, match=message):
@@ -101,15 +82,6 @@ def test_several_graders_versions_or_rounds_are_named_unless_by_keeps_them_apart
     with pytest.raises(FrameError, match=told + f"Add '{column}' to by="):
         refuse_pooling(frame, [], "rates")
     refuse_pooling(frame, [column], "rates")
-
-
-def test_each_grader_may_have_its_own_version_but_not_two() -> None:
-    frame = judged(grader=["g1", "g2"], grader_version=["v1", "v9"], round=[1, 1])
-    refuse_pooling(frame, ["grader"], "rates")
-    more = pd.concat([frame, judged(grader=["g2"], grader_version=["v2"], round=[1])])
-    with pytest.raises(FrameError, match="more than one grader_version: v1, v2, v9"):
-        refuse_pooling(more, ["grader"], "rates")
-    refuse_pooling(judged(grader=[None, None], round=[None, None]), [], "rates")
 
 
 def test_altered_copies_are_never_taken_for_repeats() -> None:

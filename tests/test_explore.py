@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import ipywidgets as widgets
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -81,15 +80,6 @@ def cells(page: str) -> list[list[str]]:
 # Reading verdicts
 
 
-def test_filters_open_on_all_and_every_row_is_there() -> None:
-    reader = reader_of(study(), gold=labels_of("ann", {"x": True}))
-    assert isinstance(reader, widgets.VBox)
-    shown = {name: control.widget.label for name, control in reader.choices.items()}
-    assert set(shown) == {"skill", "case_id", "condition", "grader", "check_id", "passed", "gold"}
-    assert set(shown.values()) == {"all"} and len(reader.rows) == 24
-    assert reader.status == "Check 1 of 4 (24 verdicts)"
-
-
 def labels_of(labeller: str, labels: dict[str, bool | None]) -> pd.DataFrame:
     return pd.DataFrame(
         {"attempt_id": "a/1/skill", "check_id": list(labels), "labeller": labeller,
@@ -108,13 +98,6 @@ def test_the_answers_of_a_case_stand_side_by_side_with_graders_and_gold_as_colum
         ["", "placebo", "✓ pass", "✗ fail", "·"],
     ]
     assert "A?" in reader.view and "Because." in reader.view
-
-
-def test_a_filter_keeps_the_other_answers_in_view_and_points_out_its_verdicts() -> None:
-    reader = reader_of(study()).choose(condition="placebo", grader="g2")
-    assert reader.rows["condition"].unique().tolist() == ["placebo"]
-    assert len(re.findall("<h3>", reader.view)) == 3
-    assert len(re.findall("scx-lit", reader.view)) == 1
 
 
 def test_the_quote_and_what_stands_in_the_skill_are_marked_in_the_answer() -> None:
@@ -166,26 +149,6 @@ def test_a_filter_that_is_not_there_is_told_with_the_nearest() -> None:
         reader_of(study()).choose(grader="g3")
 
 
-def test_next_and_previous_walk_and_stop_at_the_ends() -> None:
-    reader = reader_of(study())
-    first = reader.view
-    reader.do("step", 1)
-    assert reader.at == 1 and reader.view != first
-    for _ in range(2):
-        reader.do("step", -1)
-    assert reader.view == first
-    for _ in range(9):
-        reader.do("step", 1)
-    assert reader.at == 3 and [step.disabled for step in reader.steps] == [False, True]
-
-
-def test_widening_a_filter_stays_with_the_check_in_view() -> None:
-    reader = reader_of(study()).choose(skill="b")
-    reader.do("step", 1)
-    in_view = reader.view
-    assert reader.choose(skill=None).view == in_view and reader.at == 3
-
-
 def test_what_the_browser_sends_is_not_trusted() -> None:
     reader = reader_of(study())
     before = reader.view
@@ -228,17 +191,6 @@ def test_versions_and_rounds_of_one_grader_are_told_apart() -> None:
     assert names == [None, "g0, round 1", "g2, round 1", "g0, round 2", "g2, round 2"]
     reader.choose(grader="g2, round 2")
     assert len(reader.rows) == 12 and "g2, round 2" in reader.view
-
-
-def test_repeats_are_walked_one_by_one() -> None:
-    frames = study()
-    for name in ("attempts", "verdicts"):
-        one = frames[name]
-        twice = [one.assign(repeat=k, attempt_id=one["attempt_id"] + f"/{k}") for k in (1, 2)]
-        frames[name] = pd.concat(twice, ignore_index=True)
-    reader = reader_of(frames)
-    assert reader.status == "Check 1 of 8 (48 verdicts)" and "repeat 1" in reader.view
-    assert len(re.findall("<h3>", reader.view)) == 3
 
 
 def test_a_verdict_without_its_attempt_is_shown_without_an_answer() -> None:
@@ -300,7 +252,7 @@ def test_a_text_that_would_stall_a_browser_is_cut_and_says_so() -> None:
     assert len(page) < 4 * MOST
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.text("ab \n'’\"“<.*", max_size=30),
     st.text("ab \n'’\"“<.*", max_size=6),
@@ -323,7 +275,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(WORDS, WORDS, WORDS, st.integers(1, 4))
 def test_what_is_marked_as_shared_is_what_the_overlap_counts(
     answer: list[str], skill: list[str], prompt: list[str], n: int
@@ -382,24 +334,6 @@ def test_labelling_resumes_where_it_stopped_whatever_the_order_of_the_frame(
     assert sorted(stored(tmp_path)[keys].values.tolist()) == sorted(items.values.tolist())
 
 
-def test_going_back_shows_the_label_and_a_new_one_replaces_it(tmp_path: Path) -> None:
-    one = editor(tmp_path)
-    one.note = "first thought"
-    one.do("label", True)
-    one.do("label", False)
-    one.do("step", -1)
-    one.do("step", -1)
-    assert "this one: PASS" in one.status and one.note == "first thought"
-    one.note = "second thought"
-    one.do("label", False)
-    kept = stored(tmp_path)
-    assert kept["passed"].tolist() == [False, False]
-    assert set(kept["note"].fillna("")) == {"", "second thought"}
-    again = editor(tmp_path)
-    again.do("step", -1)
-    assert "this one: FAIL" in again.status
-
-
 def texts_of(widget: Any) -> list[Any]:
     """Return what the browser holds of a widget and of the widgets in it."""
     hidden = ("layout", "comm", "style", "children")
@@ -455,24 +389,6 @@ def test_filters_narrow_what_is_asked(tmp_path: Path) -> None:
     assert "nothing to label" in one.view
     one.do("label", True)
     assert one.n_labelled == 3
-
-
-def test_checks_of_an_attempt_stay_together_and_labellers_have_orders_of_their_own(
-    tmp_path: Path,
-) -> None:
-    frames = study()
-    frames["attempts"] = pd.concat(
-        [frames["attempts"].assign(attempt_id=lambda f, k=k: f["attempt_id"] + str(k))
-         for k in range(3)]
-    )  # fmt: skip
-    orders = {}
-    for name in ("ann", "bob"):
-        one = editor(tmp_path / name, frames, labeller=name)
-        for _ in range(36):
-            one.do("label", True)
-        orders[name] = stored(tmp_path / name)["attempt_id"].tolist()
-        assert orders[name][::2] == orders[name][1::2]
-    assert orders["ann"] != orders["bob"] and sorted(orders["ann"]) == sorted(orders["bob"])
 
 
 def test_two_labellers_share_a_store_and_do_not_see_each_other(tmp_path: Path) -> None:
@@ -639,20 +555,6 @@ def test_the_threshold_shows_the_rates_that_calibrate_gives(
     assert one.moved.empty
 
 
-def test_a_cut_of_the_share_flags_what_reaches_it(copying: dict[str, Any]) -> None:
-    one = sc.explore.threshold(**copying).choose(n=4)
-    one.do("cut", 1)
-    cut = one.choices["cut"].value
-    passages = sc.overlap.score(copying["passages"], skills=copying["skills"], ngram=4)
-    every = pd.concat([copying["shared"].query("n == 4"), passages])
-    flagged = every["share"].fillna(0.0).ge(cut)
-    copies = every["level"].isin(["verbatim", "near_copy"])
-    clean = every["level"].eq("fresh") | every["condition"].eq("baseline")
-    assert len(one.errors) == (copies & ~flagged).sum() + (clean & flagged).sum()
-    one.choose(n=6)
-    assert one.choices["cut"].value is not None  # a share stays a share
-
-
 def characters(text: str) -> list[str]:
     return [c for c in text if not c.isspace()]
 
@@ -685,12 +587,6 @@ def test_the_threshold_keeps_a_tokenizer_of_ones_own() -> None:
         sc.explore.threshold(shared, passages, skills=how["skills"], **about)
     spans = copied_spans("まず値を絞ってから。", skill, None, n=4, tokenizer=characters)
     assert spans[0] == (2, 6) and spans[-1][1] == 9
-
-
-def test_what_is_marked_in_a_text_with_markup_is_the_original() -> None:
-    answer = "So nar\u00adrow <b>unknown</b> values early."
-    spans = copied_spans(answer, "Always narrow unknown values.", None, n=3)
-    assert [answer[a:b] for a, b in spans] == ["nar\u00adrow <b>unknown</b> values"]
 
 
 def test_the_threshold_needs_texts(copying: dict[str, Any]) -> None:

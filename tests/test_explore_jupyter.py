@@ -41,14 +41,13 @@ shared = sc.overlap.score(answers, skills={"s": text}, ngram=range(2, 6), exclud
     "sc.explore.verdicts(verdicts, attempts, study.gold)",
     "sc.explore.threshold(shared, passages, skills={'s': text}, positive='verbatim')",
     "sc.explore.deltas(outcomes, attempts=attempts, verdicts=verdicts)",
-    "sc.explore.drift(verdicts, study.gold, attempts=attempts)",
     """
 table = outcomes.replace({"skill": {outcomes["skill"].iloc[0]: "HOSTILE"}})
 own = sc.from_frame(table, case="case_id", grader="grader", shared_cases=False)
 sc.explore.study(own)
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"')),
 ]
-LABEL, READ, CUT, DELTA, DRIFT, STUDY = range(1, 7)
+LABEL, READ, CUT, DELTA, STUDY = range(1, 6)
 READY = (
     "jupyterapp.shell.currentWidget.context.isReady && "
     "jupyterapp.shell.currentWidget.sessionContext.session.kernel.connectionStatus === 'connected'"
@@ -110,6 +109,88 @@ def lab(jupyter: Jupyter) -> Lab:
     return Lab(jupyter.open("lab/tree/test.ipynb"), jupyter.folder)
 
 
+def test_keys_walk_without_leaving_the_answer_and_what_a_model_wrote_is_text(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(READ)
+    names = "[...document.querySelectorAll('[data-mine] .scx-answer h3')].map(h => h.textContent)"
+    assert page.evaluate(names) == ["baseline", "skill", "placebo"]
+    page.click("[data-mine] .scx-head")
+    page.press("ArrowRight")
+    lab.said("Check 2 of")
+    page.press("k")
+    lab.said("Check 1 of")
+    page.press("/")
+    page.wait("document.activeElement.closest('.scx-skill')")
+    page.press("Escape")
+    page.press("j")
+    lab.said("Check 2 of")
+    answer = "document.querySelector('[data-mine] .scx-answer .scx-text')"
+    assert HOSTILE in page.evaluate(f"{answer}.textContent")
+    assert page.evaluate(f"{answer}.querySelectorAll('img, script, strong, b').length") == 0
+    assert page.evaluate("window.hacked") is None
+    assert not [one for one in page.requests if "127.0.0.1" not in one and "//" in one[:8]]
+    assert not [one for one in page.complaints if "scx" in one or "widget" in one.lower()]
+
+
+def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(CUT)
+    lab.said("n = 2")
+    ring = "document.querySelector('[data-mine] .scx-ring').style.left"
+    before = page.evaluate(ring)
+    handle = "document.querySelector('[data-mine] .scx-{} .noUi-handle').focus()"
+    page.evaluate(handle.format("n"))
+    for _ in range(2):
+        page.press("ArrowRight")
+    lab.said("n = 4")
+    page.wait(f"{ring} !== {before!r}")
+    page.evaluate(handle.format("cut"))
+    page.press("ArrowRight")
+    lab.said("at least")
+    assert page.evaluate("document.querySelector('[data-mine]').innerText").count(
+        "no longer flagged"
+    )
+    page.click("[data-mine] tr[data-do=move]")
+    page.wait("document.querySelector('[data-mine] h3 bdi')")
+
+
+def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) -> None:
+    page = lab.page
+    lab.cell(DELTA)
+    page.click("[data-mine] tr[data-do=row]")
+    page.wait("document.querySelector('[data-mine] tr[data-do=case]')")
+    page.click("[data-mine] .scx-spot:nth-of-type(2)")
+    page.wait("document.querySelectorAll('[data-mine] tr[aria-current=true]').length === 1")
+    page.click("[data-mine] tr[data-do=case]")
+    page.wait("document.querySelectorAll('[data-mine] .scx-answer').length === 3")
+    page.press("ArrowRight")
+    page.wait("document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'")
+
+
+def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> None:
+    page = lab.page
+    cell = f"{OF}[{STUDY}]"
+    page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
+    page.evaluate(f"void {cell}.setAttribute('data-study', 1)")
+    page.click("[data-study] .lm-TabBar-tab:nth-child(2)")
+    rows = f"{cell}.querySelectorAll('.scx-view tbody tr').length"
+    page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4", seconds=90)
+    pick = (
+        f"(s => {{ s.selectedIndex = 1; s.dispatchEvent(new Event('change', {{bubbles: true}})) }})"
+        f"({cell}.querySelector('.widget-dropdown select'))"
+    )
+    page.evaluate(pick)
+    page.wait(f"{rows} === 2", seconds=90)
+    assert page.evaluate("window.hacked") is None
+    # the copy for static pages is not shown next to the widget
+    assert page.evaluate(f"{cell}.querySelector('.scx-still').offsetHeight") == 0
+    color = f"getComputedStyle({cell}.querySelector('.scx')).color"
+    light = page.evaluate(color)
+    theme = "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
+    page.evaluate(f"void {theme}")
+    page.wait(f"{color} !== {light!r}")
+
+
 def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(lab: Lab) -> None:
     page = lab.page
     lab.cell(LABEL)
@@ -153,108 +234,6 @@ def test_three_checks_labelled_with_keys_are_in_the_store_and_a_reload_goes_on(l
     assert len(sc.frames.gold(sc.RunStore(lab.folder / "labels"))) == 4
 
 
-def test_keys_walk_without_leaving_the_answer(lab: Lab) -> None:
-    page = lab.page
-    lab.cell(READ)
-    names = "[...document.querySelectorAll('[data-mine] .scx-answer h3')].map(h => h.textContent)"
-    assert page.evaluate(names) == ["baseline", "skill", "placebo"]
-    page.click("[data-mine] .scx-head")
-    page.press("ArrowRight")
-    lab.said("Check 2 of")
-    page.press("k")
-    lab.said("Check 1 of")
-    page.press("/")
-    page.wait("document.activeElement.closest('.scx-skill')")
-    page.press("Escape")
-    page.press("j")
-    lab.said("Check 2 of")
-
-
-def test_what_a_model_wrote_is_text_in_the_page(lab: Lab) -> None:
-    lab.cell(READ)
-    answer = "document.querySelector('[data-mine] .scx-answer .scx-text')"
-    assert HOSTILE in lab.page.evaluate(f"{answer}.textContent")
-    assert lab.page.evaluate(f"{answer}.querySelectorAll('img, script, strong, b').length") == 0
-    assert lab.page.evaluate("window.hacked") is None
-    assert not [one for one in lab.page.requests if "127.0.0.1" not in one and "//" in one[:8]]
-
-
-def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
-    page = lab.page
-    lab.cell(CUT)
-    lab.said("n = 2")
-    ring = "document.querySelector('[data-mine] .scx-ring').style.left"
-    before = page.evaluate(ring)
-    handle = "document.querySelector('[data-mine] .scx-{} .noUi-handle').focus()"
-    page.evaluate(handle.format("n"))
-    for _ in range(2):
-        page.press("ArrowRight")
-    lab.said("n = 4")
-    page.wait(f"{ring} !== {before!r}")
-    page.evaluate(handle.format("cut"))
-    page.press("ArrowRight")
-    lab.said("at least")
-    assert page.evaluate("document.querySelector('[data-mine]').innerText").count(
-        "no longer flagged"
-    )
-    page.click("[data-mine] tr[data-do=move]")
-    page.wait("document.querySelector('[data-mine] h3 bdi')")
-
-
-def test_a_click_on_a_row_opens_its_cases_and_on_a_case_its_answers(lab: Lab) -> None:
-    page = lab.page
-    lab.cell(DELTA)
-    page.click("[data-mine] tr[data-do=row]")
-    page.wait("document.querySelector('[data-mine] tr[data-do=case]')")
-    page.click("[data-mine] .scx-spot:nth-of-type(2)")
-    page.wait("document.querySelectorAll('[data-mine] tr[aria-current=true]').length === 1")
-    page.click("[data-mine] tr[data-do=case]")
-    page.wait("document.querySelectorAll('[data-mine] .scx-answer').length === 3")
-    page.press("ArrowRight")
-    page.wait("document.querySelectorAll('[data-mine] tr[data-do=case]')[1].ariaCurrent === 'true'")
-
-
-def test_a_cell_of_the_flips_leaves_its_cases(lab: Lab) -> None:
-    page = lab.page
-    lab.cell(DRIFT)
-    lab.said("old to new")
-    page.click("[data-mine] .scx-spot")
-    chosen = "document.querySelector('[data-mine] .scx-gold select').selectedOptions[0].text"
-    page.wait(f"['PASS', 'FAIL'].includes({chosen})")
-    page.click("[data-mine] tr[data-do=flip]")
-    page.wait("document.querySelectorAll('[data-mine] .scx-lit').length >= 2")
-    assert not [one for one in page.complaints if "scx" in one or "widget" in one.lower()]
-
-
-def test_the_tabs_of_a_study_follow_its_controls_in_both_themes(lab: Lab) -> None:
-    page = lab.page
-    cell = f"{OF}[{STUDY}]"
-    page.wait(f"({cell}.scrollIntoView(), {cell}.querySelector('.scx-view p'))", seconds=180)
-    # tabs of ipywidgets that a reload of the page restored react only once their cell runs again
-    page.evaluate(f"void {cell}.querySelector('.scx-view p').setAttribute('data-old', 1)")
-    page.evaluate("void jupyterapp.commands.execute('notebook:run-all-cells')")
-    new = f"{cell}.querySelector('.scx-view p:not([data-old])')"
-    page.wait(f"({cell}.scrollIntoView(), {new})", seconds=180)
-    page.evaluate(f"void {cell}.setAttribute('data-study', 1)")
-    page.click("[data-study] .lm-TabBar-tab:nth-child(2)")
-    rows = f"{cell}.querySelectorAll('.scx-view tbody tr').length"
-    page.wait(f"{cell}.querySelector('.scx-figure img') && {rows} === 4", seconds=90)
-    pick = (
-        f"(s => {{ s.selectedIndex = 1; s.dispatchEvent(new Event('change', {{bubbles: true}})) }})"
-        f"({cell}.querySelector('.widget-dropdown select'))"
-    )
-    page.evaluate(pick)
-    page.wait(f"{rows} === 2", seconds=90)
-    assert page.evaluate("window.hacked") is None
-    # the copy for static pages is not shown next to the widget
-    assert page.evaluate(f"{cell}.querySelector('.scx-still').offsetHeight") == 0
-    color = f"getComputedStyle({cell}.querySelector('.scx')).color"
-    light = page.evaluate(color)
-    theme = "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})"
-    page.evaluate(f"void {theme}")
-    page.wait(f"{color} !== {light!r}")
-
-
 @pytest.mark.slow  # `make outputs` runs it
 def test_a_static_page_shows_the_last_state_without_a_network(
     jupyter: Jupyter, tmp_path: Path
@@ -286,10 +265,8 @@ sc.explore.verdicts(verdicts, attempts, label=True, store=sc.RunStore("STORE"), 
 """.replace("HOSTILE", HOSTILE.replace('"', '\\"'))
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["notebooks/notebook-7", pytest.param("voila/render/voila", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow  # `make outputs` runs it
+@pytest.mark.parametrize("path", ["notebooks/notebook-7", "voila/render/voila"])
 def test_checks_are_labelled_with_keys_in_notebook_7_and_in_voila_too(
     jupyter: Jupyter, path: str
 ) -> None:

@@ -68,7 +68,8 @@ def test_the_tabs_follow_the_choices(study: Any) -> None:
 
 def test_estimates_of_a_skill_are_those_of_the_whole_study(study: Any) -> None:
     study.show("forest").choose(skill="a", condition="skill", grader="g1", margin=0.1)
-    whole = sc.report.answer(own(), grader="g1").frames["decided"]
+    outcomes = own().outcomes
+    whole = sc.skillverdicts.decide(outcomes[outcomes["grader"].eq("g1")])
     row = whole[whole["skill"].eq("a") & whole["condition"].eq("skill")].iloc[0]
     assert sc.style.interval(row) in shown(study)
 

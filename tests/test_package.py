@@ -32,8 +32,7 @@ HEAVY = {
     *("pydantic", "pyarrow", "ipywidgets", "nbclient", "nbconvert", "joblib", "dask"),
 }
 MODULES = [name for name in sc.__all__ if inspect.ismodule(getattr(sc, name))]
-# one line says all there is to say of these
-SHORT = {"check.empty", "frames.empty"}
+SHORT = {"check.empty", "frames.empty"}  # one line says all there is to say of these
 
 
 def read(name: str) -> str:
@@ -68,58 +67,40 @@ def test_an_argument_of_another_type_is_named_with_the_call_that_makes_it(name: 
 # What it loads and exports
 
 
-def printed(code: str) -> list[str]:
-    """Return the words that a program prints in a process of its own."""
+def printed(code: str) -> list[list[str]]:
+    """Return the words of each line that a program prints in a process of its own."""
     command = [sys.executable, "-c", f"import sys, skillcomp as sc; {code}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return [line.split() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("code", "refused"),
-    [
-        ("dir(sc)", HEAVY),
-        ("sc.table, sc.report, dir(sc.report)", {"nbconvert", "nbclient", "nh3", "jinja2"}),
-        ("sc.run", {"scipy", "sklearn", "statsmodels", "matplotlib"}),
-    ],
-)
-def test_a_name_loads_only_what_it_needs(code: str, refused: set[str]) -> None:
-    loaded = printed(f"{code}; print(*sys.modules)")
-    assert {name.split(".")[0] for name in loaded} & refused == set()
-    own = [name for name in loaded if name.startswith("skillcomp.")]
-    assert (own == []) == (refused is HEAVY)
+def test_a_name_loads_only_what_it_needs_and_tab_shows_the_api_alone() -> None:
+    steps = ("dir(sc)", "sc.table, sc.report, dir(sc.report), sc.deltas")
+    refused: list[set[str]] = [HEAVY, {"nbconvert", "nbclient", "nh3", "jinja2"}]
+    *loaded, tab = printed(
+        "; ".join(f"{step}; print(*sys.modules)" for step in steps) + "; print(*dir(sc))"
+    )
+    for modules, names in zip(loaded, refused, strict=True):
+        assert {name.split(".")[0] for name in modules} & names == set()
+    assert not [name for name in loaded[0] if name.startswith("skillcomp.")]
+    assert tab == sorted(sc.__all__)
 
 
-@pytest.mark.parametrize("name", sc.__all__)
-def test_every_name_of_the_package_resolves(name: str) -> None:
-    assert getattr(sc, name) is not None
-    assert name in dir(sc)
-
-
-def test_a_name_that_is_not_there_is_an_attribute_error_like_any_other() -> None:
+def test_every_name_resolves_and_a_wrong_one_is_an_attribute_error() -> None:
+    for name in sc.__all__:
+        assert getattr(sc, name) is not None and name in dir(sc)
     with pytest.raises(AttributeError, match="skillcomp attribute delta"):
         _ = sc.delta
-    assert not hasattr(sc, "_hidden")
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_what_a_module_lists_as_public_is_there(name: str) -> None:
-    module = getattr(sc, name)
-    assert module.__doc__, f"{module.__name__} does not say what it is for"
-    assert [one for one in getattr(module, "__all__", []) if not hasattr(module, one)] == []
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_tab_shows_the_api_of_a_module_and_nothing_else(name: str) -> None:
     module = importlib.import_module(f"skillcomp.{name}")
+    assert module.__doc__, f"{module.__name__} does not say what it is for"
     shown = {one for one in dir(module) if not one.startswith("_")}
     assert shown == set(module.__all__)
     assert not any(inspect.ismodule(getattr(module, one)) for one in shown)
-
-
-def test_tab_on_the_package_shows_the_api_and_nothing_else() -> None:
-    assert printed("sc.deltas, sc.run; print(*dir(sc))") == sorted(sc.__all__)
 
 
 @pytest.mark.slow
@@ -135,7 +116,7 @@ for name in packages.split():
         package = importlib.import_module(f"skillcomp.{name}")
         print(*(n for n in order if inspect.ismodule(getattr(package, n))))
 """
-    assert printed(code) == []
+    assert not any(printed(code))
 
 
 @pytest.mark.parametrize("package", ["frames", "live", "simulate", "stats"])

@@ -18,173 +18,161 @@ def rows(*values: tuple[object, float, float, float], **columns: object) -> pd.D
     return pd.DataFrame(values, columns=names).assign(**(common | columns))
 
 
-def test_the_graders_that_agree_most_and_least_are_named() -> None:
-    frame = rows(
-        ("raw_agreement", 0.9, 0.85, 0.94),
-        ("raw_agreement", 0.7, 0.6, 0.8),
-        ("raw_agreement", 0.92, 0.88, 0.96),
-        grader=["a", "b", "c"],
-    )
-    (text,) = about_graders(ranking=frame)
-    assert text == (
-        "Of 3 graders, c agrees with gold most often and b least; the intervals of c and a overlap."
-    )
-    assert about_graders(ranking=frame.head(1)) == []
-    (lack,) = about_graders(ranking=frame.assign(estimate=NAN))
-    assert "sc.reliability.label_sheet" in lack
-
-
-def test_the_ceiling_is_compared_with_each_labeller_and_names_its_lack() -> None:
-    top = rows(("ceiling_gwet_ac1", 0.96, 0.9, 0.98), ("ceiling_gwet_ac1", 0.96, 0.9, 0.98))
-    top = top.assign(grader=["a", "b"], labeller=None)
-    own = rows(("gwet_ac1", 0.8, 0.7, 0.9), ("gwet_ac1", 0.93, 0.9, 0.95), grader=["a", "b"])
-    texts = about_graders(ceiling=pd.concat([top, own.assign(labeller="Kim")]))
-    assert texts == [
-        "The labellers agree with each other by AC1 .96 [.90, .98].",
-        "By agreement with Kim, a lies below and b lies within this interval.",
-    ]
-    lone = rows(("ceiling_gwet_ac1", NAN, NAN, NAN), grader="a", labeller=None, note="one labeller")
-    assert about_graders(ceiling=lone) == [
-        "How closely a grader could agree is not known: one labeller."
-    ]
-
-
-def test_false_fails_and_severity_are_compared_with_the_reference() -> None:
-    frame = rows(
-        ("sensitivity_change", -0.2, -0.3, -0.1),
-        ("severity_shift", 0.4, -0.1, 0.9),
-        ("cochran_q", 5.0, NAN, NAN),
-        grader=["new", "new", None],
-        reference="old",
-    )
-    assert about_graders(errors=frame) == [
-        "new makes more false fails than old: +20 points [10, 30].",
-        "new is not shown to be stricter or more lenient than old.",
-    ]
-
-
-def test_flips_without_gold_are_only_counted() -> None:
-    frame = pd.DataFrame({"old": [True, False], "new": [False, False], "count": [3, 7]})
-    frame = frame.assign(grader="new", reference="old", gold=None)
-    assert about_graders(flips=frame) == [
-        "new and old differ on 3 of 10 checks: 0 flipped to PASS and 3 to FAIL."
-    ]
-
-
-def test_the_rules_that_are_broken_are_named_and_a_rule_on_undecided_fails_is_none() -> None:
-    frame = rows(
-        ("quote_empty", 0.1, 0.05, 0.2),
-        ("undecided_fail", 0.5, 0.4, 0.6),
-        ("quote_short", NAN, NAN, NAN),
-        grader="a",
-        counted="verdicts",
-    )
-    assert about_graders(rules=frame) == [
-        "a breaks 1 of 1 applicable rule: quote empty (10 % [5, 20] of 100 verdicts)."
-    ]
-    both = pd.concat([frame.assign(agent=agent) for agent in "xy"])
-    assert [text.split(" rule")[0] for text in about_graders(rules=both)] == [
-        f"a, answers by {agent}, breaks 1 of 1 applicable" for agent in "xy"
-    ]
-    assert about_graders(rules=frame.tail(1)) == ["a: no rule applies to what was recorded."]
-
-
-def test_failure_modes_say_what_missing_data_leave_open() -> None:
-    frame = rows(
-        ("near_far_failure", 0.3, 0.1, 0.5),
-        ("body_only_retrieval", NAN, NAN, NAN),
-        ("none_of_these", 0.7, 0.5, 0.9),
-        condition="v2",
-    ).assign(count=[30, 0, 70], n_undecided=[0, 100, 5])
-    assert about_graders(modes=frame) == [
-        "Under v2, 100 checks failed, most often by near-far failure (30 %); at most 70 % have "
-        "none of the six modes."
-    ]
-    both = pd.concat([frame.assign(agent="x"), frame.assign(agent="y", count=[90, 0, 10])])
-    starts = [text.split(" checks")[0] for text in about_graders(modes=both)]
-    assert starts == [f"Under v2, answers by {agent}, 100" for agent in "xy"]
-    assert about_graders(modes=frame.head(0)) == ["No check failed, so there are no failure modes."]
-
-
 def audit(**columns: object) -> pd.DataFrame:
     frame = rows(("effect_points", 4.0, 1.0, 6.0), grader="a", bias="verbosity", condition=None)
-    return frame.assign(stratum="all", p_adjusted=0.2, per="doubling of the words").assign(
-        **columns
+    about = {"stratum": "all", "p_adjusted": 0.2, "per": "doubling of the words"}
+    return frame.assign(**(about | columns))
+
+
+LENIENT = {"bias": "condition leniency", "condition": "skill"}
+LACKS = {"estimate": NAN, "ci_low": NAN, "note": "not identified: one family"}
+AGREE = rows(
+    ("raw_agreement", 0.9, 0.85, 0.94),
+    ("raw_agreement", 0.7, 0.6, 0.8),
+    ("raw_agreement", 0.92, 0.88, 0.96),
+    grader=["a", "b", "c"],
+)
+CEILING = rows(*[("ceiling_gwet_ac1", 0.96, 0.9, 0.98)] * 2, grader=["a", "b"], labeller=None)
+OWN = rows(("gwet_ac1", 0.8, 0.7, 0.9), ("gwet_ac1", 0.93, 0.9, 0.95), grader=["a", "b"])
+ERRORS = rows(
+    ("sensitivity_change", -0.2, -0.3, -0.1),
+    ("severity_shift", 0.4, -0.1, 0.9),
+    grader="new",
+    reference="old",
+)
+FLIPS = pd.DataFrame({"old": [True, False], "new": [False, False], "count": [3, 7]})
+RULES = rows(
+    ("quote_empty", 0.1, 0.05, 0.2),
+    ("undecided_fail", 0.5, 0.4, 0.6),
+    ("quote_short", NAN, NAN, NAN),
+    grader="a",
+    counted="verdicts",
+)
+MODES = rows(
+    ("near_far_failure", 0.3, 0.1, 0.5),
+    ("body_only_retrieval", NAN, NAN, NAN),
+    ("none_of_these", 0.7, 0.5, 0.9),
+    condition="v2",
+    count=[30, 0, 70],
+    n_undecided=[0, 100, 5],
+)
+COPIES = rows(("perturbation_points", -3.0, -5.0, -1.0), grader="a", perturbation="pad",
+              n_pairs=50, n_to_pass=0, n_to_fail=2)  # fmt: skip
+PAIRS = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0, -1.0, 5.0))
+DIFFERENCES = rows(
+    ("delta_sensitivity", 0.0, -0.1, 0.1),
+    ("delta_specificity", -0.3, -0.5, -0.1),
+    grader="a",
+    condition="skill",
+)
+CORRECTIONS = rows(
+    ("d", 0.2, 0.1, 0.3),
+    ("d", 0.05, -0.1, 0.2),
+    ("d", 0.1, 0.05, 0.2),
+    grader=["a", "a", "b"],
+    estimator=["naive", "ppi", "naive"],
+    recommended=[False, True, False],
+    reason=["", "", "too few labels"],
+)
+
+
+@pytest.mark.parametrize(
+    ("topic", "frame", "texts"),
+    [
+        ("ranking", AGREE, ["Of 3 graders, c agrees with gold most often and b least; the "
+         "intervals of c and a overlap."]),
+        ("ranking", AGREE.head(1), []),
+        ("ranking", AGREE.assign(estimate=NAN), ["sc.reliability.label_sheet"]),
+        ("ceiling", pd.concat([CEILING, OWN.assign(labeller="Kim")]), [
+            "The labellers agree with each other by AC1 .96 [.90, .98].",
+            "By agreement with Kim, a lies below and b lies within this interval."]),
+        ("ceiling", CEILING.assign(**LACKS), ["is not known: not identified: one family."]),
+        ("errors", ERRORS, ["new makes more false fails than old: +20 points [10, 30].",
+         "new is not shown to be stricter or more lenient than old."]),
+        ("flips", FLIPS.assign(grader="new", reference="old", gold=None), [
+            "new and old differ on 3 of 10 checks: 0 flipped to PASS and 3 to FAIL."]),
+        ("rules", RULES, ["a breaks 1 of 1 applicable rule: quote empty (10 % [5, 20] of 100 "
+         "verdicts)."]),
+        ("rules", pd.concat([RULES.assign(agent=agent) for agent in "xy"]), [
+            f"a, answers by {agent}, breaks 1 of 1 applicable rule" for agent in "xy"]),
+        ("rules", RULES.tail(1), ["a: no rule applies to what was recorded."]),
+        ("modes", MODES, ["Under v2, 100 checks failed, most often by near-far failure (30 %); at "
+         "most 70 % have none of the six modes."]),
+        ("modes", MODES.head(0), ["No check failed, so there are no failure modes."]),
+        ("biases", audit(), ["The only effect that is estimated on a grader is not shown once",
+         "a, verbosity: +4 points [1, 6] per doubling of the words."]),
+        ("biases", audit(p_adjusted=0.01), ["Shown for a, verbosity: +4 points [1, 6] per doubling "
+         "of the words (adjusted p = .01)."]),
+        ("biases", audit(**LACKS), ["No effect on a grader can be estimated from these data.",
+         "Verbosity: not identified: one family."]),
+        ("leniency", pd.concat([audit(stratum="gold pass", **LENIENT),
+                                audit(stratum="gold fail", ci_low=-9.0, **LENIENT)]), [
+            "a, the skill against the reference: share passed of checks that gold passes +4 points "
+            "[1, 6] (more lenient), of checks that gold fails +4 points [−9, 6] (no difference is "
+            "shown)."]),
+        ("copies", COPIES, ["On copies of the kind 'pad', a changed 2 of 50 verdicts: 0 to PASS, 2 "
+         "to FAIL; −3 points [−5, −1], a shift to FAIL."]),
+        ("copies", COPIES.head(0), ["sc.bias.perturb makes them"]),
+        ("position", PAIRS, ["The grader keeps its choice in 90 % [80, 95] of 100 pairs; being "
+         "shown first is worth +2 points [−1, 5]: no preference for a place is shown."]),
+        ("position", PAIRS.head(0), ["sc.live.compare", "position bias is not known"]),
+        ("differences", DIFFERENCES, ["a, the skill against the reference: false fails 0 points "
+         "[−10, 10] (no difference is shown), false passes +30 points [10, 50] (more)."]),
+        ("differences", DIFFERENCES.head(0), ["Whether the errors of a grader differ between"]),
+        ("corrections", CORRECTIONS, ["The correction moves 1 estimate by 15 points and changes "
+         "the conclusion for a (a gain before, no change shown after).",
+         "No correction is recommended for b: too few labels."]),
+    ],
+)  # fmt: skip
+def test_each_topic_has_its_sentences(topic: str, frame: pd.DataFrame, texts: list[str]) -> None:
+    sentences = about_graders(**{topic: frame})
+    assert len(sentences) == len(texts)
+    assert all(text in sentence for text, sentence in zip(texts, sentences, strict=True))
+
+
+def test_graders_are_compared_with_passing_everything_and_the_order_by_kappa() -> None:
+    names = ["a", "b", "c"]
+    raw = rows(
+        *[("raw_agreement", *v) for v in [(0.8, 0.7, 0.9), (0.75, 0.71, 0.8), (0.9, 0.8, 1)]]
     )
-
-
-def test_an_effect_is_shown_only_after_the_adjustment() -> None:
-    none, hint = about_graders(biases=audit())
-    assert none.startswith("The only effect that is estimated on a grader is not shown once")
-    many = about_graders(biases=pd.concat([audit(), audit(grader="new")]))
-    assert many[0].startswith("None of 2 effects on the graders is shown once")
-    assert hint.endswith("a, verbosity: +4 points [1, 6] per doubling of the words.")
-    (shown,) = about_graders(biases=audit(p_adjusted=0.01))
-    assert shown == (
-        "Shown for a, verbosity: +4 points [1, 6] per doubling of the words (adjusted p = .01)."
+    kappa = rows(*[("cohen_kappa", v, NAN, NAN) for v in (0.4, 0.5, 0.7)])
+    frame = pd.concat([raw.assign(grader=names), kappa.assign(grader=names)])
+    assert about_graders(chance=frame.assign(prevalence=0.7)) == [
+        "By gold 70 % of the items pass, so a grader that passes every item agrees on as many and "
+        "has kappa 0. Not shown to agree more often than that: a (80 % [70, 90]).",
+        "Kappa gives another order than agreement. These graders fall: a from place 2 (80 %) to 3 "
+        "(kappa .40).",
+    ]
+    first, second = about_graders(chance=frame.iloc[[0, 3]].assign(prevalence=0.4))
+    assert first == (
+        "By gold 60 % of the items fail, so a grader that fails every item agrees on as many and "
+        "has kappa 0. Every grader is shown to agree more often than that."
     )
-    why = {"estimate": NAN, "ci_low": NAN, "note": "not identified: one family"}
-    assert about_graders(biases=audit(**why)) == [
-        "No effect on a grader can be estimated from these data.",
-        "Verbosity: not identified: one family.",
+    assert second == "Kappa gives the same order as agreement."
+    assert about_graders(chance=frame.iloc[:0]) == []
+
+
+def test_pairs_of_graders_that_cannot_be_distinguished_are_listed() -> None:
+    counts = pd.DataFrame({"grader": ["a", "b", "c"], "agreed": [90, 86, 60], "n": 100})
+    pairs = sc.reliability.contrast_counts(counts)
+    assert about_graders(unpaired=pairs) == [
+        "2 of 3 pairs of graders differ in agreement, compared as unpaired and adjusted for the "
+        "number of pairs. Not shown to differ: b and a; their intervals allow differences of up "
+        "to 13 points.",
+        "Ranks that these pairs allow (95 % certain for all together): a 1 to 2, b 1 to 2 and c 3.",
     ]
-
-
-def test_leniency_is_given_for_both_gold_labels() -> None:
-    about = {"bias": "condition leniency", "condition": "skill"}
-    parts = [audit(stratum="gold pass", **about), audit(stratum="gold fail", ci_low=-9.0, **about)]
-    assert about_graders(leniency=pd.concat(parts)) == [
-        "a, the skill against the reference: share passed of checks that gold passes +4 points "
-        "[1, 6] (more lenient), of checks that gold fails +4 points [−9, 6] (no difference is "
-        "shown)."
+    pairs = rows(("x", 0.1, 0.05, 0.2), ("x", 0.01, -0.05, 0.07), ("x", NAN, NAN, NAN))
+    pairs = pairs.assign(grader=["a", "a", "b"], reference=["b", "c", "c"])
+    pairs = pairs.assign(measure="agreement_difference", p_adjusted=[0.01, 0.8, NAN])
+    assert about_graders(unpaired=pairs) == [
+        "1 of 3 pairs of graders differs in agreement, compared as unpaired and adjusted for the "
+        "number of pairs. Not shown to differ: a and c; their intervals allow differences of up "
+        "to 7 points. Not known: b and c."
     ]
-
-
-def test_copies_and_pairs_are_counted_and_their_lack_has_a_remedy() -> None:
-    frame = rows(("perturbation_points", -3.0, -5.0, -1.0), grader="a", perturbation="pad")
-    frame = frame.assign(n_pairs=50, n_to_pass=0, n_to_fail=2)
-    assert about_graders(copies=frame) == [
-        "On copies of the kind 'pad', a changed 2 of 50 verdicts: 0 to PASS, 2 to FAIL; −3 points "
-        "[−5, −1], a shift to FAIL."
+    assert about_graders(unpaired=pairs.head(1)) == [
+        "1 of 1 pair of graders differs in agreement, compared as unpaired."
     ]
-    assert "sc.bias.perturb makes them" in about_graders(copies=frame.head(0))[0]
-    pairs = rows(("position_consistency", 0.9, 0.8, 0.95), ("position_points", 2.0, -1.0, 5.0))
-    assert about_graders(position=pairs) == [
-        "The grader keeps its choice in 90 % [80, 95] of 100 pairs; being shown first is "
-        "worth +2 points [−1, 5]: no preference for a place is shown."
-    ]
-    assert "sc.live.compare" in about_graders(position=pairs.head(0))[0]
-
-
-def test_errors_that_differ_between_conditions_are_named() -> None:
-    frame = rows(
-        ("delta_sensitivity", 0.0, -0.1, 0.1),
-        ("delta_specificity", -0.3, -0.5, -0.1),
-        grader="a",
-        condition="skill",
-    )
-    assert about_graders(differences=frame) == [
-        "a, the skill against the reference: false fails 0 points [−10, 10] (no difference is "
-        "shown), false passes +30 points [10, 50] (more)."
-    ]
-    assert about_graders(differences=frame.head(0)) == [
-        "Whether the errors of a grader differ between conditions is not known."
-    ]
-
-
-def test_a_correction_that_changes_the_conclusion_is_named() -> None:
-    frame = rows(("d", 0.2, 0.1, 0.3), ("d", 0.05, -0.1, 0.2), ("d", 0.1, 0.05, 0.2))
-    frame = frame.assign(
-        grader=["a", "a", "b"],
-        estimator=["naive", "ppi", "naive"],
-        recommended=[False, True, False],
-        reason=["", "", "too few labels"],
-    )
-    assert about_graders(corrections=frame) == [
-        "The correction moves 1 estimate by 15 points and changes the conclusion for a (a gain "
-        "before, no change shown after).",
-        "No correction is recommended for b: too few labels.",
-    ]
+    assert about_graders(unpaired=pairs.iloc[:0]) == []
 
 
 # The graders and the reference that a chapter takes
@@ -249,48 +237,3 @@ def test_the_default_reference_is_the_baseline_or_the_previous_version() -> None
         sc.report.default_reference(alone)
     with pytest.raises(StudyError, match="none of 2 verdicts says pass or fail"):
         sc.report.default_reference(conditions.assign(passed=pd.NA))
-
-
-def test_graders_are_compared_with_passing_everything_and_the_order_by_kappa() -> None:
-    names = ["a", "b", "c"]
-    raw = rows(
-        *[("raw_agreement", *v) for v in [(0.8, 0.7, 0.9), (0.75, 0.71, 0.8), (0.9, 0.8, 1)]]
-    )
-    kappa = rows(*[("cohen_kappa", v, NAN, NAN) for v in (0.4, 0.5, 0.7)])
-    frame = pd.concat([raw.assign(grader=names), kappa.assign(grader=names)])
-    assert about_graders(chance=frame.assign(prevalence=0.7)) == [
-        "By gold 70 % of the items pass, so a grader that passes every item agrees on as many and "
-        "has kappa 0. Not shown to agree more often than that: a (80 % [70, 90]).",
-        "Kappa gives another order than agreement. These graders fall: a from place 2 (80 %) to 3 "
-        "(kappa .40).",
-    ]
-    first, second = about_graders(chance=frame.iloc[[0, 3]].assign(prevalence=0.4))
-    assert first == (
-        "By gold 60 % of the items fail, so a grader that fails every item agrees on as many and "
-        "has kappa 0. Every grader is shown to agree more often than that."
-    )
-    assert second == "Kappa gives the same order as agreement."
-    assert about_graders(chance=frame.iloc[:0]) == []
-
-
-def test_pairs_of_graders_that_cannot_be_distinguished_are_listed() -> None:
-    counts = pd.DataFrame({"grader": ["a", "b", "c"], "agreed": [90, 86, 60], "n": 100})
-    pairs = sc.reliability.contrast_counts(counts)
-    assert about_graders(unpaired=pairs) == [
-        "2 of 3 pairs of graders differ in agreement, compared as unpaired and adjusted for the "
-        "number of pairs. Not shown to differ: b and a; their intervals allow differences of up "
-        "to 13 points.",
-        "Ranks that these pairs allow (95 % certain for all together): a 1 to 2, b 1 to 2 and c 3.",
-    ]
-    pairs = rows(("x", 0.1, 0.05, 0.2), ("x", 0.01, -0.05, 0.07), ("x", NAN, NAN, NAN))
-    pairs = pairs.assign(grader=["a", "a", "b"], reference=["b", "c", "c"])
-    pairs = pairs.assign(measure="agreement_difference", p_adjusted=[0.01, 0.8, NAN])
-    assert about_graders(unpaired=pairs) == [
-        "1 of 3 pairs of graders differs in agreement, compared as unpaired and adjusted for the "
-        "number of pairs. Not shown to differ: a and c; their intervals allow differences of up "
-        "to 7 points. Not known: b and c."
-    ]
-    assert about_graders(unpaired=pairs.head(1)) == [
-        "1 of 1 pair of graders differs in agreement, compared as unpaired."
-    ]
-    assert about_graders(unpaired=pairs.iloc[:0]) == []

@@ -154,26 +154,6 @@ def test_a_saturated_baseline_is_not_redundant_while_a_loss_is_not_excluded() ->
     assert row["verdict"] == "undetermined"
 
 
-def test_a_tie_neither_discriminates_nor_not_and_cases_without_the_skill_stay_visible() -> None:
-    frame = study(2, 0, 1, repeats=2)
-    frame.loc[frame["attempt_id"].eq("skill/0/2"), "passed"] = False
-    frame = frame[frame["attempt_id"].ne("skill/1/1") & frame["attempt_id"].ne("skill/1/2")]
-    rows = sc.skillverdicts.cases(frame).set_index("case_id")
-    assert rows.loc["s/0", "discriminates"] is pd.NA
-    assert rows.loc["s/1", "n"] == 0
-    assert rows.loc["s/1", "verdict"] == "undetermined"
-
-
-def test_shares_from_few_cases_are_judged_by_their_interval() -> None:
-    frame = study(14, 0, 14)
-    frame["share_passed"] = frame["passed"].astype(float).where(frame["case_id"].ne("s/3"), 0.4)
-    row = sc.skillverdicts.decide(frame, value="share_passed").iloc[0]
-    assert row["verdict"] == "teaching"
-    assert row["ci_low"] > 0
-    few = frame[frame["case_id"].isin(["s/1", "s/2"])]
-    assert sc.skillverdicts.decide(few, value="share_passed")["verdict"].eq("undetermined").all()
-
-
 def every_outcome(n: int) -> tuple[pd.DataFrame, list[tuple[int, int, int]]]:
     """All studies of n cases with one attempt: a skill for each count of up, down and passing."""
     counts = [
@@ -322,9 +302,7 @@ def test_the_verdict_is_in_the_words_of_the_sources_audits(
     assert found["verdict"] == verdict if verdict else pd.isna(found["verdict"])
 
 
-@pytest.mark.parametrize(
-    ("share", "score"), [(1.0, 5.0), (0.8, 4.0), (0.4, 2.0), (0.2, 1.0), (0.0, 1.0)]
-)
+@pytest.mark.parametrize(("share", "score"), [(1.0, 5.0), (0.4, 2.0), (0.0, 1.0)])
 def test_the_score_of_a_dimension_is_derived_from_its_checks(share: float, score: float) -> None:
     frame = study(36, 9, 9).assign(share_passed=share)
     found = sc.skillverdicts.dimensions(frame)
@@ -378,15 +356,6 @@ def test_a_placebo_on_other_cases_than_the_delta_is_said_with_both_numbers() -> 
     moved = sc.skillverdicts.decide(pd.concat([frame[~baseline], placebo[3:]]), by=[])
     note = moved.set_index("condition")["note"]["skill"]
     assert "over_placebo rests on other cases than the delta: 9 and 9" in note
-
-
-def test_a_placebo_that_lacks_repeats_is_named_with_their_number() -> None:
-    frame = study(6, 2, 4, repeats=2)
-    placebo = frame[frame["condition"].eq("baseline") & frame["repeat"].eq(1)]
-    placebo = placebo.assign(condition="placebo", attempt_id=placebo["attempt_id"] + "/placebo")
-    notes = sc.skillverdicts.decide(pd.concat([frame, placebo])).set_index("condition")["note"]
-    assert "the placebo lacks 6 of the 12 repeats of 'skill'" in notes["skill"]
-    assert "lacks" not in notes["placebo"]
 
 
 def lost_runs(how: str) -> pd.DataFrame:
@@ -497,7 +466,7 @@ def test_a_row_that_the_grader_shows_only_alone_gives_its_adjusted_p_value() -> 
 
 @pytest.mark.parametrize("lenient", [True, False])
 def test_fewer_labels_never_give_a_stronger_verdict(lenient: bool) -> None:
-    verdicts, needed, counts = [], [], (40, 30, 20, 12, 8, 5, 1, 0)
+    verdicts, needed, counts = [], [], (40, 20, 8, 0)
     for n in counts:
         study = lenient_judge(n)
         if not lenient:  # a judge that is right about 24 cases more with the skill
@@ -509,7 +478,7 @@ def test_fewer_labels_never_give_a_stronger_verdict(lenient: bool) -> None:
     first = "ineffective" if lenient else "teaching"
     n_claims = verdicts.count(first)
     assert verdicts == [first] * n_claims + ["undetermined"] * (len(verdicts) - n_claims)
-    assert 1 <= n_claims <= 4, "fewer than ten labels confirm nothing"
+    assert 1 <= n_claims <= 2, "fewer than ten labels confirm nothing"
     assert np.isnan(needed[:n_claims]).all() and np.isfinite(needed[n_claims])
     # the first step that decides has about as many labels as the one before it asked for
     assert counts[n_claims] + needed[n_claims] <= counts[n_claims - 1] + 3

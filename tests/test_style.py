@@ -74,16 +74,6 @@ def test_a_figure_has_its_printed_width_and_is_never_higher_than_a_page(width, i
     assert style.figure(width, nrows=9)[0].get_size_inches()[1] == 9.0
 
 
-def test_a_figure_brings_the_style_and_leaves_what_was_set_after_it():
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        style.figure("column")
-        assert mpl.rcParams["xtick.labelsize"] == 7.0
-        mpl.rcParams["xtick.labelsize"] = 6.0
-        style.figure("column")
-        assert mpl.rcParams["xtick.labelsize"] == 6.0
-
-
 def test_an_unknown_width_and_a_height_of_nothing_are_refused():
     message = r"no width 'colum'; allowed: column, text, page\. Did you mean 'column'\?"
     with pytest.raises(SkillcompError, match=message):
@@ -247,15 +237,6 @@ def test_the_caption_stands_beside_the_figure_and_is_made_from_the_frames(tmp_pa
     assert (
         "a, change in pass rate +50.0 [30.0, 70.0]; b c, change in pass rate −7.1." in note["alt"]
     )
-
-
-def test_two_panels_side_by_side_say_where_they_may_be_cut_apart(tmp_path, frame):
-    fig, (left, right) = style.figure("page", ncols=2, height=2.0)
-    right.set_ylabel("a label")
-    note = json.loads(style.save(fig, tmp_path / "fig", data={"d": frame})[-1].read_text())
-    assert 0.4 < note["cut"] < 0.6
-    box = left.get_tightbbox().x1, right.get_tightbbox().x0
-    assert box[0] < note["cut"] * fig.bbox.width < box[1]
 
 
 def test_numbers_are_set_for_people():

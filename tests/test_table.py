@@ -86,12 +86,6 @@ def test_rates_spread_over_a_table_stay_percentages() -> None:
     assert across["N raw agreement"].tolist() == ["820", "820"]
 
 
-def test_limits_between_counts_are_not_rounded() -> None:
-    chosen = {"measure": "chosen_n", "unit": "count", "estimate": 4.0, "ci_low": 3.5}
-    made = sc.table(pd.DataFrame([chosen | {"ci_high": 5.5}]))
-    assert made.cells["Estimate [interval]"].item() == "4 [3.5, 5.5]"
-
-
 def test_an_informative_index_becomes_columns_and_two_that_read_alike_are_kept() -> None:
     pivot = delta().pivot(index="skill", columns="measure", values=["estimate", "n"])
     assert list(sc.table(pivot).cells) == ["Skill", "Estimate delta passed", "N delta passed"]
@@ -146,33 +140,12 @@ def test_what_is_held_against_an_estimate_stands_in_its_unit() -> None:
     assert made.cells["Planted"].tolist() == ["−5.0", "−5.0"]
 
 
-def test_a_table_without_rows_says_so_and_a_level_that_is_not_known_stays() -> None:
-    assert sc.table(delta().iloc[:0]).html() == "<p class='note'>No rows.</p>"
-    spread = pd.DataFrame({"skills": [6, 6], "measure": ["a", "b"], "estimate": [NAN, NAN]})
-    made = sc.table(spread.pivot(index="skills", columns="measure", values="estimate"))
-    assert made.cells.values.tolist() == [["6", "n/a", "n/a"]]
-
-
 def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:
     assert list(sc.table(delta(), columns=["n", "skill"]).cells) == ["n", "Skill"]
     with pytest.raises(FrameError, match=r"there is no column 'skil'.*Did you mean 'skill'\?"):
         sc.table(delta(), columns=["skil"])
     with pytest.raises(FrameError, match="expected a DataFrame, found list"):
         sc.table([1])
-
-
-def test_what_stands_on_the_scale_of_the_estimate_is_shown_on_it() -> None:
-    frame = pd.DataFrame(
-        {"skill": ["a", "b"], "measure": "delta_passed", "unit": "points",
-         "estimate": [0.306, -0.1], "ci_low": [0.2, -0.3], "ci_high": [0.4, 0.1],
-         "se": [0.104, 0.2], "worst_low": [0.25, -0.2], "worst_high": [0.35, 0.0],
-         "reference_low": [0.366, 0.01]}
-    )  # fmt: skip
-    said = sc.table(frame, columns=list(frame)).cells.set_index("Skill")
-    assert said["Se"].tolist() == ["10.4", "20.0"]
-    assert said["Worst low"].tolist() == ["+25.0", "\N{MINUS SIGN}20.0"]
-    assert said["Worst high"].tolist() == ["+35.0", "0.0"]
-    assert said["Reference low"].tolist() == ["36.6 %", "1.0 %"]
 
 
 def test_a_table_of_estimates_is_short_and_shows_missing_attempts_if_there_are_any() -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.frames.case_table import clusters_of
 
 
 def study(cases: list[tuple[str, str, str, float, float]], repeats: int = 2) -> pd.DataFrame:
@@ -147,21 +146,6 @@ def test_deltas_stay_in_range_and_inside_their_limits_at_the_ceiling() -> None:
     assert (frame["estimate"] <= frame["ci_high"]).all()
 
 
-def test_a_case_without_outcomes_in_one_condition_is_counted_as_dropped() -> None:
-    frame = mixed()
-    gone = frame["case_id"].eq("s/0") & frame["condition"].eq("baseline")
-    row = headline(sc.transfer.gap(frame[~gone]))
-    assert (row["n_near"], row["n_dropped"]) == (7, 1)
-
-
-@pytest.mark.parametrize("value", ["passed", "share_passed"])
-def test_deltas_without_spread_have_limits(value: str) -> None:
-    cases = [("s", "C2", kind, 0.0, 1.0) for kind in ("near", "far") for _ in range(6)]
-    row = headline(sc.transfer.gap(study(cases), value=value))
-    assert row["estimate"] == pytest.approx(0)
-    assert -1 < row["ci_low"] < 0 < row["ci_high"] < 1
-
-
 @settings(max_examples=6, deadline=None)
 @given(
     st.lists(
@@ -185,23 +169,6 @@ def test_swapping_near_and_far_mirrors_the_gap(more: list[tuple[str, str, float,
         assert one["p_value"] == pytest.approx(other["p_value"])
         near, far = there.loc[(scope, "near_delta")], back.loc[(scope, "far_delta")]
         assert near["ci_low"] == pytest.approx(far["ci_low"])
-
-
-def test_one_level_is_the_ordinary_comparison_of_two_groups_of_deltas() -> None:
-    # the published identity: attempts with condition x distance equal lm(delta ~ far) on cases
-    rng = np.random.default_rng(0)
-    cases = [
-        ("s", "C2", kind, round(a, 1), round(b, 1))
-        for kind in ("near", "far")
-        for a, b in rng.choice([0.2, 0.4, 0.6, 0.8], size=(20, 2))
-    ]
-    frame = study(cases, repeats=5)
-    row = headline(sc.transfer.gap(frame))
-    table = frame.assign(p=frame["passed"].astype(float)).pivot_table(
-        index=["case_id", "transfer"], columns="condition", values="p"
-    )
-    delta = (table["skill"] - table["baseline"]).groupby("transfer")
-    assert row["estimate"] == pytest.approx(delta.mean()["far"] - delta.mean()["near"])
 
 
 def test_both_one_or_no_member_of_a_contrast_pair_right_add_up_to_one() -> None:
@@ -250,19 +217,6 @@ def test_missing_repeat_numbers_pair_attempts_in_their_order() -> None:
         rows = sc.transfer.contrast(given_frame).set_index(["condition", "measure"])["estimate"]
         assert rows["skill", "one_right"] == pytest.approx(2 / 3)
         assert rows["skill", "both_right"] == pytest.approx(1 / 3)
-
-
-def test_clusters_of_twins_are_chains_within_a_skill() -> None:
-    frame = pd.DataFrame(
-        {
-            "skill": ["s", "s", "s", "t", "t", "t"],
-            "case_id": ["a", "b", "c", "a", "b", "c"],
-            "contrast_of": ["b", "a", "b", None, "x", "x"],
-        },
-        index=[5, 4, 3, 2, 1, 0],
-    )
-    assert clusters_of(frame).to_dict() == {5: 0, 4: 0, 3: 0, 2: 1, 1: 2, 0: 2}
-    assert clusters_of(frame.iloc[:0]).empty
 
 
 def test_on_the_pilot_only_two_dimensions_can_tell_distance_from_dimension(
@@ -332,16 +286,3 @@ def test_contrast_pairs_without_an_outcome_are_counted_and_bound_the_shares() ->
     note = rows.loc["both_right", "note"]
     assert "2 of 4 pairs of attempts left out, without an outcome of one or both" in note
     assert "in the worst case the share is 0.50 or 0.75" in note
-
-
-def test_contrast_pairs_of_the_same_tasks_are_one_cluster_or_the_limits_allow_for_it() -> None:
-    one = study([("s", "C2", "near", 0.0, 1.0)] * 8, repeats=1)
-    one["contrast_of"] = one["case_id"].map({f"s/{k + 1}": f"s/{k}" for k in (0, 2, 4, 6)})
-    parts = [one.assign(skill=s, grader_model=s) for s in "abc"]
-    rows = pd.concat(parts, ignore_index=True)
-    rows["attempt_id"] = [f"a{k}" for k in range(len(rows))]
-    same = sc.transfer.contrast(rows.assign(task=rows["case_id"]))
-    unknown = sc.transfer.contrast(rows)
-    assert same["n_clusters"].eq(4).all() and unknown["ci_low"].equals(same["ci_low"])
-    assert unknown["note"].str.contains("State shared_cases=").all()
-    assert not same["note"].str.contains("State shared_cases=").any()
