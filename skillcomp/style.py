@@ -549,7 +549,6 @@ def save(
     data: Mapping[str, pd.DataFrame],
     caption: str = "",
     fingerprint: str | None = None,
-    dpi: float = 300.0,
 ) -> list[Path]:
     """Write a figure with its data: pdf, png, svg, csv, caption, tex and provenance.
 
@@ -569,8 +568,6 @@ def save(
         One sentence on what the figure shows; a description of the frames is appended.
     fingerprint : str, optional
         Fingerprint of the store from which the frames come.
-    dpi : float
-        Resolution of the png in dots per inch.
 
     Returns
     -------
@@ -603,7 +600,7 @@ def save(
         for picture, metadata in zip(pictures, dates, strict=False):
             # draw in memory, because matplotlib leaves half a file on a full disk
             drawn = BytesIO()
-            fig.savefig(drawn, format=picture.suffix[1:], dpi=dpi, metadata=metadata)
+            fig.savefig(drawn, format=picture.suffix[1:], metadata=metadata)
             replace_file(picture, drawn.getvalue())
         replace_file(svg, _titled_svg(fig, stem))
         cut = _between_panels(fig)

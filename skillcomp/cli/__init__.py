@@ -235,7 +235,6 @@ def report(
     ] = None,
     assume_missing: Annotated[str | None, _ASSUME_MISSING] = None,
     interval: Annotated[str, _INTERVAL] = "adaptive",
-    order: Annotated[str, Option(help="Order of skills: effect or name.")] = "effect",
     checks: Annotated[_Checks, Option(help=_CHECKS_HELP)] = "all",
     reference: Annotated[str | None, Option(help="Condition to compare with.")] = None,
     gold_drawn: Annotated[
@@ -263,7 +262,6 @@ def report(
             out,
             notebooks=[] if answer_only else paths,
             parameters=_parse_parameters([*(settings or []), *rounds]),
-            order=order,
             reference=reference,
             assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
             interval=interval,  # type: ignore[arg-type]  # checked by decide

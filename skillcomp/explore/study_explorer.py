@@ -24,7 +24,7 @@ from skillcomp.report.answer import Answer, answer, draw_headline
 from skillcomp.report.case_answers import Answers
 from skillcomp.report.default_grader import default_grader
 from skillcomp.report.notebooks import NOT_SHOWN
-from skillcomp.report.page import build
+from skillcomp.report.page import write_answer
 from skillcomp.report.study_data import opened
 from skillcomp.table import table
 
@@ -162,8 +162,7 @@ class StudyExplorer(ui.StaticCopy):
         return written
 
     def _write_files(self, folder: Path) -> list[Path]:
-        how: dict[str, Any] = {"grader": self._chosen_value("grader"), "margin": self.margin.value}
-        page = build(self._study, folder, notebooks=[], progress=False, **how)
+        page = write_answer(self._current_answer(), self._study, folder, None, "all")
         tables = {"answer": self._sentence_rows, "cases": self._case_rows}
         tables |= {"graders": self._agreement_rows, "cost": self._cost_rows}
         written = [page]

@@ -29,8 +29,6 @@ _OF_VERDICTS = {"condition", "grader", "passed", "gold"}
 _AGREES, _DISAGREES, _OPEN = "agrees", "disagrees", "not comparable"
 _PASSED, _FAILED, _NONE = "passed", "failed", "no verdict"
 _FIXED = {"passed": (_PASSED, _FAILED, _NONE), "gold": (_AGREES, _DISAGREES, _OPEN)}
-_OF_ANSWER = ("agent", "perturbation", "answer", "loaded_skill")
-Item = tuple[Any, ...]
 
 
 def verdicts(

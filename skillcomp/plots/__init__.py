@@ -6,7 +6,6 @@ row.
 Estimates with intervals (forest)
     estimates : any estimates frame, with one row per estimate
     corrected : naive and corrected estimates
-    severity : shifts in severity between graders
     ranks : ranks of graders by agreement with gold
     transfer : rates or deltas of near and far cases, and the gap between them
 
@@ -33,7 +32,7 @@ Charts of numbers (charts)
 from skillcomp.plots.calibration import overlap, roc, threshold
 from skillcomp.plots.case_plots import case_map, cases
 from skillcomp.plots.charts import cusum, power, scores
-from skillcomp.plots.forest import corrected, estimates, ranks, severity, transfer
+from skillcomp.plots.forest import corrected, estimates, ranks, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
 
 __all__ = [
@@ -50,7 +49,6 @@ __all__ = [
     "ranks",
     "roc",
     "scores",
-    "severity",
     "threshold",
     "transfer",
 ]

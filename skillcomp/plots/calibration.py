@@ -30,6 +30,7 @@ _NAMES = {
     "sensitivity": "copies found",
 }
 _STROKES: tuple[draw.Stroke, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (4, 1.5, 1, 1.5)))
+_ROC = ("false_positive_rate", "true_positive_rate")
 _SCORES = {
     "share": "N-grams shared with the skill (%)",
     "longest_run": "Longest shared run (content tokens)",
@@ -130,8 +131,6 @@ def overlap(
 def threshold(
     frame: pd.DataFrame,
     *,
-    x: str = "n",
-    label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -140,17 +139,13 @@ def threshold(
     Parameters
     ----------
     frame : pandas.DataFrame
-        Calibration in long form: `x`, ``measure`` (``sensitivity``, ``specificity``,
+        Calibration in long form: ``n``, ``measure`` (``sensitivity``, ``specificity``,
         ``false_flags_baseline``, ``false_flags_fresh``, ``auc`` or others, at most six),
         ``estimate``, ``ci_low``, ``ci_high``. Optional columns: ``rule`` (shown by the line style,
         at most four), ``chosen`` (bool; chosen points get a ring) and ``limit`` (allowed rate of
         false flags, drawn as a dashed line). Rows with the measure ``chosen_n`` are optional, too;
         their limits, the range of the chosen n across resamples, are drawn as a bracket at the
         bottom.
-    x : str, default "n"
-        Column of thresholds.
-    label : str, optional
-        Label of the x axis.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional
@@ -176,12 +171,12 @@ def threshold(
     gap in the line.
     """
     where = "plots.threshold"
-    draw.require(frame, [x, "measure", "estimate", "ci_low", "ci_high"], where)
+    draw.require(frame, ["n", "measure", "estimate", "ci_low", "ci_high"], where)
     frame = _of_the_chosen_rule(frame)
     spread = frame[frame["measure"].eq("chosen_n")]
     frame = frame[frame["measure"].ne("chosen_n")]
     draw.unit(frame, where)
-    measures, at = draw.levels(frame["measure"]), draw.numbers(frame, x, where)
+    measures, at = draw.levels(frame["measure"]), draw.numbers(frame, "n", where)
     standard = all(measure in _MEASURES for measure in measures)
     look_of = {m: _MEASURES[m] for m in measures} if standard else looks(measures)
     ax = draw.axes(ax)
@@ -195,21 +190,20 @@ def threshold(
     places = np.unique(at[draw.truth(frame, "chosen", where)])
     if len(places):
         text = ", ".join(draw.number_text(place, percent=False) for place in places)
-        entries.append((f"chosen ({x} = {text})", draw.ring()))
-    entries += _draw_spread(ax, spread, x, where)
+        entries.append((f"chosen (n = {text})", draw.ring()))
+    entries += _draw_spread(ax, spread, where)
     draw.whole_steps(ax.xaxis, at)
     ax.set_ylim(-0.1 if len(spread) else -0.03, 1.03)
     draw.scale(ax.yaxis, percent=True)
     draw.label_y(ax, "Rate (%)" if standard else "Copies found (%)")
-    text = "Length of n-gram (content tokens)" if x == "n" else draw.words(x)
-    draw.label_x(ax, label if label is not None else text)
+    draw.label_x(ax, "Length of n-gram (content tokens)")
     draw.legend(ax, entries, legend)
     about = "Texts found and texts flagged wrongly at each threshold"
-    draw.describe_axes(ax, f"{about}, {text[:1].lower()}{text[1:]}")
+    draw.describe_axes(ax, f"{about}, length of n-gram (content tokens)")
     return ax
 
 
-def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.Entry]:
+def _draw_spread(ax: Axes, rows: pd.DataFrame, where: str) -> list[draw.Entry]:
     """Draw a bracket at the foot of the axes: the range of thresholds chosen on resamples."""
     entries: list[draw.Entry] = []
     foot = ax.get_xaxis_transform()
@@ -218,7 +212,7 @@ def _draw_spread(ax: Axes, rows: pd.DataFrame, x: str, where: str) -> list[draw.
         if np.isfinite([low, high]).all():
             # the interval extends by 0.5 beyond the smallest and the largest chosen n
             ax.plot([low + 0.5, high - 0.5], [0.03, 0.03], transform=foot, gid="spread", **how)
-            entries = [(f"{x} chosen over resamples", Line2D([], [], **how))]
+            entries = [("n chosen over resamples", Line2D([], [], **how))]
     return entries
 
 
@@ -265,8 +259,6 @@ def _threshold_curves(
 def roc(
     frame: pd.DataFrame,
     *,
-    x: str = "false_positive_rate",
-    y: str = "true_positive_rate",
     hue: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
@@ -276,11 +268,9 @@ def roc(
     Parameters
     ----------
     frame : pandas.DataFrame
-        Columns `x` and `y` (proportions), with one row per threshold, in the order of thresholds.
-        Optional: ``auc`` (one value per level of `hue`, shown in the legend) and ``chosen`` (bool;
-        chosen points get a ring).
-    x, y : str
-        Columns of the two rates.
+        Columns ``false_positive_rate`` and ``true_positive_rate``, with one row per threshold, in
+        the order of thresholds. Optional: ``auc`` (one value per level of `hue`, shown in the
+        legend) and ``chosen`` (bool; chosen points get a ring).
     hue : str, optional
         Column with one level per curve, at most six.
     legend : {"below", "right", False}
@@ -302,10 +292,10 @@ def roc(
     Points are joined by straight lines, so the area under the curve is that of
     ``roc_auc_score`` of scikit-learn, also if texts are tied.
     """
-    ax, entries = _draw_curves(frame, x, y, hue, ax)
+    ax, entries = _draw_curves(frame, hue, ax)
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
     draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], legend, title=_key_title(hue))
-    _describe_curves(ax, frame, x, y, hue)
+    _describe_curves(ax, frame, hue)
     return ax
 
 
@@ -313,31 +303,31 @@ def _key_title(hue: str | None) -> str | None:
     return "length of n-gram" if hue == "n" else called(hue) if hue else None
 
 
-def _describe_curves(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None) -> None:
+def _describe_curves(ax: Axes, frame: pd.DataFrame, hue: str | None) -> None:
     """Describe the curves for captions, with the height of each curve where x is 0."""
     hues, _, order = draw.hue_looks(frame, hue)
-    across, up = (draw.numbers(frame, column, "plots.roc") for column in (x, y))
+    across, up = (draw.numbers(frame, column, "plots.roc") for column in _ROC)
     heights = []
     for level in order:
         here = up[draw.where_equal(hues, level) & (across == 0)]
         if np.isfinite(here).any():
             best = draw.number_text(float(np.nanmax(here)), percent=True, digits=3)
             name = f"{_key_title(hue)} {level}: " if hue else ""
-            heights.append(f"{name}{draw.words(y).lower()} {best} % at no false positive")
+            heights.append(f"{name}true positive rate {best} % at no false positive")
     what = "True positives against false positives along the thresholds"
     about = f"{what}, a curve {draw.each(_key_title(hue))}" if hue else what
     draw.describe_axes(ax, about, "; ".join(heights))
 
 
 def _draw_curves(
-    frame: pd.DataFrame, x: str, y: str, hue: str | None, ax: Axes | None
+    frame: pd.DataFrame, hue: str | None, ax: Axes | None
 ) -> tuple[Axes, list[draw.Entry]]:
     """Draw curves of two rates; return axes and legend entries, which show the AUC if known."""
     where = "plots.roc"
-    draw.require(frame, [x, y, hue], where)
+    draw.require(frame, [*_ROC, hue], where)
     hues, look_of, order = draw.hue_looks(frame, hue)
     ax = draw.axes(ax, width="column", height=3.4)
-    across, up, areas = (draw.numbers(frame, column, where) for column in (x, y, "auc"))
+    across, up, areas = (draw.numbers(frame, column, where) for column in (*_ROC, "auc"))
     chosen = draw.truth(frame, "chosen", where)
     entries: list[draw.Entry] = []
     far = up - across
@@ -368,6 +358,6 @@ def _draw_curves(
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         draw.scale(axis, percent=True)
-    draw.label_x(ax, f"{draw.words(x)} (%)")
-    draw.label_y(ax, f"{draw.words(y)} (%)")
+    draw.label_x(ax, "False positive rate (%)")
+    draw.label_y(ax, "True positive rate (%)")
     return ax, entries

@@ -18,12 +18,7 @@ _ALARM = "#D55E00"
 def cusum(
     frame: pd.DataFrame,
     *,
-    x: str = "check",
-    y: str = "cusum",
-    limit: float | str = "limit",
-    alarm: float | str | None = "alarm",
     change: float | None = None,
-    label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -32,19 +27,11 @@ def cusum(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per check, in order of time: `x` (the position of the check) and `y` (the statistic
-        after the check).
-    x, y : str
-        Columns of the position and the statistic.
-    limit : float or str, default "limit"
-        The limit as a number, or the column of limits, which may vary between checks.
-    alarm : float, str or None, default "alarm"
-        Position of the alarm on the x axis, or the column that is True at alarms. No alarm is drawn
-        with None, or with the default if the frame has no column ``alarm``.
+        One row per check, in order of time: ``check`` (its position), ``cusum`` (the statistic
+        after the check) and ``limit``, which may vary between checks. Optional: ``alarm``, which is
+        True at alarms.
     change : float, optional
         Position of the true change in a simulation, marked with a dotted line.
-    label : str, optional
-        Label of the x axis.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional
@@ -64,18 +51,16 @@ def cusum(
     skillcomp.reliability.chart
     """
     where = "plots.cusum"
-    draw.require(frame, [x, y, limit if isinstance(limit, str) else None], where)
-    at, value = draw.numbers(frame, x, where), draw.numbers(frame, y, where)
+    draw.require(frame, ["check", "cusum", "limit"], where)
+    at, value, bound = (draw.numbers(frame, name, where) for name in ("check", "cusum", "limit"))
     ax = draw.axes(ax, height=2.2)
     (path,) = ax.plot(at, value, color="#0072B2", marker="", linewidth=1.0, gid="path")
-    fixed = not isinstance(limit, str)
-    bound = np.full(len(frame), limit) if fixed else draw.numbers(frame, str(limit), where)
     (line,) = ax.plot(at, bound, color=INK, marker="", linestyle=draw.DASH, gid="limit")
     line.set_linewidth(0.8)
     same = np.unique(bound[np.isfinite(bound)])
     limit_text = f"limit ({same[0]:.3g})" if len(same) == 1 else "limit"
     entries: list[draw.Entry] = [("CUSUM", path), (limit_text, line)]
-    places = _alarm_places(frame, at, alarm, where)
+    places = at[draw.truth(frame, "alarm", where)]
     for place in places:
         ax.axvline(place, color=_ALARM, marker="", linewidth=0.8, zorder=1, gid="alarm")
     if len(places):
@@ -93,7 +78,7 @@ def cusum(
     finite = value[np.isfinite(value)]
     ax.set_ylim(bottom=float(finite.min(initial=0.0)))
     ax.margins(x=0.01)
-    draw.label_x(ax, label if label is not None else draw.words(x))
+    draw.label_x(ax, "Check")
     draw.label_y(ax, "CUSUM statistic")
     draw.legend(ax, entries, legend)
     about = [f"{len(frame):,} checks"]
@@ -102,17 +87,6 @@ def cusum(
     what = "CUSUM statistic of the checks in their order, with its limit"
     draw.describe_axes(ax, what, ", ".join(about))
     return ax
-
-
-def _alarm_places(
-    frame: pd.DataFrame, at: draw.Floats, alarm: float | str | None, where: str
-) -> draw.Floats:
-    if alarm is None or (alarm == "alarm" and "alarm" not in frame.columns):
-        return np.empty(0)
-    if not isinstance(alarm, str):
-        return np.array([float(alarm)]) if np.isfinite(alarm) else np.empty(0)
-    draw.require(frame, [alarm], where)
-    return at[draw.truth(frame, alarm, where)]
 
 
 def power(
@@ -205,11 +179,7 @@ def _effect_text(frame: pd.DataFrame) -> str:
 def scores(
     frame: pd.DataFrame,
     *,
-    x: str = "score",
-    y: str = "estimate",
     hue: str | None = None,
-    null: float | None = None,
-    label: str = "Structure score of the document (0 to 100)",
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -218,16 +188,10 @@ def scores(
     Parameters
     ----------
     frame : pandas.DataFrame
-        Columns `x` and `y` (a rate or a delta; the column ``unit`` determines which), with one row
-        per document. Optional: ``ci_low`` and ``ci_high``.
-    x, y : str
-        Columns of score and result.
+        Columns ``score`` and ``estimate`` (a rate or a delta; the column ``unit`` determines
+        which), with one row per document. Optional: ``ci_low`` and ``ci_high``.
     hue : str, optional
         Column shown by colour and marker, at most six levels.
-    null : float, optional
-        Position of a reference line, such as 0 for deltas.
-    label : str
-        Label of the x axis.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional
@@ -252,14 +216,14 @@ def scores(
     scores; their order has no meaning.
     """
     where = "plots.scores"
-    draw.require(frame, [x, y, hue], where)
+    draw.require(frame, ["score", "estimate", hue], where)
     unit = draw.unit(frame, where)
     hues, look_of, order = draw.hue_looks(frame, hue)
-    at, *results = (draw.numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
+    at, results = draw.numbers(frame, "score", where), draw.estimates(frame, where)
     ax = draw.axes(ax, height=3.0)
     at = _side_by_side(at)
-    if null is not None:
-        draw.reference(ax, null, upright=False)
+    if unit == "points":
+        draw.reference(ax, 0, upright=False)
     entries: list[draw.Entry] = []
     for level in order:
         rows, look = draw.where_equal(hues, level), look_of[level]
@@ -267,12 +231,12 @@ def scores(
         entries.append(draw.level_marks(ax, at, results, rows, look, name, width=0.6))
     percent = unit in ("rate", "points")
     draw.scale(ax.yaxis, percent=percent, signed=unit == "points")
-    draw.label_x(ax, label)
+    draw.label_x(ax, "Structure score of the document (0 to 100)")
     text = draw.axis_label("Difference", unit, percent=percent)
     text = "Pass rate (%)" if unit == "rate" else text
     draw.label_y(ax, text)
     draw.legend(ax, entries if hue else [], legend)
-    what = f"{text.partition(' (')[0]} of each document against its {label[:1].lower()}{label[1:]}"
+    what = f"{text.partition(' (')[0]} of each document against its structure score (0 to 100)"
     draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))
     return ax
 

@@ -204,50 +204,11 @@ def _without_level(text: str) -> str:
     return re.sub(r",? \d[\d.]* ?% CI", "", text).replace("\n", " ").strip()
 
 
-def severity(
-    frame: pd.DataFrame,
-    *,
-    y: str | Sequence[str] = "grader",
-    hue: str | None = None,
-    label: str | None = None,
-    legend: str | bool = "below",
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw shifts in severity between graders on the logit scale, where 0 is no shift.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        As for `estimates`, with estimates in logits. Above 0 (right), the grader is harsher than
-        the reference; below 0, it is more lenient.
-    y, hue, legend, ax
-        As for `estimates`.
-    label : str, optional
-        Label of the axis; the default explains both directions.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-
-    See Also
-    --------
-    skillcomp.reliability.drift
-    """
-    text = label
-    if text is None:
-        text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · stricter →"
-    ax = estimates(frame, y=y, hue=hue, null=0, percent=False, label=text, legend=legend, ax=ax)
-    about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is stricter"
-    draw.describe_axes(ax, about)
-    return ax
-
-
 def ranks(
     frame: pd.DataFrame,
     *,
     y: str | Sequence[str] = "grader",
     group: str | None = None,
-    label: str | None = None,
     width: str = "text",
     ax: Axes | None = None,
 ) -> Axes:
@@ -262,8 +223,6 @@ def ranks(
         Column or columns that identify a row.
     group, width, ax
         As for `estimates`.
-    label : str, optional
-        Label of the axis of ranks.
 
     Returns
     -------
@@ -290,7 +249,7 @@ def ranks(
     texts = [f"{name}: {share}" for name, share in zip(rows[names[-1]], shares, strict=True)]
     named = rows.assign(**{names[-1]: texts}).drop(columns=["n", "n_clusters"], errors="ignore")
     level = draw.level_text(rows).replace(" CI", " sets, all graders together")
-    text = label if label is not None else f"Rank by agreement with gold{level}"
+    text = f"Rank by agreement with gold{level}"
     how: dict[str, Any] = {"null": None, "percent": False, "label": text, "width": width}
     drawn = draw_estimates(named, names, None, group=group, ax=ax, **how)
     last = rows["ci_high"].max()
@@ -579,8 +538,6 @@ def transfer(
     frame: pd.DataFrame,
     *,
     hue: str = "condition",
-    percent: bool = True,
-    label: str | None = None,
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -597,10 +554,6 @@ def transfer(
         reason for a missing estimate).
     hue : str, default "condition"
         Column shown by colour and marker, at most six levels.
-    percent : bool, default True
-        Whether the estimates are proportions.
-    label : str, optional
-        Label of the y axis.
     legend : {"below", "right", False}
         Position of the legend.
     ax : matplotlib.axes.Axes, optional
@@ -651,10 +604,8 @@ def transfer(
                 (line,) = ax.plot(at[ends], value[ends], color=look.color, marker="", gid="pair")
                 line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
     unknown = _mark_unknown(ax, frame, at, [look_of[level] for level in hues])
-    _name_places(ax, frame, places, of_row, percent)
-    name = _transfer_label(frame, places, percent) + draw.level_text(frame)
-    text = label if label is not None else name
-    draw.label_y(ax, text)
+    _name_places(ax, frame, places, of_row)
+    draw.label_y(ax, _transfer_label(frame, places) + draw.level_text(frame))
     entries = draw.marked(look_of)
     if len(scopes) > 1:
         ink = Look(INK, "o")
@@ -690,9 +641,7 @@ def _scope_of_rows(frame: pd.DataFrame) -> tuple[list[Any], list[Any]]:
     return scopes, [scopes[0] if scope is None else scope for scope in of_row]
 
 
-def _name_places(
-    ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any], percent: bool
-) -> None:
+def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: list[Any]) -> None:
     """Label the positions on the x axis (near, far, gap) with their names and n.
 
     Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
@@ -713,7 +662,7 @@ def _name_places(
         zero.set_gid("reference")
     for edge in {rates, len(places) - ("gap" in places)} - {0, len(places)}:
         ax.axvline(edge - 0.5, color=grey, marker="", linewidth=0.6, zorder=0, gid="separator")
-    draw.scale(ax.yaxis, percent=percent, signed=rates == 0)
+    draw.scale(ax.yaxis, percent=True, signed=rates == 0)
 
 
 def _mark_unknown(
@@ -733,10 +682,10 @@ def _mark_unknown(
     return [(why, mark) for why in dict.fromkeys(reasons)]
 
 
-def _transfer_label(frame: pd.DataFrame, places: list[str], percent: bool) -> str:
+def _transfer_label(frame: pd.DataFrame, places: list[str]) -> str:
     rates = [place in _RATES for place in places]
     if all(rates):
-        return draw.axis_label(draw.rate_of(frame), None, percent=percent)
+        return draw.axis_label(draw.rate_of(frame), None, percent=True)
     if not any(rates):
-        return draw.axis_label("Difference", None, percent=percent)
-    return "Rate (%) or difference (points)" if percent else "Rate or difference"
+        return draw.axis_label("Difference", None, percent=True)
+    return "Rate (%) or difference (points)"

@@ -22,6 +22,7 @@ from skillcomp.style import DIFFERENCES, LABEL_SIZE, RATES, TICK_SIZE, figure, p
 _HATCH: Any = {"facecolor": "white", "edgecolor": draw.LINE_GREY, "hatch": "////", "linewidth": 0.4}
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
+_PANELS_PER_ROW = 3
 _FEW = 10  # a cell with fewer cases is pale
 _PALE = 0.35  # opacity of a cell with few cases
 
@@ -128,9 +129,6 @@ def dimensions(
 def flips(
     frame: pd.DataFrame,
     *,
-    x: str = "new",
-    y: str = "old",
-    value: str = "count",
     legend: str | bool = "below",
     ax: Axes | None = None,
 ) -> Axes:
@@ -139,15 +137,11 @@ def flips(
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row per pair of verdicts: `y` (verdict of the reference), `x` (verdict of the other
-        grader) and `value` (number of checks with this pair). Truth values are shown as PASS and
-        FAIL. To draw several panels, such as gold PASS and gold FAIL, use `facet`.
-    x, y : str
-        Columns of the two verdicts. The x axis is labelled with the name in the column ``grader``
-        and the y axis with the name in ``reference``. An axis without exactly one such name is
-        labelled with the name of its own column.
-    value : str, default "count"
-        Column of counts.
+        One row per pair of verdicts: ``old`` (verdict of the reference), ``new`` (verdict of the
+        other grader) and ``count`` (number of checks with this pair). Truth values are shown as
+        PASS and FAIL. To draw several panels, such as gold PASS and gold FAIL, use `facet`. The x
+        axis is labelled with the name in the column ``grader`` and the y axis with the name
+        in ``reference``, if there is exactly one.
     legend : {"below", "right", False}
         Position of the legend of framed cells, which is drawn if there are any.
     ax : matplotlib.axes.Axes, optional
@@ -167,10 +161,13 @@ def flips(
     Flips (cells off the diagonal) are framed. A pair without a row in the frame is white.
     """
     where = "plots.flips"
-    draw.require(frame, [x, y, value], where)
+    draw.require(frame, ["new", "old", "count"], where)
     words = {True: "PASS", False: "FAIL"}
-    in_words = frame.assign(**{c: [words.get(v, v) for v in draw.values(frame[c])] for c in (x, y)})
-    counts, _, columns, rows = _grid_of_cells(in_words, value, x, y, where)
+    verdicts = {
+        name: [words.get(v, v) for v in draw.values(frame[name])] for name in ("new", "old")
+    }
+    cells_of = frame.assign(**verdicts)
+    counts, _, columns, rows = _grid_of_cells(cells_of, "count", "new", "old", where)
     order = [name for name in ("PASS", "FAIL") if name in {*columns, *rows}]
     order += [name for name in dict.fromkeys([*rows, *columns]) if name not in order]
     full = pd.DataFrame(counts, index=rows, columns=columns).reindex(index=order, columns=order)
@@ -188,8 +185,8 @@ def flips(
     _name_grid(ax, order, order)
     mark = Rectangle((0, 0), 1, 1, fill=False, linewidth=1.2, edgecolor="#D55E00")
 
-    ax.set(xlabel=_only_name(frame, "grader", draw.words(x)), aspect="equal")
-    ax.set(ylabel=_only_name(frame, "reference", draw.words(y)))
+    ax.set(xlabel=_only_name(frame, "grader", "New"), aspect="equal")
+    ax.set(ylabel=_only_name(frame, "reference", "Old"))
     ax.spines[:].set(visible=True, color=draw.LINE_GREY, linewidth=0.6)
     draw.legend(ax, [("flipped between the two", mark)] if len(flipped) else [], legend)
     pair = f"from {ax.get_ylabel()} to {ax.get_xlabel()}"
@@ -205,15 +202,12 @@ def facet(
     plot: Callable[..., Axes],
     *,
     by: str,
-    ncols: int = 3,
     width: str = "page",
     height: float | None = None,
-    sharex: bool = True,
-    sharey: bool = True,
     title: str = "{}",
     **options: Any,
 ) -> tuple[Figure, Any]:
-    """Draw the same plot for each level of a column, with one shared legend below.
+    """Draw the same plot for each level of a column, with shared limits and one legend below.
 
     Parameters
     ----------
@@ -223,12 +217,8 @@ def facet(
         A plot function of this package.
     by : str
         Column with one level per panel; the levels become the titles.
-    ncols : int, default 3
-        Panels per row.
     width, height
         As for `skillcomp.style.figure`.
-    sharex, sharey : bool, default True
-        Whether all panels have the same limits on this axis.
     title : str, default "{}"
         Title of a panel, in which braces are replaced by the level, such as ``"gold {}"``.
     **options
@@ -257,9 +247,9 @@ def facet(
             f"plots.facet: column '{by}' has {len(panels)} levels; allowed: 1 to {_MOST_PANELS}."
             + (" The frame has no rows." if frame.empty else "")
         )
-    columns = min(ncols, len(panels))
+    columns = min(_PANELS_PER_ROW, len(panels))
     size: dict[str, Any] = {"nrows": -(-len(panels) // columns), "ncols": columns}
-    fig, grid = figure(width, height=height, sharex=sharex, sharey=sharey, **size)
+    fig, grid = figure(width, height=height, sharex=True, sharey=True, **size)
     flat = np.atleast_1d(grid).ravel()
     whole, of_row = _with_all_levels(frame, by), draw.values(frame[by])
     names = draw.level_names(panels, width=40)

@@ -173,7 +173,6 @@ def answer(
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
     interval: IntervalRule = "adaptive",
-    order: str = "effect",
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
@@ -201,8 +200,6 @@ def answer(
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
         Rule for the intervals of changes by the grader alone, as in
         :func:`skillcomp.deltas.paired`.
-    order : {"effect", "name"}, default "effect"
-        Order of skills within a group: by effect, the largest gain first, or by name.
     round : int, default 1
         The grading round to use; 2 and higher are repeated gradings. Ignored for frames with one
         round.
@@ -236,8 +233,6 @@ def answer(
         records which skills fired raises no error if no `grader` is given: its answer is about
         triggers only.
     """
-    if order not in ("effect", "name"):
-        raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study = opened(study)
     data = replace(study_data(study, round), tokenizer=tokenizer)
     cases, verdicts, gold = data.cases, data.verdicts, data.gold
@@ -277,7 +272,7 @@ def answer(
     how = {"by": by, "reference": reference}
     rates = corrected_rates(mine, corrected, gold, attempts, **how, correct=shared)
     how |= {"assume_missing": assume_missing, "interval": interval}
-    decide = partial(_add_decided, mine=mine, rates=rates, order=order, **how)
+    decide = partial(_add_decided, mine=mine, rates=rates, **how)
     decide(estimates, margin=margin)
     _add_skills(estimates, mine, attempts, reference, agents, interval)
     overall = len(gold) and "overall" in estimates.frames and not agents
@@ -376,14 +371,13 @@ def _add_decided(
     *,
     mine: pd.DataFrame,
     rates: tuple[pd.DataFrame | None, str],
-    order: str,
     **how: Any,
 ) -> None:
     try:
         decided, reason = decided_with(mine, *rates, **how)
     except SkillcompError as error:
         raise StudyError(f"report: {error}") from error
-    into.frames["decided"] = _skills_in_order(decided, order)
+    into.frames["decided"] = _skills_by_effect(decided)
     if reason:
         into.missing["corrections"] = reason
 
@@ -522,13 +516,11 @@ def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:
     return outcomes.fillna({"agent": "unnamed agent"}) if several else outcomes
 
 
-def _skills_in_order(decided: pd.DataFrame, order: str) -> pd.DataFrame:
-    if order == "name":
-        names = sorted(decided["skill"].unique())
-    else:
-        main = decided[decided["condition"].eq("skill")]
-        main = main if len(main) else decided
-        names = list(main.sort_values("estimate", ascending=False, kind="stable")["skill"])
+def _skills_by_effect(decided: pd.DataFrame) -> pd.DataFrame:
+    """Sort the rows so that the skill with the largest gain comes first."""
+    main = decided[decided["condition"].eq("skill")]
+    main = main if len(main) else decided
+    names = main.sort_values("estimate", ascending=False, kind="stable")["skill"]
     place = {name: at for at, name in enumerate(dict.fromkeys([*names, *decided["skill"]]))}
     in_order = decided.sort_values("skill", key=lambda skills: skills.map(place), kind="stable")
     return in_order.reset_index(drop=True)

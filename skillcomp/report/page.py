@@ -79,7 +79,6 @@ def build(
     groups: Mapping[str, str] | None = None,
     margin: float = 0.1,
     interval: IntervalRule = "adaptive",
-    order: str = "effect",
     round: int = 1,
     assume_missing: Literal["at random"] | None = None,
     asked: pd.DataFrame | None = None,
@@ -110,7 +109,7 @@ def build(
         values of None are ignored. ``GRADER``, ``MARGIN`` and ``ROUND`` replace the arguments
         `grader`, `margin` and `round`, which apply to the answer and to the notebooks. A ``STORE``
         is relative to the working directory, like `study` and `out`.
-    grader, groups, margin, interval, order, round, assume_missing, asked, checks : optional
+    grader, groups, margin, interval, round, assume_missing, asked, checks : optional
         As for :func:`answer`.
     reference, gold_drawn, drawn_by, tokenizer : optional
         As for :func:`answer`.
@@ -139,8 +138,6 @@ def build(
     has one sentence with the remedy. The chapters share a kernel for each core, and each begins
     with an empty namespace; each of your own `notebooks` has a kernel of its own.
     """
-    if order not in ("effect", "name"):
-        raise StudyError(f"report: order '{order}'; allowed: effect, name.")
     study, out = opened(study), Path(out)
     name = _name_of(study)
     paths = list(notebooks or [])
@@ -155,7 +152,7 @@ def build(
     values: dict[str, object] = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
     values |= {n: value for n, value in (parameters or {}).items() if value is not None}
     grader = None if values["GRADER"] is None else str(values["GRADER"])
-    how: dict[str, Any] = {"groups": groups, "order": order, "reference": reference}
+    how: dict[str, Any] = {"groups": groups, "reference": reference}
     how |= {"assume_missing": assume_missing, "asked": asked, "checks": checks}
     how |= {"gold_drawn": gold_drawn, "drawn_by": drawn_by, "interval": interval}
     how["tokenizer"] = tokenizer
