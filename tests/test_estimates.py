@@ -70,20 +70,6 @@ def test_a_missing_column_is_named_with_the_nearest_one() -> None:
     require_columns(judged(skill=["a"]), [], "rates")
 
 
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [("grader", ["g1", "g2"]), ("grader_version", ["v1", "v2"]), ("round", [1, 2])],
-)
-def test_several_graders_versions_or_rounds_are_named_unless_by_keeps_them_apart(
-    column: str, values: list[object]
-) -> None:
-    frame = judged(**{"grader": ["g", "g"], column: values})
-    told = rf"rates: the frame holds more than one {column}: {values[0]}, {values[1]}\. "
-    with pytest.raises(FrameError, match=told + f"Add '{column}' to by="):
-        refuse_pooling(frame, [], "rates")
-    refuse_pooling(frame, [column], "rates")
-
-
 def test_altered_copies_are_never_taken_for_repeats() -> None:
     both = judged(grader=["g"] * 3, perturbation=["pad", None, "pad"])
     with pytest.raises(FrameError, match=r"deltas: .* altered copies .*perturbation: none, pad"):

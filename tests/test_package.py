@@ -103,22 +103,6 @@ def test_tab_shows_the_api_of_a_module_and_nothing_else(name: str) -> None:
     assert not any(inspect.ismodule(getattr(module, one)) for one in shown)
 
 
-@pytest.mark.slow
-def test_every_name_of_a_lazy_package_resolves_in_any_order() -> None:
-    code = """pass
-import importlib, inspect
-packages = "bias deltas frames io lint live overlap reliability report simulate skillverdicts stats"
-for name in packages.split():
-    names = getattr(sc, name).__all__
-    for order in (names, names[::-1]):
-        for module in [m for m in sys.modules if f"{m}.".startswith(f"skillcomp.{name}.")]:
-            del sys.modules[module]
-        package = importlib.import_module(f"skillcomp.{name}")
-        print(*(n for n in order if inspect.ismodule(getattr(package, n))))
-"""
-    assert not any(printed(code))
-
-
 @pytest.mark.parametrize("package", ["frames", "live", "simulate", "stats"])
 def test_a_catalogue_has_a_heading_for_each_file_with_its_public_names(package: str) -> None:
     stub = (PACKAGE / package / "__init__.pyi").read_text(encoding="utf-8")

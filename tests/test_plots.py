@@ -524,24 +524,6 @@ def test_the_unit_says_what_a_heat_map_shows():
     assert {text.get_text() for text in gids(scores, "value")} == {"4.5", "2", "1", "3"}
 
 
-@pytest.mark.parametrize(
-    ("unit", "lines", "word"),
-    [("rate", [], "%"), ("coefficient", [], ""), ("points", [0.0], "points"),
-     ("ratio", [1.0], "ratio")],
-)  # fmt: skip
-def test_only_differences_have_a_line_of_no_effect_on_their_own(unit, lines, word):
-    frame = delta().drop_duplicates("skill").assign(unit=unit)
-    for draw_it in (
-        lambda **how: plots.estimates(frame, y="skill", **how),
-        lambda **how: plots.corrected(frame.assign(estimator="ppi"), **how),
-    ):
-        ax = draw_it()
-        assert [line.get_xdata()[0] for line in gids(ax, "reference")] == lines
-        assert ("Difference" in ax.get_xlabel()) == (unit == "points")
-        assert [line.get_xdata()[0] for line in gids(draw_it(null=0.5), "reference")] == [0.5]
-    assert word in plots.estimates(frame, y="skill").get_xlabel()
-
-
 def test_printed_values_stand_out_from_their_cell():
     frame = pd.DataFrame(
         {"comprehension_dimension": [f"C{i}" for i in range(1, 10)], "condition": "skill",
@@ -633,27 +615,7 @@ def test_scores_draw_every_document_with_its_interval():
     assert points[:, 0].tolist() == pytest.approx([18.2, 20.0, 21.8, 80.0])
 
 
-def test_a_level_that_counts_as_false_keeps_its_name():
-    frame = pd.DataFrame({"score": [1, 2], "estimate": [0.1, 0.2], "eff": [0, 1]})
-    assert legend_texts(plots.scores(frame, hue="eff")) == ["0", "1"]
-    ax = plots.estimates(frame.assign(ci_low=0.0, ci_high=0.5), y="score", hue="eff")
-    assert list(drawn_points(ax)) == ["0", "1"]
-
-
 # facets -----------------------------------------------------------------------------------------
-
-
-def test_the_key_of_facets_is_as_wide_as_the_figure_and_a_level_stays_on_one_line() -> None:
-    frame = pd.concat([delta(ci_level=0.95, unit="points").assign(panel=name) for name in "ab"])
-    frame["skill"] = [f"a name of about thirty letters {i % 4}" for i in range(len(frame))]
-    fig, _ = plots.facet(frame, plots.estimates, by="panel", y="condition", hue="skill")
-    fig.draw_without_rendering()
-    box = fig.legends[0].get_window_extent()
-    assert box.x0 >= 0 and box.x1 <= fig.bbox.width
-    for length in (45, 55):
-        ax = plots.estimates(delta(), y="skill", hue="condition", label="a " * length + "95 % CI")
-        assert ax.get_xlabel().endswith("95 % CI") and "\n" in ax.get_xlabel()
-        plt.close()
 
 
 def test_facets_draw_each_row_once_with_one_key():

@@ -113,33 +113,6 @@ def test_long_tables_fold_and_lose_nothing() -> None:
     assert "<details>" not in sc.table(frame).html()
 
 
-def test_a_unit_that_the_cells_show_needs_no_column_and_others_keep_theirs() -> None:
-    rates = pd.DataFrame(
-        {"measure": ["rate_passed", "cohen_kappa"], "unit": ["rate", "coefficient"],
-         "estimate": [0.5, 0.8], "ci_low": [0.3, 0.7], "ci_high": [0.7, 0.9]}
-    )  # fmt: skip
-    assert list(sc.table(rates).cells) == ["Measure", "Estimate [interval]"]
-    assert sc.table(rates.assign(unit="rate")).about == ""
-    points = sc.table(rates.assign(unit=["rate", "points"]))
-    assert list(points.cells) == ["Measure", "Estimate [interval]"]
-    assert points.about == "Differences in points."
-    assert points.cells.iloc[:, 1].tolist() == ["50.0 % [30.0, 70.0]", "+80.0 [70.0, 90.0]"]
-    mixed = rates.assign(unit=["rate", "logits"])
-    assert list(sc.table(mixed).cells) == ["Measure", "Unit", "Estimate [interval]"]
-
-
-def test_what_is_held_against_an_estimate_stands_in_its_unit() -> None:
-    now = delta(note="").drop(columns=["measure", "method", "n", "p_value"])
-    first = now.assign(over_placebo=now["estimate"], planted=-0.05)
-    first[["over_placebo_low", "over_placebo_high"]] = [[0.395, 0.641], [-0.02, 0.115]]
-    made = sc.table(first)
-    assert made.about == "In points; 95 % intervals."
-    heads = ["Skill", "Estimate [interval]", "Over placebo [interval]", "Planted"]
-    assert list(made.cells) == heads
-    assert made.cells["Over placebo [interval]"][0] == "+50.0 [39.5, 64.1]"
-    assert made.cells["Planted"].tolist() == ["−5.0", "−5.0"]
-
-
 def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:
     assert list(sc.table(delta(), columns=["n", "skill"]).cells) == ["n", "Skill"]
     with pytest.raises(FrameError, match=r"there is no column 'skil'.*Did you mean 'skill'\?"):
