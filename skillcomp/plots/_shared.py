@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -427,6 +426,8 @@ def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, hue: str | None, where:
 
     Return the number of characters in the longest line of a label.
     """
+    import seaborn as sns  # only here and in heat maps: loading it takes as long as matplotlib
+
     rows, hues = levels(frame[y]), hue_looks(frame, hue)
     of_row = np.array([rows.index(level) for level in values(frame[y])], dtype=int)
     data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row, "hue": hues[0]})

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
@@ -276,6 +275,8 @@ def _heat_map(
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
+    import seaborn as sns  # as in a strip
+
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
         annot=np.array(texts), fmt="", annot_kws={"size": size, "va": "center_baseline"},
