@@ -91,7 +91,10 @@ class LabelEditor(ui.Explorer):
         return sum(name in self._labels for name in self._names)
 
     def _next_open(self, start: int) -> int:
-        """Return the position of the first unlabelled check from `start` on, then from the top."""
+        """Return the position of the first unlabelled check from `start` on, then from the top.
+
+        If all checks have a label, return the position before `start`.
+        """
         order = [*range(start, len(self._selected)), *range(start)]
         left = (at for at in order if self._names[self._selected[at]] not in self._labels)
         return next(left, max(min(start, len(self._selected)) - 1, 0))

@@ -57,7 +57,8 @@ def status(store: RunStore) -> pd.DataFrame:
 
         - name: agent or grader.
         - condition, round: NA if the stage has none.
-        - n_wanted: planned cells, answers to grade or comparisons; NA if the store has no plan.
+        - n_wanted: planned cells, answers to grade or comparisons; NA if the store has no plan, or
+          no receipt of the grader.
         - n_ok: answers with status ok (run), answers with all verdicts (grade) or judgements
           (compare).
         - n_not_ok: paid answers, gradings or comparisons without a result (refused, truncated or

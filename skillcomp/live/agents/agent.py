@@ -114,7 +114,7 @@ class Reply(Record):
         answer after a normal stop has the status ``ok`` and is graded.
     status : str
         ``ok``, ``error``, ``refused``, ``truncated``, ``paused`` or ``timeout``. Only a reply with
-        the status ``ok`` is graded.
+        the status ``ok`` is graded, or one that exceeded the time limit of its case.
     stop_reason : str or None
         Why the model stopped, as the service reports it.
     model : str or None

@@ -94,8 +94,9 @@ class AnthropicAgent(ServiceAgent):
     Notes
     -----
     No temperature and no seed is sent, so answers to the same prompt vary, and a study asks for
-    repeats. A reply with the status refused, truncated or paused is not graded, so it does not
-    count as an answer that failed its checks.
+    repeats. A reply with the status refused, truncated or paused is not graded. In
+    :func:`skillcomp.frames.outcomes`, a refused or truncated answer fails, and a paused one is
+    missing.
     """
 
     _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"

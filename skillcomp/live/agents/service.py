@@ -175,7 +175,10 @@ class CacheGate:
 
     @asynccontextmanager
     async def passing(self, prefix: str) -> AsyncIterator[None]:
-        """Wait while the gate of the prefix is closed; the first call passes and opens it."""
+        """Wait while the gate of the prefix is closed.
+
+        The first call passes at once; the caller opens the gate after its response.
+        """
         if not self.is_open(prefix):
             async with self._locks[prefix]:
                 if not self.is_open(prefix):

@@ -63,8 +63,8 @@ class Checked:
 def is_gradable(done: Done) -> bool:
     """Return whether an attempt can be graded: it has an answer or exceeded the case's time limit.
 
-    Attempts that ended otherwise (a quota, a lost connection, a refusal, another limit) are no
-    evidence about the skill.
+    Attempts that ended otherwise (a quota, a lost connection, a refusal, another limit) are not
+    graded.
     """
     return done.status == "ok" or done.stop_reason == TIME_LIMIT
 
