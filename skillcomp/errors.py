@@ -26,7 +26,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 _SHOWN = 20  # problems in a message: it should fit on a screen
-_LINES, _LETTERS = 24, 2400  # most lines; most characters of a line, divided by the number of lines
+# most lines of a message, and the number of characters that they share (at least 400 for a line)
+_LINES, _LETTERS = 24, 2400
 
 
 class SkillcompError(Exception):
@@ -80,7 +81,7 @@ class ExtraError(SkillcompError, ImportError):
 
 @contextmanager
 def extra_imports(extra: str, purpose: str) -> Iterator[None]:
-    """Import packages of an extra in the block; if one is missing, name the command to run."""
+    """Raise ExtraError, with the command to run, if the block imports a missing package."""
     try:
         yield
     except ModuleNotFoundError as cause:
@@ -200,7 +201,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def problem_list(place: str, problems: Sequence[str]) -> str:
-    """Return a place and the number of its problems, followed by one line for each of the first."""
+    """Return a place, the number of its problems, and a line for each of the first 20 problems."""
     lines = "".join(f"\n- {problem}" for problem in problems[:_SHOWN])
     if len(problems) > _SHOWN:
         lines += f"\n- and {len(problems) - _SHOWN} more."

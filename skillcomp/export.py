@@ -106,7 +106,7 @@ def write(
 
 
 def _unwritable_cell(frame: pd.DataFrame) -> str:
-    """Name the first text that UTF-8 cannot encode by its column and attempt or row."""
+    """Return column and attempt (or row) of the first text that UTF-8 cannot encode, or ""."""
     for column in frame.columns:
         for place, value in enumerate(frame[column].astype(object)):
             if isinstance(value, str) and whole_text(value) != value:

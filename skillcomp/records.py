@@ -316,7 +316,8 @@ class Suite(Record):
     Attributes
     ----------
     slug : str
-        Stem of the file name; the first half of every ``case_id``.
+        Name of the suite, by default as :func:`skillcomp.read_suite` describes; the first half of
+        every ``case_id``.
     skill : str
         Slug of the skill under test (``skill_name`` in the file; ``skill_id`` for tasks).
     kind : {"comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"}
@@ -346,10 +347,10 @@ class Suite(Record):
 class Attempt(Record):
     """One answer by one agent to one case under one condition.
 
-    ``status`` is ``ok`` if there is an answer to grade. A refusal, a truncated answer or an
-    infrastructure error has its own status and never counts as a failed answer. ``offered`` lists
-    the skills that the agent could invoke, ``invoked`` those that it did invoke. Both are None if
-    unknown.
+    ``status`` is ``ok`` if there is an answer to grade. After ``error`` or ``paused`` the answer is
+    missing and never counts as failed. ``timeout``, ``truncated`` and ``refused`` are results of
+    the agent: without a verdict, the answer counts as failed. ``offered`` lists the skills that the
+    agent could invoke, ``invoked`` those that it did invoke. Both are None if unknown.
     """
 
     attempt_id: str

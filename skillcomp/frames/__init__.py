@@ -10,7 +10,7 @@ check: the contract of a frame
     ``empty``: a frame without rows.
 
 concat: several studies
-    ``concat``: their frames in one; a column names the study, and nothing is pooled.
+    ``concat``: one set of frames; a column names the study, and nothing is pooled.
 
 estimates: functions that all analyses use
     ``prepared``: check a frame, and that an analysis of it pools no graders or agents.

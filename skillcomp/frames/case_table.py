@@ -123,7 +123,7 @@ def _tasks_unknown(frame: pd.DataFrame) -> bool:
 def both_clusters(
     frame: pd.DataFrame, cases: pd.DataFrame | None, column: str | None
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the clusters if equal case names are different tasks, and if they are the same."""
+    """Return two clusterings: equal case names are different tasks, and they are the same task."""
     cluster = clusters_of(frame, cases, column=column)
     if not _tasks_unknown(frame):
         return cluster, cluster
@@ -237,9 +237,10 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
 def attempt_cells(
     frame: pd.DataFrame, by: Sequence[str], column: str | None = None
 ) -> tuple[pd.DataFrame, Ints]:
-    """Return a table with one row per ``by``, case and condition, and each frame row's table row.
+    """Return a table with one row per cell, and the cell of each row of the frame.
 
-    Columns: ``by``, skill, case_id, cluster (a number shared by linked cases, see
+    A cell is a combination of ``by``, case and condition; its number is the position of its row in
+    the table. Columns: ``by``, skill, case_id, cluster (a number shared by linked cases, see
     :func:`clusters_of`), cluster_by_name (the cluster if cases of the same name are the same task),
     condition, size and absent.
 
@@ -379,14 +380,17 @@ class CasePairs:
     ``level0`` and ``level1`` are the shares of attempts that passed or, for the value
     ``share_passed``, the mean shares of checks passed; they are NaN without outcomes. ``n`` counts
     the attempts with an outcome. ``met`` is the number of these attempts that passed or, for
-    ``share_passed``, the sum of their shares. ``size`` counts all expected attempts. ``n_dropped``
-    counts the cases that were left out because one of the two conditions has no outcome.
-    ``checks`` is the number of different checks for ``share_passed`` and NaN for ``passed``. If
-    ``weight`` is None, all cases have the same weight. ``by_name`` is the cluster if cases of the
-    same name under several skills are the same task.
+    ``share_passed``, the sum of their shares. ``size`` counts all expected attempts. ``low`` and
+    ``high`` bound the sum of the values of the attempts without an outcome. ``absent`` is 1 if the
+    case has no row under the condition. ``checks`` is the largest number of checks of an attempt
+    (NaN if unknown). ``n_dropped`` counts the cases that were left out because one of the two
+    conditions has no outcome. If ``weight`` is None, all cases have the same weight. ``by_name`` is
+    the cluster if cases of the same name under several skills are the same task.
 
     If columns are averaged within the case, a case has one entry per combination of their values.
     ``combination`` is then the number of the combination, and ``case_number`` that of the case.
+    ``mixed`` is how mixed the outcomes of a case are (see :class:`skillcomp.stats.bounded.Arm`); it
+    is None unless entries were averaged.
     """
 
     level1: Floats

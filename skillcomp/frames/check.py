@@ -320,7 +320,7 @@ def _problems_of_words(name: str, values: pd.Series, contract: Contract) -> Iter
 
 
 def _problems_of_keys(columns: Mapping[str, Any], contract: Contract) -> Iterator[str]:
-    """Yield a problem if rows share the key `unique` or, without an id, the key `otherwise`."""
+    """Yield a problem if rows have equal keys: `unique` or, for rows without an id, `otherwise`."""
     keys, otherwise = list(contract.unique), list(contract.otherwise)
     if not keys or not {*keys} <= {*columns}:
         return

@@ -52,7 +52,7 @@ def likely_column(role: str, frame: pd.DataFrame, used: Collection[Any]) -> Hash
 
 
 def column_candidates(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list[Hashable]:
-    """Return the unused column with the name of a role or, without one, those with usual names."""
+    """Return the unused column with the name of a role or, if none has it, those of usual names."""
     labels = {str(label).casefold(): label for label in frame.columns if label not in used}
     if role in labels:
         return [labels[role]]

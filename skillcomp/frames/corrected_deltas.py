@@ -31,7 +31,8 @@ NEEDED += ("estimate", "ci_low", "ci_high", "ci_level", "n", "n_clusters", "meth
 # columns of a delta that a recommended row replaces
 _REPLACED = ["estimate", "ci_low", "ci_high", "se", "df", "p_value", "p_adjusted", "method"]
 MOVED = ["moved_estimate", "moved_low", "moved_high", "moved_rate", "moved_rate_low"]
-# number of rows over which p-values are adjusted, and the p-value below which a row is shown
+# number of rows over which p-values are adjusted, and the p-value below which a row shows a gain or
+# loss
 FAMILY = ["n_family", "p_limit"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 
@@ -45,7 +46,7 @@ def with_corrections(
     cluster: str,
     weight: str | None,
 ) -> pd.DataFrame:
-    """Replace each delta by the recommended correction of it, if there is one.
+    """Replace each delta by its corrected value, if an estimator is recommended.
 
     Parameters
     ----------
@@ -64,10 +65,11 @@ def with_corrections(
         The rows of ``deltas``, in their order. ``estimator`` is the recommended estimator or, if
         none is recommended, ``naive``. The estimates columns and ``reference_low`` are those of
         this estimator (``reference_low`` is NaN without rows of ``correction.rate``), and
-        ``correction_reason`` is the reason. ``n_gold`` counts the labelled cases, and
-        ``labels_needed`` the further ones that would decide (NaN if that is unknown, infinite if
-        no number of labels would). The columns ``moved_`` hold the differences to the uncorrected
-        values that :class:`skillcomp.frames.worst_case.Claim` needs.
+        ``correction_reason`` is why the estimator is recommended or none is. ``n_gold`` counts the
+        labelled cases. ``labels_needed`` is the number of further labelled cases after which a
+        verdict is expected (NaN if unknown, infinite if labels on all cases are too few). The
+        columns ``moved_`` hold the differences to the uncorrected values that
+        :class:`skillcomp.frames.worst_case.Claim` needs.
     """
     rows = _checked_rows(deltas, corrected, by, value)
     rates = rows[rows["measure"].eq(f"rate_{value}")]

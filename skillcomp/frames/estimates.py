@@ -183,7 +183,7 @@ def _pooling_error(
 def _refuse_copied_skills(frame: pd.DataFrame, what: str) -> None:
     """Raise FrameError if two skills have equal rows, unless their tasks are known."""
     unknown = frame[frame["task"].isna()] if "task" in frame.columns else frame
-    if "passed" in unknown.columns:  # skills without any verdict are equal, and no copies
+    if "passed" in unknown.columns:  # skills without a verdict have equal rows but are not copies
         unknown = unknown[unknown.groupby("skill", observed=True)["passed"].transform("count") > 0]
     if not unknown[CASE].drop_duplicates()["case_id"].duplicated().any():
         return
@@ -273,9 +273,9 @@ def prepared(
         Kinds of pooling to refuse. ``graders`` (default True): several graders, grader versions or
         rounds, and columns in ``by`` that have the name of a column of the result. ``agents``
         (default False): several agents or values of ``run``, several studies in a group, and two
-        skills with identical rows.
-        ``copies`` (default True): altered copies of answers together with original answers. Columns
-        in ``by`` and ``average`` are exempt, because their values are not pooled.
+        skills with identical rows. ``copies`` (default True): altered copies of answers together
+        with original answers. Columns in ``by`` and ``average`` are exempt, because their values
+        are not pooled.
 
     Returns
     -------
@@ -430,8 +430,8 @@ def row(measure: str, interval: Interval, *, unit: Any = None, **columns: Any) -
     interval : skillcomp.stats.Interval
         The estimate with its limits, counts, method and note.
     unit : str, optional
-        Unit of the measure, such as ``rate``, ``points``, ``dollars`` or ``count``. Measures of
-        skillcomp have theirs in a table; any other measure needs it.
+        Unit of the measure, such as ``rate``, ``points``, ``dollars`` or ``count``. Required for a
+        measure that is not in ``UNITS``, the table of skillcomp's own measures.
     **columns
         Further columns, such as the values of ``by``; they come first.
 
@@ -541,7 +541,8 @@ def means_of_cases(
 ) -> tuple[pd.DataFrame, str]:
     """Return one row per case with the means of ``columns`` over ``average``, and a note.
 
-    ``n`` and ``n_checks`` are the smallest, so that copies of rows change no interval.
+    ``n`` and ``n_checks`` are the smallest of the case, so that copies of rows change no interval.
+    The note is empty if ``average`` is.
     """
     if not average:
         return rows, ""
@@ -556,7 +557,8 @@ def means_of_cases(
 def average_note(case: Ints, combination: Ints, average: Sequence[str]) -> str:
     """Return a note on averaging within cases, with the number of cases without some values.
 
-    ``case`` and ``combination`` (of the averaged values) have one number per entry.
+    ``case`` and ``combination`` (of the averaged values) have one number per entry. The note is
+    empty if there is only one combination.
     """
     n_values, counts = len(pd.unique(combination)), np.bincount(case)
     n_short = int((counts[counts > 0] < n_values).sum())

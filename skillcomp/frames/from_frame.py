@@ -291,7 +291,7 @@ def from_frame(
     labeller, labeller_kind, labeller_family : hashable, optional
         Columns with the labeller, its kind (``person``, ``model`` or ``program``) and, for a model,
         its family, in the table or in the frame of labels. The default labeller is "own". The
-        report says so if a model labelled, or the family that answered or graded.
+        report states if a model gave the labels, and if its family also answered or graded.
     gold_drawn, drawn_by : optional
         How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it.
         ``"random"``, ``"chosen"`` or ``"verdict"``. For ``"verdict"``, ``drawn_by`` is the grader
@@ -458,7 +458,10 @@ def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
 
 
 def _with_failed_ends(rows: pd.DataFrame, columns: Columns) -> pd.Series:
-    """Return the verdicts; a timeout, truncation or refusal with a score but no verdict fails."""
+    """Return the verdicts, with fails for timeouts, truncations and refusals.
+
+    Only answers that have a score but no verdict get such a fail.
+    """
     if "passed" not in columns:
         return rows["passed"]
     graded = rows["attempt_id"].isin(rows.loc[rows["passed"].notna(), "attempt_id"])

@@ -25,7 +25,8 @@ from skillcomp.frames.table_reader import (
 from skillcomp.frames.words import NO_VALUE, as_literal, distinct_words, plain_word
 
 WHAT = "from_pairs"
-# Words of columns with the names of systems and with texts, before the letter or number of a side
+# Words before the letter or number of a side in the names of columns: _SYSTEMS for columns with the
+# names of systems, _TEXTS for columns with texts
 _SYSTEMS = ("model", "system", "agent")
 _TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
 _SIDES = (("a", "b"), ("1", "2"), ("first", "second"), ("left", "right"))
@@ -163,7 +164,7 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    arguments["case"] = "case" if case is None else case  # a call shows no argument left out
+    arguments["case"] = "case" if case is None else case  # a call omits defaults
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)
     has_answers = {"first", "second"} & set(reader.names) or "order" not in reader.names
@@ -211,7 +212,7 @@ def _require_meanings(winner_names: Any) -> None:
 
 
 def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:
-    """Add columns with usual names to those of the call; report arguments with several columns."""
+    """Add columns with usual names to those of the call; report an argument that fits several."""
     if not {"first", "second"} & set(reader.names):
         _add_columns_of_answers(reader, table)
     for role in ("case", "winner", "gold", "grader", "order"):

@@ -56,9 +56,9 @@ def cases(store: RunStore) -> pd.DataFrame:
         weight, as for C7 to C9), contrast_of (case_id of the other case of a contrast pair), task
         (equal for cases of several skills that have the same name and prompt), should_trigger,
         prompt_kind (explicit, implicit or negative; NA if the suite tests no triggers), n_checks.
-        If a case has it, ``knowledge`` (factual, conceptual, procedural, metacognitive) follows; it
-        is carried to the other frames, so that changes can be estimated by it.
-        Words outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
+        If a case has a kind of knowledge, the last column is ``knowledge`` (factual, conceptual,
+        procedural, metacognitive). Outcomes have this column, too, so that changes can be estimated
+        by it. Words outside the vocabulary are NA; ``store.suites[slug].problems`` lists them.
     """
     if (saved := _saved_cases(store)) is not None:
         return saved
@@ -149,7 +149,8 @@ def tasks_of(cases: pd.DataFrame, shared_cases: bool | None = None) -> pd.Series
     Returns
     -------
     pandas.Series
-        Text; NA if a name occurs under a single skill, or under several without a prompt.
+        Text. By default NA if a name occurs under a single skill, or under several without a
+        prompt.
     """
     if shared_cases:
         return cases["case_id"]
@@ -398,10 +399,10 @@ def gold(store: RunStore, *, labeller: str | Sequence[str] | None = None) -> pd.
     Returns
     -------
     pandas.DataFrame
-        attempt_id, check_id, labeller, labeller_kind (person, model or program) and
-        labeller_family (of a model), which the file ``labellers.json`` of the store may give by
-        labeller, passed (NA if the labeller gave no label), borderline,
-        inclusion_probability (chance that the attempt was drawn for labelling), note. With one
+        attempt_id, check_id, labeller, labeller_kind (person, model or program), labeller_family
+        (of a model), passed (NA if the labeller gave no label), borderline, inclusion_probability
+        (chance that the attempt was drawn for labelling), note. Where the labels have no kind or
+        family, the file ``labellers.json`` of the store may give it for each labeller. With one
         label per item, labeller shows how it was chosen: ``adjudicated``, ``agreed``,
         ``disputed`` (not adjudicated: passed is NA), or the name of the only labeller with a
         label. If a labeller labelled an item several times, the last label counts. It must agree
@@ -474,7 +475,8 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     pandas.DataFrame
         skill, case_id, grader, grader_family, grader_version, order, first and second (attempt ids
         in the order shown), winner (attempt id or "tie"), winner_position (1 or 2; NA for a tie),
-        rationale. A comparison that failed has no row.
+        gold_winner, rationale. A comparison that failed has no row or, in a store of saved frames,
+        no winner.
 
     Raises
     ------
@@ -547,7 +549,7 @@ def invocations(
 
 
 def _rows_of_facts(store: RunStore | Frames) -> Iterable[Sequence[Any]]:
-    """Return each case with its skill, whether this skill should trigger, and all that should."""
+    """Return per case: id, skill, whether this skill should trigger, and all skills that should."""
     if isinstance(store, RunStore) and SAVED_FRAMES not in store.manifest:
         every = ((suite.skill, case) for suite in store.suites.values() for case in suite.cases)
         return [(c.case_id, skill, c.should_trigger, c.right_skills) for skill, c in every]

@@ -54,10 +54,10 @@ def outcomes(
         One row per attempt, grader version and round. ``passed`` is True if every check of the
         attempt passed, False if all have a verdict and one failed, and NA if one has no verdict
         (see Notes for checks without a row). ``share_passed`` is the share of passes among the
-        checks with a verdict; it is NA if fewer than half of the checks have a verdict. If verdicts
-        have a column ``check_weight``, checks count by it; if weights differ, ``share_low`` and
-        ``share_high`` are the shares if all missing verdicts were fails or passes. ``score`` is the
-        mean of the scores given, on the grader's own scale, or NaN without scores.
+        checks with a verdict; it is NA if fewer than half of the checks have a verdict. A column
+        ``check_weight`` of the verdicts weights the checks. If weights differ, ``share_low`` is the
+        share if all missing verdicts were fails, and ``share_high`` if all were passes. ``score``
+        is the mean of the scores given, on the grader's own scale, or NaN without scores.
         ``n_checks``, ``n_passed`` and ``n_missing`` count checks.
         ``checks_differ`` is True if the grader was asked about different checks under different
         conditions of the case. ``note`` counts the attempts that have a check without a row. An

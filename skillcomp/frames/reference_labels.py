@@ -45,11 +45,11 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
 
     An agreed label is by a ``person`` if one of its labellers is. ``inclusion_probability`` comes
     from the chosen row or, if it is missing there, from another row of the item. ``borderline`` of
-    an agreed or disputed label is True if it is True for one of the
-    labellers. Labels of a single labeller are returned unchanged. Raise FrameError if labels differ
-    and no item of the frame was adjudicated, because the analysis cannot choose between the labels.
-    It would be wrong to keep only adjudicated labels: usually only disputed items are adjudicated,
-    and error rates would then be those of difficult items.
+    an agreed or disputed label is True if it is True for one of the labellers. Labels of a single
+    labeller are returned unchanged. Raise FrameError if labels differ and no item of the frame was
+    adjudicated, because the analysis cannot choose between the labels. It would be wrong to keep
+    only adjudicated labels: usually only disputed items are adjudicated, and error rates would then
+    be those of difficult items.
     """
     # unique() also counts the missing name: labels without a name count as one more labeller
     names = list(gold["labeller"].unique())
@@ -401,8 +401,8 @@ def one_draw(shares: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) -> str:
     """Return a note if the labels were evidently not drawn by the verdicts of ``drawn_by``.
 
-    ``rows`` has verdict, gold, cluster and stratum. If the statement is true, the labels of each
-    stratum are a random draw, so that they do not depend on the verdicts of any grader.
+    ``rows`` has verdict, gold, cluster and stratum. If gold was drawn by these verdicts, the labels
+    of each stratum are a random draw and do not depend on the verdicts of any grader.
     """
     if drawn_by is None or rows.empty:
         return ""

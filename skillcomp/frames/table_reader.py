@@ -415,7 +415,7 @@ class TableReader:
         return {role: values[~earlier].reset_index(drop=True) for role, values in columns.items()}
 
     def hint_at_duplicates(self, place: list[pd.Series]) -> str:
-        """Return a hint on how to distinguish rows with equal keys; add it to the full call."""
+        """Return how to distinguish rows with equal keys; add this to the completed call."""
         match = separating_column(self.frame, place, list(self.names.values()))
         if match is None:
             self.remedies["keep"] = "last"
@@ -563,7 +563,7 @@ def _is_hashable(value: Any) -> bool:
 
 
 def _are_scores(values: Iterable[Any]) -> bool:
-    """Return whether values are numbers and one is from 0 to 100, other than 0, 1 and codes."""
+    """Return whether all values are numbers and one of them can only be a score (0 to 100)."""
     numbers = pd.to_numeric(pd.Series(list(values), dtype="object"), errors="coerce")
     of_scores = numbers.between(0, 100) & ~numbers.isin([0, 1, 9, 99])
     return bool(of_scores.any() and numbers.notna().all())

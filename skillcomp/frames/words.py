@@ -45,7 +45,7 @@ STATUSES: dict[str, str | None] = {w: n for n, words in _ENDS.items() for w in w
 STATUSES |= dict.fromkeys(("", "na", "n/a", "nan", "none", "null"))
 NO_ERROR = ("", "na", "n/a", "nan", "none", "null", "false", "no", "0", "ok", "-", "[]", "{}")
 DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
-# words for degrees of copying; one word for each side where the degree is unknown
+# words for each degree of copying; "copied" is a copy of unknown degree
 _DEGREES = {
     "verbatim": "verbatim|exact|exact copy|copy and paste|copy paste|word for word",
     "near_copy": "near copy|cut|cut and paste",
@@ -114,7 +114,7 @@ def _before_and_after(texts: list[str]) -> dict[str, str]:
 
 
 def distinct_words(values: pd.Series) -> list[Any]:
-    """Return the distinct values of a column; none if a value cannot be hashed."""
+    """Return the distinct values of a column; an empty list if a value cannot be hashed."""
     try:
         return list(pd.unique(values[values.notna()].astype("object")))
     except TypeError:

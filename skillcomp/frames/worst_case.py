@@ -51,10 +51,11 @@ class Claim:
         return not estimate > self.bound or (self.is_gain and not low > 0)
 
     def tipping_point(self) -> int | None:
-        """Return the smallest number of missing attempts that bring the lower limit to the bound.
+        """Return the smallest number of missing attempts that, set against the claim, refute it.
 
-        The attempts are ordered once by their influence on the estimate, and attempts with the same
-        influence by row. None if the claim holds even if all attempts are set against it.
+        The claim is refuted if the lower limit is not above the bound. The attempts are ordered
+        once by their influence on the estimate, and attempts with the same influence by row. None
+        if the claim holds even if all attempts are set against it.
         """
         below, at_most = 0, int(self._lost().sum())
         tipping = None
@@ -159,7 +160,9 @@ def with_missing_attempts(
     Returns
     -------
     pandas.DataFrame
-        The rows with ``overturned`` and ``assume_missing``, and a remark in ``note``.
+        The rows with a remark in ``note`` and two more columns. ``overturned`` is True if missing
+        attempts could change the verdict; ``verdict`` is then ``undetermined``, unless an
+        assumption keeps it, which ``assume_missing`` names (otherwise empty).
     """
     how: dict[str, Any] = {"value": value, "cluster": cluster, "interval": interval}
     rows = [
@@ -222,7 +225,7 @@ def _claims_of_row(
         "helps": [replace(gain, **family)],
         "hurts": [replace(loss, **family)],
     }
-    claims |= {"worse": claims["hurts"], "better": claims["helps"]}  # those of `compare`
+    claims |= {"worse": claims["hurts"], "better": claims["helps"]}  # words of `compare`
     return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
 
 

@@ -11,7 +11,7 @@ import regex
 from skillcomp.errors import literal
 
 _BY_PATTERN = "patternProperties"
-# to decide the first keyword, jsonschema searches for the patterns of the second without a limit
+# for unevaluatedProperties, jsonschema itself searches for these patterns, without a time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
 
 

@@ -220,7 +220,7 @@ class _CaseReader:
     def checks(
         self, listed: list[Any], files: Mapping[str, str]
     ) -> tuple[list[Check], bool | None]:
-        """Return the checks, and whether the skill should trigger if a grader says so."""
+        """Return the checks, and whether the skill should trigger (None if unknown)."""
         graders = [row if isinstance(row, dict) else {"type": row} for row in listed]
         for name, text in files.items():
             if name.startswith("graders/"):
@@ -253,7 +253,10 @@ class _CaseReader:
         return checks, triggers.pop() if len(triggers) == 1 else None
 
     def expected_trigger(self, row: Mapping[str, Any]) -> bool | None:
-        """Return whether the skill under test should be used, if that is what a grader checks."""
+        """Return whether a grader expects that the skill under test is used, or that it is not.
+
+        None if the grader checks something else.
+        """
         least, most = row.get("min", 1), row.get("max")
         pattern = row.get("input_match")
         if most == 0:  # a limit of no calls also applies to the skill under test
@@ -359,7 +362,7 @@ def _fault_of_pattern(pattern: Any, flags: Any) -> str | None:
 
 
 def compiled_pattern(pattern: str, flags: str = "") -> Any:
-    """Compile a JavaScript pattern; ``regex`` knows named groups as JavaScript writes them."""
+    """Compile a JavaScript pattern; the package regex reads named groups as JavaScript does."""
     value = 0
     for flag in flags:
         value |= _FLAGS.get(flag, 0)

@@ -116,7 +116,7 @@ def _program_reads(words: Sequence[str]) -> bool:
 def opens_skill(command: str) -> bool:
     """Return whether a command contains the path of a SKILL.md and writes nothing.
 
-    The path must contain the folder of the skill: ``tides/SKILL.md``, not ``SKILL.md`` alone.
+    The path must end in ``skills/<slug>/SKILL.md``; ``SKILL.md`` alone does not count.
 
     Examples
     --------

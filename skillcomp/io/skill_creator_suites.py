@@ -50,7 +50,7 @@ def is_trigger_set(content: Any) -> bool:
 
 
 def trigger_set_in(folder: Path) -> Path | None:
-    """Return the first JSON file of a folder that is a set of trigger queries."""
+    """Return the first JSON file of a folder that is a set of trigger queries, or None."""
     for file in sorted(folder.glob("*.json")):
         if is_below(file, folder) and is_trigger_set(json_or_none(file)):
             return file
@@ -167,7 +167,7 @@ class _Reader:
     def checks(
         self, row: Mapping[str, Any], place: str
     ) -> tuple[tuple[Check, ...], list[dict[str, Any]]]:
-        """Return a check for each expectation that a reader can judge, and the others unchanged."""
+        """Return a check for each expectation that a grader can judge, and the others unchanged."""
         key = "expectations" if row.get("expectations") else "assertions"
         if key == "expectations" and row.get("assertions"):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
@@ -197,7 +197,7 @@ class _Reader:
         return tuple(checks), unmapped
 
     def check(self, item: Any, number: int) -> Check | None:
-        """Return the check of an expectation; None if it is not one that a reader can judge."""
+        """Return the check of an expectation; None if it is not one that a grader can judge."""
         row = {"text": item} if isinstance(item, str) else item
         if not isinstance(row, dict) or row.get("type") not in _JUDGED:
             return None

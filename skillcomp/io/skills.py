@@ -415,7 +415,7 @@ def _is_suite(file: Path) -> bool:
 
 
 def skill_texts(path: Path) -> dict[str, str]:
-    """Return the text files of a skill's folder by relative name, SKILL.md first; or one file.
+    """Return the texts of a skill's folder by relative name, SKILL.md first; of a file, its text.
 
     Files that are not text in UTF-8, or in UTF-16 with a byte order mark, are left out, as are
     those that `skill_files` leaves out.

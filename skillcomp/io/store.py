@@ -330,7 +330,7 @@ class RunStore:
                     journal.append(self._table_file(table), [], sync=True)
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
-        """Add records to a table; they are on the disk when this returns.
+        """Add records to a table; they are on the disk when this returns (but see :meth:`writer`).
 
         Parameters
         ----------

@@ -76,8 +76,8 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
     "skill_type": ("procedure", "router", "overlay"),
     "criticality": ("low", "medium"),
 }
-# The comprehension report calls these keys "required, de facto": those of ELSEWHERE and
-# truth_sources. Other keys that it adds are optional.
+# keys that the comprehension report calls "required, de facto"; the other keys that it adds are
+# optional
 _EXPECTED = (*ELSEWHERE, "truth_sources")
 # keys of a case
 _CASE_KEYS = (
@@ -87,7 +87,7 @@ _CASE_KEYS = (
 _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 # keys that skillcomp adds to the format; they are kept in ``extra`` without a note in ``problems``
 _OURS = ("perturbation",)
-# read by live.graders.gold_answers, `suite_files` and live.probe
+# such keys of a case; live.graders.gold_answers, `suite_files` and live.probe read them
 _CASE_OURS = ("gold_answers", "files", "refusal")
 _ROUTING = "routing_cases"
 # the files of a suite in its folder, in the order in which they are looked for
@@ -117,8 +117,8 @@ def read_suite(
     slug : str, optional
         The first half of every ``case_id``; when not given, the folder's name for ``prompts.csv``,
         the ``skill_id`` for ``task_suite.yaml``, the skill for an evals.json (with ``-triggers``
-        for a trigger set), the plugin for its cases, and the file's stem for all others. Set it if
-        several files are called ``comprehension.json``.
+        for a trigger set), the plugin for cases of ``claude plugin eval``, and the file's stem for
+        all others. Set it if several files are called ``comprehension.json``.
     skill : str, optional
         The skill of the suite, if its file does not name it; by default the slug.
 

@@ -49,8 +49,8 @@ COLUMNS = (
     *("must_include", "must_not_include", "fixture", "kind", "required_steps", "right_skills"),
 )
 KINDS: tuple[str, ...] = get_args(PromptKind)
-CONTROL = "control"  # kind of a prompt that tests the instrument, not the skill
-CONTROLS = "control-"  # start of the slug of the suites of these prompts
+CONTROL = "control"  # kind of a prompt that tests whether calls are detected, not the skill
+CONTROLS = "control-"  # start of the slugs of suites with such prompts
 # One prompt calls a skill by name, and one needs no skill.
 _CALL = "Use the skill ${} now. In one sentence, what is it for?"
 _OTHER = "What is 7 times 8? Answer with the number only."
@@ -102,7 +102,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
 
 
 def control_prompts(slug: str, *, with_other: bool = True) -> str:
-    """Return a prompts.csv with the prompts that test the instrument for a skill."""
+    """Return a prompts.csv with prompts that test whether a call of a skill is detected."""
     rows = [("control-call", "true", _CALL.format(slug), CONTROL, slug)]
     rows += [("control-other", "false", _OTHER, CONTROL, "")] if with_other else []
     stream = io.StringIO(newline="")

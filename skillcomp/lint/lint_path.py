@@ -194,7 +194,7 @@ def _names_in_study(path: Path, content: dict[Any, Any], key: str) -> list[str]:
 
 
 def suites_at(path: Path) -> list[Suite]:
-    """Return the suites at a path that `lint_path` takes."""
+    """Return the suites at a path that `lint_path` accepts; unreadable suites are left out."""
     places, _ = _places_and_skills(path)
     stores = [RunStore(place) for place in places if (place / "manifest.json").is_file()]
     return [*_readable_suites(places), *(s for store in stores for s in store.suites.values())]
@@ -227,7 +227,7 @@ def _lint_place(
 
     A suite is linted together with its skill, which is one of `skills` or
     ``../skills/<skill>/SKILL.md``. If the skill is not found, a finding lists what was not checked.
-    A skill is linted for what `suites` ask about it.
+    The advice about a skill depends on the dimensions that the cases of `suites` test.
     """
     if not exists(path):
         raise StudyError(f"check: there is nothing at {path}.")

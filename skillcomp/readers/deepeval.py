@@ -24,7 +24,7 @@ _POSITION = re.compile(r"test_case_\d+")  # deepeval names a case without a name
 
 
 class DeepevalReader(Reader):
-    """Reader of a test run, which holds one arm: give the path of each arm."""
+    """Reader of a test run; a run holds one arm, so `read_results` needs the path of each arm."""
 
     name = "deepeval"
 

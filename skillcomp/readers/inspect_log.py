@@ -18,12 +18,12 @@ _LIMITS = {"time": "timeout", "working": "timeout", "operator": "error"}
 # scorers of inspect-ai that compare texts
 _RULES = dict.fromkeys(("includes", "match", "pattern", "answer", "exact", "f1", "choice"), "rules")
 _MEMBERS = ("header.json", "_journal/start.json")
-# facts of a case and its condition that a task of skillcomp leaves in the log, and fields of its
-# verdicts with the columns of the table that hold them
+# facts of a case and its condition that a task of skillcomp leaves in the log
 _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
     *("prompt_kind", "right_skills"),
 )
+# fields of the verdicts of such a task, and the columns of the table that hold them
 _OF_VERDICT = {
     **{"check_id": "check", "status": "verdict_status", "grader": "grader"},
     **{name: name for name in ("check_kind", "check_weight", "goal", "passed", "score")},
@@ -46,7 +46,7 @@ class InspectReader(Reader):
         return isinstance(spec, dict) and {"task", "model"} <= spec.keys() and "status" in content
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per sample, epoch and score; the words of the task may name the arm."""
+        """Return one row per sample, epoch and score, with columns that may name the arm."""
         log = _log_at(path)
         spec = log.eval
         if log.status != "success":

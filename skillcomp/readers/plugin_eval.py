@@ -41,14 +41,14 @@ class PluginEvalReader(Reader):
     name = "plugin-eval"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the file has a schema version, a version of Claude and cases with arms."""
+        """Return whether the file has a version of Claude and cases with arms."""
         content = json_object(path)
         if not (content.keys() & {"claudeVersion", "claude_version"}):
             return False
         return any(isinstance(c.get("arms"), dict) for c in list_of_objects(content.get("cases")))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per attempt and grader that both arms are scored on."""
+        """Return one row per attempt and grader that is scored in both arms."""
         content = _in_camel_case(read_json(path))
         suite = as_object(content.get("suite"))
         _report_file(content, suite, problems)
@@ -163,7 +163,7 @@ def _graders_of_skill(case: dict[str, Any]) -> dict[str | None, bool]:
 
 
 def _used_skill(run: dict[str, Any], case: dict[str, Any]) -> bool | None:
-    """Return whether the tool Skill was used, if a grader looked at it."""
+    """Return whether the tool Skill was used; None if no grader checked it."""
     expected = _graders_of_skill(case)
     for row in list_of_objects(run.get("graders")):
         name, passed = as_text(row.get("name")), as_truth(row.get("passed"))

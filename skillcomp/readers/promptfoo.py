@@ -34,7 +34,7 @@ class PromptfooReader(Reader):
     name = "promptfoo"
 
     def recognises(self, path: Path) -> bool:
-        """Return whether the file has the form of version 3, and each result a prompt or test."""
+        """Return whether the file has the form of version 3; each result names a prompt or test."""
         results = json_object(path).get("results")
         if not isinstance(results, dict) or not isinstance(results.get("results"), list):
             return False

@@ -64,7 +64,7 @@ def one_iteration(
 def with_arguments(
     table: pd.DataFrame, values: Mapping[str, str | None], problems: Problems
 ) -> pd.DataFrame:
-    """Return the table with the values of arguments; report facts that neither of them has."""
+    """Return the table with the values of arguments; report facts that remain unknown."""
     for role, value in values.items():
         column = table[role] if role in table.columns else pd.Series(None, table.index)
         words = distinct_words(column)
@@ -219,7 +219,10 @@ def with_checks(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_whole_graders(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with one kind and model per grader: an outcome belongs to one grader."""
+    """Return the table with one kind and one model per grader.
+
+    An outcome belongs to one grader. Several kinds become "mixed", and several models a list.
+    """
     for name in {"grader_kind", "grader_model"} & set(table.columns):
         words = {grader: distinct_words(values) for grader, values in table.groupby("grader")[name]}
         several = {

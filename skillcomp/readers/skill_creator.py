@@ -59,7 +59,7 @@ class WorkspaceReader(Reader):
         return any(is_grading(json_object(file, path)) for file in _grading_files(path))
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return one row per attempt and expectation; the check is its position."""
+        """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
         rows: list[dict[str, Any]] = []
         for file in _grading_files(path):
             about = _facts_of_folders(file, path)
@@ -270,9 +270,9 @@ def _ungraded(path: Path, graded: set[Any], problems: Problems) -> Iterator[dict
 def with_check_ids(table: pd.DataFrame, problems: Problems) -> pd.DataFrame:
     """Return the table with a column `check` instead of `position` and `text`.
 
-    A check usually has the same text in all arms of its case. If texts differ but all attempts have
-    the same number of checks, checks at the same position are taken as one check, and this is
-    reported. If the numbers differ, different texts are different checks.
+    A check usually has the same text in all arms of its case; its id is its position. If texts
+    differ but all attempts have the same number of checks, checks at the same position are taken as
+    one check, and this is reported. If the numbers differ, the id of a check is its text.
     """
     if "text" not in table.columns:
         return table if "check" in table.columns else table.assign(check=None)
