@@ -53,7 +53,7 @@ def write(
     Raises
     ------
     FrameError
-        If a name cannot be a file name or a format is unknown; then nothing is written. If a frame
+        If a name cannot be a file name or a format is unknown; then no file is written. If a frame
         breaks its contract or a cell cannot be written, all other files are written first, and the
         message names what is missing.
     StoreError

@@ -170,8 +170,9 @@ def _mean_difference(
 def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
     """Return a warning if few cases hold much of the amount of a condition.
 
-    Few cases are at most a tenth of all cases. They hold much if they have at least a third of the
-    amount, and at least three times as much as the same number of average cases would have.
+    Few cases are one case, or at most a tenth of all cases. They hold much if they have at least a
+    third of the amount, and at least three times as much as the same number of average cases would
+    have. The warning is empty if no cases hold much.
     """
     for side in (amounts.abs(), base.abs()):
         share = side.sort_values(ascending=False).cumsum().to_numpy() / (side.sum() or 1.0)

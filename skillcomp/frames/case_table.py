@@ -698,7 +698,7 @@ def case_labels(table: pd.DataFrame) -> pd.Series:
 
 
 def first_names(names: NDArray[Any]) -> str:
-    """Count cases by their labels, and name the first of them."""
+    """Return the number of distinct cases with the labels of the first, for a note."""
     names = np.unique(names)
     more = ", ..." if len(names) > _NAMED else ""
     return f"{plural(len(names), 'case')} ({', '.join(map(str, names[:_NAMED]))}{more})"

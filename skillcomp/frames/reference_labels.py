@@ -250,8 +250,8 @@ def without_checks(
 Drawn = Literal["random", "chosen", "verdict"]
 _NO_VERDICT = "no verdict"
 NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
-# If gold was drawn at random, this share of the draws gets a note on unequal shares. It is low,
-# because a table can have many rows.
+# Level of the test of the stated draw, over all groups together. If the statement is true, this
+# share of the results gets a note. It is low, because a table of results can have many rows.
 DOUBTED = 0.001
 
 

@@ -251,7 +251,7 @@ class TableReader:
     def mapped(
         self, values: pd.Series, role: str, words: Mapping[Any, Any], allowed: str
     ) -> pd.Series:
-        """Map words to meanings; report unknown words as problems, mapped words as changes."""
+        """Map words to meanings; record unknown words as problems and mapped words as changes."""
         plain = {word: plain_word(word) for word in pd.unique(values[values.notna()])}
         meanings = {word: words.get(key) for word, key in plain.items()}
         unknown = dict.fromkeys(word for word, key in plain.items() if key not in words)
@@ -296,7 +296,7 @@ class TableReader:
             self.add_change(role, word, f"read as {meaning}", n[word])
 
     def checked(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """Check a frame; its problems name the columns as the original table does."""
+        """Check a frame; record its problems with the column names of the original table."""
         try:
             return check(frame, kind)
         except FrameError as error:

@@ -73,7 +73,7 @@ class WorkspaceReader(Reader):
         return with_check_ids(table, problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
-        """Return the comparisons, with the eval that their folder names and the arms if known."""
+        """Return the comparisons; the folder names the case, analysis.json may name the arms."""
         rows = []
         for file in files_below(path, "comparison*.json"):
             content = json_object(file, path)
