@@ -136,7 +136,7 @@ def test_what_is_left_open_gives_status_1_and_too_little_agreement_2(tmp_path, m
         ),
         (
             {"agents": ["m", None]},
-            r"agents\[0\]: found 'm'; write \{kind: anthropic, model: m\}\. - line \d+: "
+            r"agents\[0\]: found 'm'; write \{kind: anthropic, model: ...\}\. - line \d+: "
             r"agents\[1\]: found None; write \{kind: anthropic, model: ...\}\.",
         ),
         ({"grading": 0.9}, r"grading: found 0.9; write \{min_gold_agreement: 0.9\}\."),

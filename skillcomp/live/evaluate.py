@@ -43,7 +43,6 @@ _read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # rates are rounded to this number of decimals, as in execution-evaluator.md
 _MAIN = ("skill", "previous")  # conditions of the candidate and of the baseline
 Results = Mapping[str, Mapping[str, Any]]  # result of each task, by task id
-_CONTENT = ("content", "skill_content", "body")  # keys that may hold the text of a candidate
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ def read_ranking(
     place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise StudyError(f"{place}: score: found {score!r}; expected a number.")
-    text = next((row[name] for name in _CONTENT if isinstance(row.get(name), str)), "")
-    if not text.strip():
+    text = row.get("content")
+    if not isinstance(text, str) or not text.strip():
         raise StudyError(f"{place}: content: missing or empty; expected the text of a SKILL.md.")
     target = ranking.get("target")
     path_text = target.get("path") if isinstance(target, dict) else target

@@ -516,7 +516,7 @@ def _fault_message(fault: Mapping[str, Any], key: str) -> str:
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
         return f"{opening}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
-    if example := _example_of(kind, fault["loc"], fault["input"]):
+    if example := _example_of(kind, fault["loc"]):
         return f"{opening}write {example}."
     message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
     return f"{opening}allowed: {message}."
@@ -528,20 +528,19 @@ def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
     return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
 
 
-def _example_of(kind: str, loc: tuple[Any, ...], value: Any) -> str | None:
+_EXAMPLES = {
+    "agents": "{kind: anthropic, model: ...}",
+    "graders": "{agent: {kind: anthropic, model: ...}}",
+    "grading": "{min_gold_agreement: 0.9}",
+}
+
+
+def _example_of(kind: str, loc: tuple[Any, ...]) -> str | None:
     """Return an example that could replace a value of the wrong type, or None."""
-    in_list = kind == "list_type" and len(loc) == 1
-    if not (in_list or kind in ("model_type", "model_attributes_type")):
-        return None
-    if loc[0] == "grading":
-        return "{min_gold_agreement: 0.9}"
-    if loc[0] not in ("agents", "graders"):
-        return None
-    is_name = isinstance(value, str) and re.fullmatch(r"[\w.:/@-]{1,60}", value)
-    text = f"{{kind: anthropic, model: {value if is_name else '...'}}}"
-    if loc[0] == "graders" and "agent" not in loc:
-        text = f"{{agent: {text}}}"
-    return f"[{text}]" if in_list else text
+    example = _EXAMPLES.get("agents" if "agent" in loc else loc[0])
+    if kind == "list_type" and len(loc) == 1 and example:
+        return f"[{example}]"
+    return example if kind in ("model_type", "model_attributes_type") else None
 
 
 def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
