@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
+from fake_anthropic import FakeAnthropic
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fake_anthropic import FakeAnthropic
-from test_live_graders import (  # noqa: F401 - `environment` is a fixture
+from test_live_graders import (
     ANSWER,
     CASE,
     RUN,
     SKILL,
     attempt,
-    environment,
     grade,
-    judged,
     scripted,
 )
 
@@ -30,6 +24,7 @@ from skillcomp.live import AnthropicAgent, ComprehensionGrader, read_reply
 from skillcomp.live.graders.prompts import SWITCHES, grader_prompt, grader_version
 from skillcomp.live.study_file import read_study
 
+pytestmark = pytest.mark.usefixtures("fake_key")
 TEMPLATE = """Grade this.
 {{ skill_body }}
 {{ concept_field }}

@@ -6,17 +6,12 @@ import asyncio
 import hashlib
 import json
 import re
-import sys
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
 from fake_anthropic import FakeAnthropic
 from fake_rules import answer as fake_answer
-from live_study import only_the_fake_key
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from skillcomp.errors import GraderError
 from skillcomp.live import AnthropicAgent
@@ -29,6 +24,7 @@ from skillcomp.live.graders.reply import gives_condition_away, judge
 from skillcomp.ngrams import tokenize
 from skillcomp.records import Attempt, Case, Check, Skill
 
+pytestmark = pytest.mark.usefixtures("fake_key")
 RUN = "every tidemark stands above yesterday's highest recorded water line forever"
 SKILL = Skill(
     slug="tides",
@@ -55,11 +51,6 @@ ANSWER = "It is a practice: “the team” draws\na mark, and x < y & z. Nobody 
 def attempt(answer=ANSWER, **more):
     place = {"skill": "tides", "case_id": "tides/1", "condition": "baseline"}
     return Attempt(attempt_id="tides/01/baseline/1", answer=answer, **place, **more)
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
-    only_the_fake_key(monkeypatch, tmp_path)
 
 
 def grade(server, given=None, *, case=CASE, skill=SKILL, style="forced", **kw):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
-
-sys.path.insert(0, str(Path(__file__).parent))
 from live_study import call
 
 import skillcomp as sc

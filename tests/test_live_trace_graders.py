@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import regex
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from skillcomp.errors import StudyError
 from skillcomp.io import bounded_patterns

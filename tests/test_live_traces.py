@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 from test_live_cli_agent import (
     INIT,
     RESULT,
