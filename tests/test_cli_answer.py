@@ -25,14 +25,17 @@ ROWS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def page_of_study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answer and write the page only where a test is about that; it takes seconds."""
-    if "page" not in request.node.name:
-        monkeypatch.setattr(page, "write_answer", lambda *_: "page/index.html")
-    if "unknown" in request.node.name:
-        nothing = sc.report.Answer(pd.DataFrame({"sentence": []}), {}, {}, "", {})
-        monkeypatch.setattr(sc.report, "answer", lambda *_, **__: nothing)
+@pytest.fixture
+def no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the page, which takes seconds."""
+    monkeypatch.setattr(page, "write_answer", lambda *_: "page/index.html")
+
+
+@pytest.fixture
+def no_answer(no_page: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the answer and its page where a test is about reading."""
+    nothing = sc.report.Answer(pd.DataFrame({"sentence": []}), {}, {}, "", {})
+    monkeypatch.setattr(sc.report, "answer", lambda *_, **__: nothing)
 
 
 def run(*arguments: Any, input: str | None = None) -> Any:
@@ -67,6 +70,7 @@ def test_a_study_is_answered_once_and_its_page_holds_its_problems(
     assert "Study <strong>s</strong>" in html and "as True (16 rows)" in html
 
 
+@pytest.mark.usefixtures("no_answer")
 def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +119,7 @@ def one_arm_files(folder: Path) -> dict[str, str]:
     return files
 
 
+@pytest.mark.usefixtures("no_page")
 def test_one_file_per_arm_and_what_the_files_do_not_name(tmp_path: Path) -> None:
     arms = [f"{arm}={file}" for arm, file in one_arm_files(tmp_path).items()]
     facts = ("--agent", "a", "--agent-model", "m", "--grader-model", "j", "--skill", "sea")
@@ -140,6 +145,7 @@ def another_tool(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.usefixtures("no_answer")
 def test_results_of_another_tool_with_unknown_arms(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +170,7 @@ def test_results_of_another_tool_with_unknown_arms(
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.usefixtures("no_page")
 def test_columns_of_a_table_are_named_on_the_command_line(tmp_path: Path) -> None:
     file, out = tmp_path / "own.csv", ["--out", tmp_path / "page"]
     names = {"case": "task", "passed": "ok", "condition": "arm"}

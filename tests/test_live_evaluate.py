@@ -42,10 +42,8 @@ async def quick_tests(files, test, answer, **_):
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch, request):
-    live_study.only_the_fake_key(monkeypatch, tmp_path)
-    if "a_better_candidate" not in request.node.name:
-        monkeypatch.setattr(task_graders, "run_tests", quick_tests)
+def place(tmp_path, monkeypatch, fake_key):
+    monkeypatch.setattr(task_graders, "run_tests", quick_tests)
     for name, text in {
         "suite/task_suite.yaml": SUITE,
         "suite/fixtures/test_run.py": TEST,
@@ -127,7 +125,8 @@ def call(place, monkeypatch, capfd):
     return _call
 
 
-def test_a_better_candidate_passes_and_the_artefact_says_all(call, place):
+def test_a_better_candidate_passes_and_the_artefact_says_all(call, place, monkeypatch):
+    monkeypatch.setattr(task_graders, "run_tests", sandbox.run_tests)
     with service([("OLD", "Say it.")]) as server:
         code, line, artefact, err = call(*PIPELINE, server=server)
     rates = {"execution_pass_rate": 1.0, "baseline_pass_rate": 0.6667, "delta": 0.3333}
