@@ -72,16 +72,16 @@ def write(
     for name in names:
         require_known("formats: found", name, _WAYS)
     target = as_path(folder, "export", FrameError)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as cause:
-        raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
     for name, frame in mapping.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
             raise FrameError(f"frame name {name!r}: letters, digits, '-' and '_' only.")
         if not isinstance(frame, pd.DataFrame):
             type_name = type(frame).__name__
             raise FrameError(f"export: '{name}': expected a pandas DataFrame, found {type_name}.")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as cause:
+        raise StoreError(f"{target}: no folder can be made here ({cause}).") from cause
     written: list[Path] = []
     problems: list[str] = []
     for name, frame in mapping.items():

@@ -140,10 +140,11 @@ def test_what_is_no_frame_no_mapping_no_parquet_and_no_folder_is_told(tmp_path: 
     (tmp_path / "words.parquet").write_text("words", encoding="utf-8")
     for told, wrong in (
         ("found list", lambda: sc.export.write([], tmp_path)),  # type: ignore[arg-type]
-        ("'a': expected a pandas", lambda: sc.export.write({"a": 3}, tmp_path)),  # type: ignore[dict-item]
+        ("'a': expected a pandas", lambda: sc.export.write({"a": 3}, tmp_path / "new")),  # type: ignore[dict-item]
         ("there is no parquet", lambda: sc.export.read(tmp_path / "none.parquet")),
         ("cannot be read as parquet", lambda: sc.export.read(tmp_path / "words.parquet")),
         ("no folder can be made", lambda: sc.export.write({}, tmp_path / "words.parquet")),
     ):
         with pytest.raises(SkillcompError, match=told):
             wrong()
+    assert not (tmp_path / "new").exists()

@@ -282,3 +282,10 @@ def test_cases_of_any_json_are_read_leniently_and_never_crash(tmp_path_factory, 
     clean = not suite.problems
     if clean:
         assert read_suite(file, strict=True) == suite
+
+
+def test_the_skill_is_the_argument_if_the_file_names_none(tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps({"evals": [{"id": 1, "prompt": "What is a tide?"}]}))
+    suite = read_suite(file, skill="tides")
+    assert suite.skill == "tides" and not any("skill_name" in text for text in suite.problems)

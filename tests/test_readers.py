@@ -135,3 +135,12 @@ def test_formats_are_recognised_by_content(tmp_path: Path) -> None:
             results(file)
     with pytest.raises(FrameError, match="there are no results here"):
         results(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.parquet", "PAR1 none"), ("a.csv", "a,b\n1,2,3,4\n5\n1,2,3")]
+)
+def test_a_broken_table_is_an_error_with_its_name(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(FrameError, match=f"{name}: the table cannot be read"):
+        sc.read_results(tmp_path / name)

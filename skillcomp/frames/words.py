@@ -64,7 +64,7 @@ _WITHOUT = re.compile(rf"(?:without|w/o|no) {_THE}(.+)|(.+) (?:off|disabled)")
 _WITH = re.compile(rf"(?:with|w/) {_THE}(.+)|(.+) (?:on|enabled)")
 _BEFORE = re.compile("(?:before|pre|old|previous)((?: .+)?)")
 _AFTER = re.compile("(?:after|post|new|current|updated)((?: .+)?)")
-_VERSION = re.compile(r"(?:(.*) )?v(?:ersion)? ?(\d+(?:\.\d+)*)")
+_VERSION = re.compile(r"(?:(.*) )?v(?:ersion)? ?(\d{1,9}(?:\.\d{1,9})*)")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])-(?=[^\W\d_])")
 _NEGATED = re.compile(r"(?:not?|non|un|dis|\W).+")
 

@@ -233,7 +233,7 @@ def active_writer(folder: Path) -> str | None:
             os.kill(who["pid"], 0)
     except PermissionError:
         pass  # the process is alive and belongs to another user
-    except (OSError, KeyError, TypeError):
+    except (OSError, KeyError, TypeError, OverflowError):
         return None
     return message
 

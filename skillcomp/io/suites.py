@@ -223,7 +223,7 @@ def _json_suite(text: str, file: Path, slug: str | None, skill: str | None) -> S
     elif is_evals(content):
         suite = read_evals(content, file, slug, skill)
     elif isinstance(content, dict):
-        return _Reader(slug or file.stem, problems).suite(content, file)
+        return _Reader(slug or file.stem, problems, skill).suite(content, file)
     else:
         kind = _json_kind(content)
         raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
@@ -250,8 +250,8 @@ def _load_json(text: str, file: Path, problems: list[str]) -> Any:
 class _Reader:
     """Turn the parsed file into records, and collect deviations from the format."""
 
-    def __init__(self, slug: str, problems: list[str]) -> None:
-        self.slug = slug
+    def __init__(self, slug: str, problems: list[str], skill: str | None) -> None:
+        self.slug, self.skill = slug, skill
         self.problems = problems
         self.own: set[str] = set()
 
@@ -292,14 +292,15 @@ class _Reader:
         whole = {"skill_name": of_cases[0]} if is_of_cases else {}
         skill = self.text({**content, **whole}, "skill_name", "")
         for of_case in of_cases:
-            if of_case != (skill or self.slug):
+            if of_case != (skill or self.skill or self.slug):
                 rule = "a suite is about one skill; cases about another belong to its own"
                 self.note("skill_name", f"found {literal(of_case)}; {rule}.")
-        if skill is None:
+        if skill is None and self.skill is None:
             self.note("skill_name", f"missing; '{self.slug}' is taken.")
+        skill = skill or self.skill or self.slug
         return Suite(
             slug=self.slug,
-            skill=skill or self.slug,
+            skill=skill,
             cases=tuple(cases),
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),

@@ -127,7 +127,8 @@ def _own_facts(metadata: Any, names: tuple[str, ...]) -> dict[str, Any]:
     texts = {name: as_text(own.get(name)) for name in names}
     present: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
     if "offered" in own:  # a suite of triggers
-        present |= {"offered": tuple(own["offered"]), "should_trigger": own.get("should_trigger")}
+        offered = own["offered"] if isinstance(own["offered"], list) else []
+        present |= {"offered": tuple(offered), "should_trigger": own.get("should_trigger")}
     return present | ({"asked_under": present["condition"]} if "condition" in present else {})
 
 
@@ -175,7 +176,7 @@ def _rows_of_verdicts(own: dict[str, Any], about: dict[str, Any]) -> Iterator[di
     if about["status"] == "ok":
         about |= {key: facts.get(key) for key in ("status", "stop_reason")}
     about |= {"agent_family": facts.get("agent_family")}
-    if attempt.get("invoked") is not None:
+    if isinstance(attempt.get("invoked"), list):
         about |= {"invoked": tuple(attempt["invoked"]), "triggered": attempt.get("triggered")}
     # an answer that a limit cut off has no verdicts, as in our own engine
     verdicts = own.get("verdicts") if about["status"] == "ok" else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def table_at(path: Path) -> pd.DataFrame | None:
     if head.startswith(b"PAR1"):
         if path.stat().st_size > MAX_BYTES:
             raise FrameError(f"{path}: a table may have at most {MAX_BYTES:,} bytes.")
-        return pd.read_parquet(path)
+        return _parsed_table(lambda: pd.read_parquet(path), path)
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     line = first.splitlines()[0] if first else b""
     separator = "\t" if b"\t" in line else ";" if b";" in line and b"," not in line else ","
@@ -75,7 +75,15 @@ def table_at(path: Path) -> pd.DataFrame | None:
         return None
     what: dict[str, Any] = {"what": "table", "error": FrameError}
     text = decode(read_bytes(path, root=path.parent, max_bytes=MAX_BYTES, **what), path, FrameError)
-    return pd.read_csv(StringIO(text), sep=separator)
+    return _parsed_table(lambda: pd.read_csv(StringIO(text), sep=separator), path)
+
+
+def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
+    try:
+        return parse()
+    except (ValueError, OSError) as cause:  # ArrowInvalid and ParserError are ValueErrors
+        message = " ".join(str(cause).split())
+        raise FrameError(f"{path}: the table cannot be read ({message:.200}).") from cause
 
 
 def renamed_columns(table: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
