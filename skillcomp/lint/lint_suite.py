@@ -56,7 +56,9 @@ _SMALL = frozenset(["the", "and", "for", "not", "its", "that", "this", "with", "
 _ENDING = re.compile(r"(?:ies|ing|ed|es|s|y|e)$")
 _MOST_SHOWN = 80  # maximum number of characters that a finding quotes
 MAX_BYTES = 1 << 22  # maximum size in bytes; a truth source is meant for people to read
-_PARTS = re.compile(r"(?P<path>[^#]*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?(?:#(?P<anchor>.*))?")
+_PARTS = re.compile(
+    r"(?P<path>[^#]*?)(?::(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?)?(?:#(?P<anchor>.*))?"
+)
 _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _DRIVE = re.compile(r"[A-Za-z]:")
