@@ -137,10 +137,17 @@ def test_formats_are_recognised_by_content(tmp_path: Path) -> None:
         results(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("a.parquet", "PAR1 none"), ("a.csv", "a,b\n1,2,3,4\n5\n1,2,3")]
-)
-def test_a_broken_table_is_an_error_with_its_name(tmp_path: Path, name: str, content: str) -> None:
+BROKEN_TABLES = [
+    ("a.parquet", "PAR1 none", "the table cannot be read"),
+    ("a.csv", "case,passed\na,1\nb,1,0", "the table cannot be read"),
+    ("a.csv", "case,condition,passed\na,skill,1,\nb,skill,0,", "more values than the header"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BROKEN_TABLES)
+def test_a_broken_table_is_an_error_with_its_name(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(FrameError, match=f"{name}: the table cannot be read"):
+    with pytest.raises(FrameError, match=f"{name}: .*{message}"):
         sc.read_results(tmp_path / name)

@@ -75,7 +75,13 @@ def table_at(path: Path) -> pd.DataFrame | None:
         return None
     what: dict[str, Any] = {"what": "table", "error": FrameError}
     text = decode(read_bytes(path, root=path.parent, max_bytes=MAX_BYTES, **what), path, FrameError)
-    return _parsed_table(lambda: pd.read_csv(StringIO(text), sep=separator), path)
+    table = _parsed_table(lambda: pd.read_csv(StringIO(text), sep=separator), path)
+    if not isinstance(table.index, pd.RangeIndex):
+        raise FrameError(
+            f"{path}: rows have more values than the header has columns; name every column in the "
+            "header, and end no row with a separator."
+        )
+    return table
 
 
 def _parsed_table(parse: Callable[[], pd.DataFrame], path: Path) -> pd.DataFrame:
