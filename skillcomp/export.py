@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike
 from os.path import isfile
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from skillcomp.errors import FrameError, StoreError, problem_list, require_known
-from skillcomp.frames.check import as_list, check
+from skillcomp.errors import FrameError, StoreError, problem_list
+from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.io.files import as_path, replace_file, whole_text
 from skillcomp.io.spreadsheet_cells import as_csv
@@ -25,12 +25,7 @@ _WAYS: Mapping[str, Callable[[pd.DataFrame], bytes]] = {
 }
 
 
-def write(
-    frames: Mapping[str, pd.DataFrame],
-    folder: str | PathLike[str],
-    *,
-    formats: str | Sequence[str] = ("parquet", "csv"),
-) -> list[Path]:
+def write(frames: Mapping[str, pd.DataFrame], folder: str | PathLike[str]) -> list[Path]:
     """Write frames as parquet and csv, one file per frame and format.
 
     Parameters
@@ -41,8 +36,6 @@ def write(
         checked against it.
     folder : str or path
         Folder for the files; it is created if missing.
-    formats : str or sequence of str, default ("parquet", "csv")
-        Formats to write.
 
     Returns
     -------
@@ -53,9 +46,9 @@ def write(
     Raises
     ------
     FrameError
-        If a name cannot be a file name or a format is unknown; then no file is written. If a frame
-        breaks its contract or a cell cannot be written, all other files are written first, and the
-        message names what is missing.
+        If a name cannot be a file name; then no file is written. If a frame breaks its contract or
+        a cell cannot be written, all other files are written first, and the message names what is
+        missing.
     StoreError
         If a file cannot be written; an existing file then stays unchanged.
 
@@ -68,9 +61,6 @@ def write(
     if not isinstance(mapping, Mapping):
         type_name = type(mapping).__name__
         raise FrameError(f"export: expected a mapping of names to DataFrames, found {type_name}.")
-    names = as_list(formats)
-    for name in names:
-        require_known("formats: found", name, _WAYS)
     target = as_path(folder, "export", FrameError)
     for name, frame in mapping.items():
         if not name or not all(letter.isalnum() or letter in "-_" for letter in str(name)):
@@ -90,10 +80,10 @@ def write(
         except FrameError as cause:
             problems.append(str(cause))
             continue
-        for form in (word for word in _WAYS if word in names):
+        for form, convert in _WAYS.items():
             path = target / f"{name}.{form}"
             try:
-                data = _WAYS[form](checked)
+                data = convert(checked)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as cause:
                 place = _unwritable_cell(checked)
                 problems.append(f"{path}: cannot be written as {form} ({place or cause}).")
@@ -115,16 +105,13 @@ def _unwritable_cell(frame: pd.DataFrame) -> str:
     return ""
 
 
-def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
+def read(path: str | PathLike[str]) -> pd.DataFrame:
     """Read a parquet file written by :func:`write`.
 
     Parameters
     ----------
     path : str or path
-        The parquet file.
-    kind : str, optional
-        The contract that the frame must meet. Default: the contract with the name of the file, if
-        any.
+        The parquet file. If it has the name of a contract, the frame must meet it.
 
     Returns
     -------
@@ -144,8 +131,7 @@ def read(path: str | PathLike[str], *, kind: str | None = None) -> pd.DataFrame:
             frame = pd.read_parquet(file)
     except (pa.ArrowException, OSError) as cause:
         raise FrameError(f"{source}: cannot be read as parquet ({cause}).") from cause
-    contract = source.stem if kind is None and source.stem in CONTRACTS else kind
-    return frame if contract is None else _checked_frame(frame, contract)
+    return _checked_frame(frame, source.stem) if source.stem in CONTRACTS else frame
 
 
 def _checked_frame(frame: pd.DataFrame, kind: str) -> pd.DataFrame:

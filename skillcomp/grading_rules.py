@@ -111,12 +111,6 @@ def normalise_quote(text: str) -> str:
     return " ".join(text.translate(STRAIGHT_QUOTES).split())
 
 
-def quote_occurs(quote: str, answer: str) -> bool:
-    """Check whether an answer contains a quote, both normalised; an empty quote never occurs."""
-    normalised = normalise_quote(quote)
-    return bool(normalised) and normalised in normalise_quote(answer)
-
-
 def is_valid_quote(quote: str, answer: str) -> bool:
     """Check whether a quote is long enough to be evidence.
 

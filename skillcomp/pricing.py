@@ -273,15 +273,13 @@ def _why_unknown(model: str, day: date, prompt_tokens: float, prices: Sequence[P
     return f"no price for model '{model}' in the table of {READ_ON}.{near}"
 
 
-def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.DataFrame:
+def price_table(*, on: date | None = None) -> pd.DataFrame:
     """List the prices that apply on a day.
 
     Parameters
     ----------
     on : datetime.date, optional
         Today if omitted.
-    prices : sequence of Price, optional
-        The user's own rows; they replace the rows of the same model in `PRICES`.
 
     Returns
     -------
@@ -295,14 +293,11 @@ def price_table(*, on: date | None = None, prices: Sequence[Price] = ()) -> pd.D
     >>> now.loc[now.model == "claude-sonnet-5-5", ["input", "cache_read"]].values.tolist()
     [[2.0, 0.1]]
     """
-    own = {row.model for row in prices}
-    rows = [*prices, *(row for row in PRICES if row.model not in own)]
-    tiers = dict.fromkeys((row.model, row.above + 1 if row.above else 0) for row in rows)
-    current = [price(model, on=on, prompt_tokens=n, prices=prices) for model, n in tiers]
+    tiers = dict.fromkeys((row.model, row.above + 1 if row.above else 0) for row in PRICES)
+    current = [price(model, on=on, prompt_tokens=n) for model, n in tiers]
     columns = ["model", "above", "input", "output", "cache_write_5m", "cache_write_1h"]
     columns += ["cache_read", "batch", "since", "source"]
-    made = pd.DataFrame([asdict(row) for row in current if row is not None], columns=columns)
-    return made.astype({"input": "float64", "output": "float64"})
+    return pd.DataFrame([asdict(row) for row in current if row is not None], columns=columns)
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.explore import explorer
-from skillcomp.grading_rules import normalise_quote, quote_occurs
+from skillcomp.grading_rules import normalise_quote
 from skillcomp.report.escaped_text import MOST, copied_spans, pieces, quote_spans, visible
 
 HOSTILE = """</div></mark><script>alert(1)</script><img src=x onerror="alert('2')">&lt;b&gt;"""
@@ -265,7 +265,7 @@ def test_a_quote_is_marked_iff_it_counts_as_found_and_nothing_is_lost(
     assert "".join(part for part, *_ in parts) == answer
     wanted = normalise_quote(quote)
     found = bool(wanted) and wanted in normalise_quote(answer)
-    assert any(marked for _, marked, _ in parts) == found == quote_occurs(quote, answer)
+    assert any(marked for _, marked, _ in parts) == found
     plain = pieces(answer, quote_spans(answer, [quote]))
     assert all(wanted in normalise_quote(part) for part, marked, _ in plain if marked)
 

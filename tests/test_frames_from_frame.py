@@ -34,7 +34,7 @@ def quiet(frame: pd.DataFrame, **named: Any) -> sc.frames.Frames:
 def test_the_exported_pilot_gives_agreement_drift_and_correction_exactly(pilot, tmp_path) -> None:
     cases, verdicts = sc.frames.cases(pilot), sc.frames.verdicts(pilot)
     gold = sc.frames.gold(pilot)
-    sc.export.write({"verdicts": verdicts, "gold": gold}, tmp_path, formats="csv")
+    sc.export.write({"verdicts": verdicts, "gold": gold}, tmp_path)
     facts = ["skill", "case_id", "comprehension_dimension", "transfer", "contrast_of"]
     same = ("skill", "repeat", "grader", "grader_version", "transfer", "contrast_of", "check_kind")
     made = sc.from_frame(

@@ -107,12 +107,10 @@ def test_a_problem_that_reader_and_lint_both_see_is_reported_once(tmp_path):
     assert (counts[rules] == 1).all() and "reading" not in counts
 
 
-def test_words_of_other_files_only_warn_and_cases_for_a_router_are_not_linted(tmp_path):
+def test_words_of_other_files_only_warn(tmp_path):
     text = '{"skill_name": "tide", "evals": [{"id": 1, "criticality": "low"}]}'
     severities = lint_path(put(tmp_path, "tide.json", text)).set_index("rule")["severity"]
     assert (severities["other_word"], severities["reading"]) == ("warning", "error")
-    text = '{"routing_cases": [{"id": "a", "description": "Which one?"}]}'
-    assert lint_path(put(tmp_path, "routes.json", text))["rule"].tolist() == ["reading"] * 2
 
 
 # -- study.yaml

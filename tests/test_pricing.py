@@ -80,7 +80,6 @@ def test_a_row_of_ones_own_for_a_snapshot_is_not_lost_to_one_without_a_date():
         5,
         1,
     ]
-    assert pricing.price_table(prices=mine)["model"].tolist()[:2] == ["m", "m-20260101"]
 
 
 def test_why_a_price_of_ones_own_does_not_hold_is_told_of_that_row():

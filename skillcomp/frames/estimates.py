@@ -316,7 +316,7 @@ def require_reference(conditions: Iterable[str], reference: str | None) -> None:
         raise FrameError(f"reference: there is no condition '{reference}'{hint}")
 
 
-def reference_choices(conditions: Sequence[str], argument: str = "reference='{}'") -> str:
+def reference_choices(conditions: Sequence[str]) -> str:
     """Describe what a positive difference means for each choice of the reference."""
     if len(conditions) < 2:
         return "A comparison needs a second condition"
@@ -324,8 +324,7 @@ def reference_choices(conditions: Sequence[str], argument: str = "reference='{}'
     for name in conditions[:3]:
         others = " or ".join(f"'{other}'" for other in conditions if other != name)
         choices.append(
-            f"with {argument.format(name)} a positive difference means that {others} is above "
-            f"'{name}'"
+            f"with reference='{name}' a positive difference means that {others} is above '{name}'"
         )
     return f"Choose one: {'; '.join(choices)}"
 

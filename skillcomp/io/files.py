@@ -251,7 +251,7 @@ def read_yaml(
     return content, node
 
 
-def wrong_scalar(root: yaml.Node | None, first_line: int = 1) -> tuple[str, str] | None:
+def wrong_scalar(root: yaml.Node | None) -> tuple[str, str] | None:
     """Return ``", line N"`` and the fault of the first value that does not fit its tag, or None."""
     waiting = [root] if root is not None else []
     seen: set[int] = set()
@@ -268,7 +268,7 @@ def wrong_scalar(root: yaml.Node | None, first_line: int = 1) -> tuple[str, str]
             try:
                 SafeConstructor().construct_object(node)
             except YAML_FAILURES:
-                line, kind = node.start_mark.line + first_line, node.tag.rpartition(":")[2]
+                line, kind = node.start_mark.line + 1, node.tag.rpartition(":")[2]
                 return f", line {line}", f"{literal(node.value)} is no value of the type {kind}"
     return None
 

@@ -89,7 +89,6 @@ _SUITE_KEYS = ("skill_name", "subject", "adjacent_concepts", "grounding_note")
 _OURS = ("perturbation",)
 # such keys of a case; live.graders.gold_answers, `suite_files` and live.probe read them
 _CASE_OURS = ("gold_answers", "files", "refusal")
-_ROUTING = "routing_cases"
 # the files of a suite in its folder, in the order in which they are looked for
 _IN_FOLDER = (FILE_NAME, FILE, "evals.json", "evals/evals.json")
 
@@ -108,7 +107,7 @@ def read_suite(
     path : str or path
         The file of a suite, or the folder of a ``prompts.csv``, of a ``task_suite.yaml``, of a
         skill with ``evals/evals.json`` or of cases of ``claude plugin eval``. A comprehension
-        suite is a JSON file with ``skill_name`` and ``evals`` (or ``routing_cases``).
+        suite is a JSON file with ``skill_name`` and ``evals``.
         A trigger suite is a CSV file ``evals/skills/<slug>/prompts.csv`` with the columns ``id``,
         ``should_trigger``, ``prompt`` and those in the notes. A task suite is a YAML file with
         ``skill_id``, ``version`` and ``tasks``.
@@ -141,8 +140,7 @@ def read_suite(
     Notes
     -----
     Repeated case ids, and repeated check ids within a case, are problems; the cases are kept
-    unchanged, and the frames refuse them. A file of ``routing_cases`` is for a router and not for
-    an agent: its cases are read with their description as prompt and without checks.
+    unchanged, and the frames refuse them.
 
     A trigger suite's further columns are ``sandbox`` (read-only, workspace-write), ``timeout_s``,
     ``max_commands``, ``max_input_tokens``, ``max_output_tokens``, ``max_total_tokens``,
@@ -264,15 +262,12 @@ class _Reader:
                 self.note(place, f"the id '{name}' stands {n} times.")
 
     def suite(self, content: dict[str, Any], file: Path) -> Suite:
-        key = _ROUTING if "evals" not in content and _ROUTING in content else "evals"
-        rows = content.get(key)
+        rows = content.get("evals")
         if not isinstance(rows, list):
             why = f"'evals' is {_json_kind(rows)}" if "evals" in content else "'evals' is missing"
-            raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest(key, content)}")
-        if key == _ROUTING:
-            self.note(key, "these cases ask a router, not an agent; they are read without checks.")
-        elif not rows:
-            self.note(key, "the list is empty.")
+            raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest('evals', content)}")
+        if not rows:
+            self.note("evals", "the list is empty.")
         # a suite may use its own words in these two fields
         for name in ("dimension", "comprehension_dimension"):
             values = [row.get(name) for row in rows if isinstance(row, dict)]
@@ -280,9 +275,8 @@ class _Reader:
             expected = {*VOCABULARY[name], *ELSEWHERE.get(name, ())}
             if dimension_family(words) is not DIMENSIONS and not words & expected:
                 self.own.add(name)
-        routing = key == _ROUTING
-        cases = [self.case(row, f"{key}[{i}]", i, routing) for i, row in enumerate(rows)]
-        self.references(cases, key)
+        cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
+        self.references(cases)
         of_cases: list[Any] = []
         for row in rows:
             of_case = row.get("skill_name") if isinstance(row, dict) else None
@@ -305,17 +299,15 @@ class _Reader:
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),
             grounding_note=self.text(content, "grounding_note", ""),
-            extra=self.extra(content, (*_SUITE_KEYS, key), "", content if routing else _OURS),
+            extra=self.extra(content, (*_SUITE_KEYS, "evals"), "", _OURS),
             problems=tuple(self.problems),
         )
 
-    def case(self, row: Any, place: str, index: int, routing: bool) -> Case:
+    def case(self, row: Any, place: str, index: int) -> Case:
         row = self.object(row, place)
         ident = self.ident(row.get("id"), place, index)
         place = f"{place} (id {ident})"
-        if routing:
-            row = {"prompt": row.get("description"), **row}
-        elif missing := [key for key in _EXPECTED if key not in row]:
+        if missing := [key for key in _EXPECTED if key not in row]:
             self.note(place, f"missing {', '.join(missing)}.")
         prompt = self.text(row, "prompt", place)
         if not (prompt or "").strip():
@@ -323,7 +315,7 @@ class _Reader:
         words: dict[str, Any] = {key: self.word(row, key, place) for key in VOCABULARY}
         self.pairing(words, place)
         checks, odd = self.checks(row, place)
-        extra = self.extra(row, _CASE_KEYS, place, row if routing else _CASE_OURS)
+        extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
         trigger = row.get("should_trigger")
         if not isinstance(trigger, bool | None):
             self.note(place, f"should_trigger: found {trigger!r}; allowed: true, false.")
@@ -367,11 +359,11 @@ class _Reader:
             return None
         return f"{self.slug}/{str(value).removeprefix(f'{self.slug}/')}"
 
-    def references(self, cases: list[Case], key: str) -> None:
-        self.note_repeats(key, (case.case_id.split("/", 1)[1] for case in cases))
+    def references(self, cases: list[Case]) -> None:
+        self.note_repeats("evals", (case.case_id.split("/", 1)[1] for case in cases))
         ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
-            other, place = case.contrast_of, f"{key}[{i}] (id {case.case_id.split('/', 1)[1]})"
+            other, place = case.contrast_of, f"evals[{i}] (id {case.case_id.split('/', 1)[1]})"
             if other == case.case_id:
                 self.note(place, f"contrast_of: '{other}' is the case itself.")
             elif other is not None and other not in ids:

@@ -299,8 +299,7 @@ def _findings_of_suite(
     suite: Suite, skill: Skill | None, file: Path, root: Path | None
 ) -> list[Finding]:
     from_reader = [*_reader_findings(suite.problems, file), *_id_findings(suite, file)]
-    routed = any(problem.startswith("routing_cases:") for problem in suite.problems)
-    if routed or suite.path.endswith(".csv"):
+    if suite.path.endswith(".csv"):
         return from_reader  # lint_suite applies only to comprehension suites
     findings = [*from_reader, *_in_file(suite_findings(suite, skill, root=root), file)]
     if suite.kind == "tasks":

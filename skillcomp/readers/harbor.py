@@ -45,12 +45,12 @@ class HarborReader(Reader):
         return pd.DataFrame(rows)
 
 
-def first_files(path: Path, most: int = 20) -> Iterator[Path]:
+def first_files(path: Path) -> Iterator[Path]:
     """Yield a file, or the first files called result.json below a folder."""
     if path.is_file():
         yield path
         return
-    for _, file in zip(range(most), path.rglob(FILE), strict=False):
+    for _, file in zip(range(20), path.rglob(FILE), strict=False):
         yield file
 
 
