@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, literal, plural, suggest
+from skillcomp.errors import FrameError, literal, plural, require_known, suggest
 from skillcomp.frames.check import check, empty, require_frame
 from skillcomp.frames.completed_call import column_candidates, separating_column
 from skillcomp.frames.from_frame import Frames
@@ -203,12 +203,9 @@ def _require_meanings(winner_names: Any) -> None:
             f"or a mapping of words to meanings.{hint}"
         )
     for word, meaning in winner_names.items():
-        if meaning is not None and meaning not in _MEANINGS:
-            allowed = ", ".join(map(repr, _MEANINGS))
-            raise FrameError(
-                f"{WHAT}: winner_names=: {as_literal(word)} means {literal(meaning)}; allowed: "
-                f"{allowed} or None.{suggest(str(meaning), _MEANINGS)}"
-            )
+        if meaning is not None:
+            what = f"{WHAT}: winner_names=: {as_literal(word)} means"
+            require_known(what, meaning, _MEANINGS, label="allowed (or None)")
 
 
 def _add_usual_columns(reader: TableReader, table: pd.DataFrame) -> None:

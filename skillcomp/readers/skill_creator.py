@@ -167,15 +167,11 @@ def _arm_folder(file: Path) -> Path:
     return file.parent.parent if _RUN.fullmatch(file.parent.name) else file.parent
 
 
-def _eval_folder(file: Path, path: Path) -> Path:
-    return _arm_folder(file).parent
-
-
 def _facts_of_folders(file: Path, path: Path) -> dict[str, Any]:
     """Return case, arm, repeat and iteration of a grading from the names of its folders."""
     run = _RUN.fullmatch(file.parent.name)
     return {
-        **_facts_of_eval(_eval_folder(file, path), path),
+        **_facts_of_eval(_arm_folder(file).parent, path),
         "workspace": _workspace_of(file, path),
         "condition": _arm_folder(file).name,
         "repeat": int(run[1]) if run else 1,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -109,17 +108,7 @@ READERS: dict[str, Callable[[str, Path], Any]] = {
     "export.read": lambda name, _: sc.export.read(name),
     "export.write": lambda name, folder: sc.export.write({}, folder / name),
     "datasets": lambda name, _: sc.datasets.load(name),
-    "lint_suite": lambda name, folder: lint_path(suite_about(name, folder)),
 }
-
-
-def suite_about(skill: str, folder: Path) -> Path:
-    """Write a suite about a skill of that name that names sources of that name."""
-    (folder / "suites").mkdir(exist_ok=True)
-    case = {"id": 1, "prompt": "What?", "truth_sources": [skill], "files": [skill]}
-    suite = {"skill_name": skill, "evals": [case]}
-    (folder / "suites" / "tea.json").write_text(json.dumps(suite), encoding="utf-8")
-    return folder / "suites" / "tea.json"
 
 
 @pytest.mark.parametrize("name", READERS)
