@@ -39,6 +39,7 @@ def only_the_fake_key(monkeypatch, folder):
     """Make an environment whose one key is the fake one, and in which a client is made quickly."""
     for name in ("AUTH_TOKEN", "PROFILE", "BASE_URL", "CUSTOM_HEADERS"):
         monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)  # goes before the folder below
     for sdk in ("anthropic", "openai"):
         monkeypatch.setattr(f"{sdk}._base_client.INITIAL_RETRY_DELAY", 0.005)  # seconds
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

@@ -33,7 +33,7 @@ _FORK.set_forkserver_preload(
 
 def work(path, url, batch):
     """What the process does: the whole study, from where it stands."""
-    os.environ |= {"ANTHROPIC_API_KEY": KEY, "SSL_CERT_DIR": str(path)}
+    os.environ |= {"ANTHROPIC_API_KEY": KEY, "SSL_CERT_FILE": "", "SSL_CERT_DIR": str(path)}
     tqdm.set_lock(threading.RLock())  # its default lock would outlive the process
     warnings.simplefilter("ignore")
     store = RunStore(path)
