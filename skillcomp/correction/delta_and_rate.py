@@ -143,28 +143,8 @@ def rate(
     about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
     about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
     made = tables(verdicts, gold, by=names, what="correction.rate", compares=False, **about)
-    sides = [
-        (values, group, condition)
-        for values, group in labelled_groups(made, ci_level)
-        for condition in group.sides
-    ]
-    compared = [(group, condition) for _, group, condition in sides]
-    rates = in_both_readings(partial(rate_estimates, interval=interval), compared, ci_level)
-    rows: list[dict[str, Any]] = []
-    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
-    for (values, group, condition), intervals in zip(sides, rates, strict=True):
-        key = {**values, "condition": condition}
-        error, side = group.errors[condition], group.sides[condition]
-        n_gold, notes = group.n_gold(condition), made.label_notes(values, [condition])
-        chosen = choose(group, [condition], intervals, n_gold, draw, **notes)
-        about = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
-        lost = int((side.cases["size"] - side.cases["n"]).sum())
-        about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
-        about["gold_drawn"] = draw.words
-        rows += rows_of(f"rate_{value}", intervals, requested, chosen, key | about)
-    extra = [*LEADING, "sensitivity", "specificity", "youden"]
-    result = estimates(rows, by=[*names, "condition"], extra=extra, outcomes=made.outcomes)
-    return with_method(result, cluster, weight)
+    draw = _draw_of(made, gold_drawn, drawn_by)
+    return _rates(made, labelled_groups(made, ci_level), draw, requested, ci_level, interval)
 
 
 def delta(
@@ -337,17 +317,86 @@ def delta(
     about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
     about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
     made = tables(verdicts, gold, by=names, what="correction.delta", **about)
+    draw = _draw_of(made, gold_drawn, drawn_by)
+    parts = labelled_groups(made, ci_level, deltas=True)
+    return _deltas(made, parts, draw, requested, ci_level, interval, reference)
+
+
+def delta_with_rates(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    *,
+    by: Sequence[str],
+    reference: str,
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
+    interval: IntervalRule = "adaptive",
+    ci_level: float = 0.95,
+    **about: Any,
+) -> pd.DataFrame:
+    """Return the rows of :func:`delta` and then of :func:`rate`; verdicts and gold meet once."""
+    check_settings("correction.delta", ci_level)
+    drawn: dict[str, Any] = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    made = tables(verdicts, gold, by=by, what="correction.delta", **drawn, **about)
+    how = _draw_of(made, gold_drawn, drawn_by), ESTIMATORS, ci_level, interval
+    parts = list(labelled_groups(made, ci_level, deltas=True))
+    own = labelled_groups(made, ci_level) if made.cluster == "skill" else parts
+    both = [_deltas(made, parts, *how, reference), _rates(made, own, *how)]
+    return pd.concat(both, ignore_index=True)
+
+
+def _draw_of(made: Tables, gold_drawn: Drawn, drawn_by: str | None) -> Draw:
+    return Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
+
+
+def _rates(
+    made: Tables,
+    parts: Iterable[tuple[dict[str, Any], Group]],
+    draw: Draw,
+    requested: tuple[str, ...],
+    ci_level: float,
+    interval: IntervalRule,
+) -> pd.DataFrame:
+    """Estimate the rate of each condition of each group."""
+    sides = [(values, group, condition) for values, group in parts for condition in group.sides]
+    compared = [(group, condition) for _, group, condition in sides]
+    rates = in_both_readings(partial(rate_estimates, interval=interval), compared, ci_level)
+    rows: list[dict[str, Any]] = []
+    for (values, group, condition), intervals in zip(sides, rates, strict=True):
+        key = {**values, "condition": condition}
+        error, side = group.errors[condition], group.sides[condition]
+        n_gold, notes = group.n_gold(condition), made.label_notes(values, [condition])
+        chosen = choose(group, [condition], intervals, n_gold, draw, **notes)
+        about = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
+        lost = int((side.cases["size"] - side.cases["n"]).sum())
+        about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
+        about["gold_drawn"] = draw.words
+        rows += rows_of(f"rate_{made.value}", intervals, requested, chosen, key | about)
+    extra = [*LEADING, "sensitivity", "specificity", "youden"]
+    result = estimates(rows, by=[*made.by, "condition"], extra=extra, outcomes=made.outcomes)
+    return with_method(result, made.cluster, made.weight)
+
+
+def _deltas(
+    made: Tables,
+    parts: Iterable[tuple[dict[str, Any], Group]],
+    draw: Draw,
+    requested: tuple[str, ...],
+    ci_level: float,
+    interval: IntervalRule,
+    reference: str,
+) -> pd.DataFrame:
+    """Estimate the delta of each condition of each group."""
     require_reference(made.cases["condition"], reference)
     comparisons = [
         (values, group, condition)
-        for values, group in labelled_groups(made, ci_level, deltas=True)
+        for values, group in parts
         for condition in group.sides
         if condition != reference and reference in group.sides
     ]
     pairs = [(group, condition, reference) for _, group, condition in comparisons]
     deltas = in_both_readings(partial(delta_estimates, interval=interval), pairs, ci_level)
     rows: list[dict[str, Any]] = []
-    draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
     for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
         own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
         n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
@@ -363,12 +412,12 @@ def delta(
             "n_gold": n_gold,
             "lost": lost_attempts(group.sides[name] for name in two),
         }
-        rows += rows_of(f"delta_{value}", intervals, requested, chosen, key | about)
+        rows += rows_of(f"delta_{made.value}", intervals, requested, chosen, key | about)
     error_names = ["sensitivity", "specificity", "reference_sensitivity", "reference_specificity"]
     extra = [*LEADING, "reference", *error_names, "delta_youden", "p_differential"]
     noted: dict[str, Any] = {"outcomes": made.outcomes, "reference": reference}
-    result = estimates(rows, by=[*names, "condition"], extra=extra, **noted)
-    return with_method(result, cluster, weight)
+    result = estimates(rows, by=[*made.by, "condition"], extra=extra, **noted)
+    return with_method(result, made.cluster, made.weight)
 
 
 def lost_attempts(sides: Iterable[Condition]) -> str:

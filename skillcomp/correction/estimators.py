@@ -108,6 +108,7 @@ class Tables:
     strays: str = ""
     outcomes: pd.DataFrame | None = None
     cluster: str = "case"
+    weight: str | None = None
 
     @property
     def units(self) -> pd.DataFrame:
@@ -204,7 +205,7 @@ def tables(
     means = _condition_means(attempts, list(by))
     items, attempts, means = (with_weights(t, joined, weight) for t in (items, attempts, means))
     strays = strays_of(checked, labels)
-    return Tables(items, attempts, means, list(by), value, strays, notes, cluster)
+    return Tables(items, attempts, means, list(by), value, strays, notes, cluster, weight)
 
 
 def _with_check_sets(

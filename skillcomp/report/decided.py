@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp import correction, skillverdicts
+from skillcomp import skillverdicts
+from skillcomp.correction.delta_and_rate import delta_with_rates
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.corrected_deltas import NEEDED
@@ -90,11 +91,9 @@ def corrected_rates(
     verdicts = with_failed_ends(verdicts, outcomes, attempts)
     of_rates = {"by": ["grader", *by], "value": "passed", **correct}
     try:
-        delta = correction.delta(verdicts, gold, reference=reference, **of_rates)
-        both = [delta, correction.rate(verdicts, gold, **of_rates)]
+        corrected = delta_with_rates(verdicts, gold, reference=reference, **of_rates)
     except SkillcompError as error:
         return pd.DataFrame(columns=[*by, *NEEDED]), str(error)
-    corrected = pd.concat(both, ignore_index=True)
     return corrected[corrected["grader"].isin(outcomes["grader"])].drop(columns="grader"), ""
 
 
