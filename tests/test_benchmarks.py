@@ -25,7 +25,6 @@ from benchmarks.validity import (
     scan,
     studies,
 )
-from skillcomp.deltas import by_dimension
 from skillcomp.frames.case_table import AVAILABLE_DELTAS
 from skillcomp.stats import bounded_mean, wilson
 
@@ -226,22 +225,6 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     written = validity.write_page(result, tmp_path, tmp_path / "docs")
     assert "Why this interval" in written.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")
-
-
-def test_null_p_values_are_those_of_the_public_function() -> None:
-    rates = np.random.default_rng(1).random((9, 6))
-    simulated = analyses.null_p_values(np.random.default_rng(4), rates, 2)
-    passes = np.random.default_rng(4).binomial(2, rates, (2, 9, 6))
-    rows = [
-        (f"C{d + 1}", f"{d}/{case}", ("baseline", "skill")[side], k < n)
-        for (side, d, case), n in np.ndenumerate(passes)
-        for k in range(2)
-    ]
-    names = ["comprehension_dimension", "case_id", "condition", "passed"]
-    rows = by_dimension(pd.DataFrame(rows, columns=names).assign(skill="s"))
-    assert rows.sort_values("comprehension_dimension")["p_value"].to_numpy() == pytest.approx(
-        simulated
-    )
 
 
 def test_the_stored_power_is_that_of_the_page() -> None:

@@ -91,13 +91,6 @@ def test_the_answer_under_each_null_alone_stands_beside() -> None:
     assert not by.loc["chosen_n_baseline", "chosen"]
 
 
-def test_longer_answers_are_held_to_a_higher_rate() -> None:
-    cut = calibrate(corpus(LEVELS), answers([0] * 40).assign(condition="skill"), nulls=["fresh"])
-    short = only(cut, "false_flags_fresh", 3)
-    same = only(cut, "false_flags_fresh_at_answer_length", 3)
-    assert same["estimate"] == pytest.approx(short["estimate"], abs=0.01)  # like lengths here
-
-
 def test_passages_without_a_column_are_told_by_the_argument() -> None:
     with pytest.raises(FrameError, match="calibrate: passages needs a column 'text'; found: "):
         calibrate(corpus(LEVELS).drop(columns="text"), answers([0] * 10))
@@ -380,12 +373,10 @@ def test_a_tokenizer_is_never_mixed_with_another() -> None:
     )
     assert named["tokenizer"].eq("blanks").all()
     how = {"passages": passages, "skills": SKILL, "n_resamples": 10, "max_false_flags": 0.9}
-    two = "found two tokenizers, '.*' .*, and '.*|found two tokenizers, '.*' .* and '"
-    with pytest.raises(FrameError, match=two):
-        sc.overlap.calibrate(shared, attempts, **how)
-    mixed = pd.concat([shared.head(20), default.tail(20)])
-    with pytest.raises(FrameError, match=two):
-        sc.overlap.calibrate(mixed, attempts, **how, tokenizer=split_words)
+    two = "found two tokenizers, '"
+    for scored in (default, pd.concat([shared.head(20), default.tail(20)])):
+        with pytest.raises(FrameError, match=two):
+            sc.overlap.calibrate(scored, attempts, **how, tokenizer=split_words)
     cut = sc.overlap.calibrate(shared, attempts, **how, tokenizer=split_words)
     assert cut["tokenizer"].nunique() == 1
     verdicts = attempts[["attempt_id"]].assign(passed=True)

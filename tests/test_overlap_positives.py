@@ -153,19 +153,6 @@ def test_rates_of_made_up_copies_have_no_interval_and_a_note() -> None:
     assert nulls["ci_high"].notna().all() and not nulls["note"].str.contains("made-up").any()
 
 
-def test_detection_follows_the_planted_edits() -> None:
-    # whole sentences of ten words share every n-gram up to ten; a dropped word leaves a sequence of
-    # at least five of the other nine in every place, and three dropped words leave at least two
-    copies = sc.overlap.positives(SKILL, sentences=[1], n_each=40)
-    scored = sc.overlap.score(copies, skills=SKILL, ngram=[2, 5, 10])
-    scored = scored.merge(copies[["passage_id", "edit", "edit_rate"]], on="passage_id")
-    found = scored["any_shared"].fillna(False).astype(float)
-    rate = found.groupby([scored["edit"], scored["edit_rate"], scored["n"]]).mean()
-    assert rate["none", 0.0].tolist() == [1, 1, 1]
-    assert rate["dropped", 0.1].tolist() == [1, 1, 0]
-    assert rate["dropped", 0.3, 2] == 1 and 0 < rate["dropped", 0.3, 5] < 0.5
-
-
 def test_the_detection_curve_has_one_row_per_length_and_edit_without_an_interval() -> None:
     skill = {"s": " ".join(WORDS[:8]) + "."}  # eight tokens: one dropped word leaves seven
     curve = sc.overlap.positives_found(

@@ -98,23 +98,6 @@ def test_tables_keep_range_width_and_symmetry(cells):
     assert swapped.estimate == pytest.approx(found.estimate)
 
 
-@pytest.mark.parametrize("name", COEFFICIENTS)
-def test_every_unit_twice_in_its_case_changes_nothing(name):
-    rng = np.random.default_rng(1)
-    pairs = ratings_of([[20, 8], [7, 25]])
-    rng.shuffle(pairs)
-    case = np.arange(60)
-    once = bootstrap_agreement(pairs, name, clusters=case, seed=3)
-    twice = bootstrap_agreement(
-        np.repeat(pairs, 2, axis=0), name, clusters=np.repeat(case, 2), seed=3
-    )
-    # Alpha itself corrects for the number of ratings.
-    tolerance = 0.01 if name == "krippendorff_alpha" else 1e-12
-    assert [twice.estimate, twice.low, twice.high] == pytest.approx(
-        [once.estimate, once.low, once.high], abs=tolerance
-    )
-
-
 def test_constant_tables_are_never_certain():
     kappa = cohen_kappa([[50, 0], [0, 0]])
     assert np.isnan(kappa.estimate) and "one category" in kappa.note

@@ -134,13 +134,6 @@ def test_clusters_enter_with_their_sums_and_a_pseudo_cluster_of_the_size_that_va
     assert "effective clusters" in found.note
 
 
-def test_weights_are_those_of_a_weighted_mean() -> None:
-    found = bounded_mean([1, 0, 1], weights=[1, 2, 3])
-    assert found.estimate == pytest.approx(4 / 6)
-    whole = bounded_mean([1, 0, 0, 1, 1, 1], list("abbccc"))
-    assert (found.low, found.high) == pytest.approx((whole.low, whole.high), abs=1e-10)
-
-
 def test_missing_values_are_left_out_and_counted() -> None:
     found = bounded_mean([1, np.nan, 0, 1])
     assert found.n == 3
@@ -172,15 +165,6 @@ def test_only_the_proportions_of_weights_matter(scale: float) -> None:
     again = bounded_mean_counts([0, 0.5, 1], counts, weights=scale * weights[:3])
     assert again.low == pytest.approx(plain.low, abs=1e-9)
     assert again.estimate == pytest.approx(plain.estimate)
-
-
-def test_few_effective_cases_are_named_also_where_cases_stand_alone() -> None:
-    assert (
-        "only 2.0 effective cases"
-        in bounded_mean([0, 1] + [1] * 8, weights=[9e9] * 2 + [1] * 8).note
-    )
-    assert bounded_mean([0, 1, 1], weights=[2, 2, 2]).note == ""
-    assert "effective clusters" in bounded_mean([0, 1, 1, 0], clusters=[1, 1, 1, 2]).note
 
 
 @pytest.mark.parametrize("null", [-0.1, 1.5, math.inf])

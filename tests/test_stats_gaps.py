@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta, binom
+from scipy.stats import beta
 
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
 from skillcomp.stats.clusters import cr2
@@ -26,20 +26,6 @@ def test_two_groups_without_spread_differ_by_no_more_than_one_of_them_allows():
     assert (found.estimate, found.p_value) == (0, 1)
     assert (found.low, found.high) == pytest.approx((-reach, reach), abs=1e-8)
     assert found.high == pytest.approx(bounded_mean(np.zeros(20)).high, rel=0.05)
-
-
-@pytest.mark.parametrize("repeat", [1, 2])
-@pytest.mark.parametrize("interval", ["adaptive", "bounded"])
-def test_limits_rise_with_each_answer_that_fools_the_grader(interval, repeat):
-    # 40 answers under each condition, none of which fools the grader under the first
-    level, cases = np.repeat([0, 1], [40, 40]), np.tile(np.arange(40), 2)
-    column, limits = level[:, None].astype(float), []
-    for fooled in range(0, 41, 4) if repeat == 2 else range(6):
-        values = np.r_[np.zeros(40), np.arange(40) < fooled].astype(float)
-        rows = {"units": np.repeat(np.arange(80), repeat), "interval": interval}
-        both = (np.repeat(part, repeat, axis=0) for part in (values, column, 0 * level, cases))
-        limits.append([(i := bounded_slope(*both, **rows)).low, i.high])
-    assert (np.diff(limits, axis=0) > 0).all()
 
 
 def test_the_slope_is_that_of_least_squares_given_levels_and_other_columns():
@@ -116,14 +102,6 @@ def test_turning_the_groups_or_the_values_round_turns_the_gap() -> None:
     assert -2 <= there.low < there.estimate < there.high <= 2
 
 
-def test_no_spread_and_single_cases_have_a_width() -> None:
-    second, levels = layout([1, 1], [1, 1])
-    for values in ([0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1], [-1, 1, 1, -1]):
-        found = standardised_gap(values, second, levels, range(4))
-        for one in (found.first, found.second, found.gap):
-            assert one.high - one.low > 0.3
-
-
 def test_levels_with_one_group_only_are_refused() -> None:
     with pytest.raises(ValueError, match="cases of both groups"):
         standardised_gap([0, 0, 0], [0, 1, 1], ["u", "u", "v"], [0, 1, 2])
@@ -134,13 +112,3 @@ def test_a_small_group_with_all_the_spread_is_no_less_sure_than_alone() -> None:
     second = np.repeat([0, 1], [14, 100])
     found = standardised_gap(np.zeros(114), second, np.zeros(114), range(114))
     assert found.gap.high - found.gap.low >= found.first.high - found.first.low
-    # 25 near cases of which 7 % flip, 200 far ones that never do: exact coverage
-    rows, chances = range(26), binom.pmf(range(26), 25, 0.07)
-    covered = 0.0
-    for k, chance in zip(rows, chances, strict=True):
-        if chance < 1e-4:
-            continue
-        values = np.r_[np.ones(k), np.zeros(225 - k)]
-        gap = standardised_gap(values, np.repeat([0, 1], [25, 200]), np.zeros(225), range(225)).gap
-        covered += chance * (gap.low <= -0.07 <= gap.high)
-    assert covered >= 0.94

@@ -74,7 +74,6 @@ def integrity(
     shared: pd.DataFrame | None = None,
     ngram: int = 6,
     verbatim: str = "verbatim",
-    asks_evidence: Mapping[str, bool] | None = None,
 ) -> pd.DataFrame:
     """Check every verdict against the mechanical rules of the comprehension report.
 
@@ -93,9 +92,6 @@ def integrity(
         suggests 6.
     verbatim : str, default "verbatim"
         Text in the ids of the negative checks that the overlap decides.
-    asks_evidence : mapping of str to bool, optional
-        By name, whether each grader was asked for evidence. By default a grader version was asked
-        if it gave at least one quote or rationale.
 
     Returns
     -------
@@ -126,9 +122,9 @@ def integrity(
           "does not meet this requirement" for a PASS.
 
         ``count_differs``, ``ids_differ`` and ``dimension_inconsistent`` have the same value in all
-        rows of a reply. A value is NA if the rule does not apply: the grader was not asked for
-        evidence; the rationale, the answer, the dimension verdict or ``shared`` is missing; or the
-        verdict failed.
+        rows of a reply. A value is NA if the rule does not apply: the grader version never gave a
+        quote or a rationale; the rationale, the answer, the dimension verdict or ``shared`` is
+        missing; or the verdict failed.
 
         The last column, ``closest_spot``, is true if the verdict is a FAIL or the behaviour is
         negative. The quote then shows only the closest spot of the answer, not the behaviour.
@@ -156,7 +152,7 @@ def integrity(
     marks = replies[[*KEYS, "passed"]].copy()
     marks[["count_differs", "ids_differ"]] = _behaviours_differ(replies)
     quotes = ["quote_empty", "quote_not_found", "quote_short"]
-    marks[quotes] = _quote_marks(replies, attempts, asks_evidence or {})
+    marks[quotes] = _quote_marks(replies, attempts)
     for name, verdicts_of_rule, breaks in (
         ("hedged_fail", [False], lambda text, *_: hedges(text, HEDGES_ON_FAIL) is not None),
         ("softened_pass", [True], lambda text, *_: hedges(text, HEDGES_ON_PASS) is not None),
@@ -227,15 +223,12 @@ def _has_text(values: pd.Series) -> pd.Series:
     return values.str.strip().fillna("").ne("")
 
 
-def _quote_marks(
-    replies: pd.DataFrame, attempts: pd.DataFrame, asks_evidence: Mapping[str, bool]
-) -> pd.DataFrame:
+def _quote_marks(replies: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     """Return three columns: the quote is empty, it is not in the answer, or it is too short."""
     has_quote = _has_text(replies["evidence_quote"])
     gives_evidence = has_quote | _has_text(replies["rationale"])
     version = [replies["grader"], replies["grader_version"]]
-    inferred = gives_evidence.groupby(version, dropna=False).transform("any")
-    asked_for = replies["grader"].map(dict(asks_evidence)).astype("boolean").fillna(inferred)
+    asked_for = gives_evidence.groupby(version, dropna=False).transform("any")
     answer = replies["attempt_id"].map(attempts.set_index("attempt_id")["answer"])
     answer = answer.astype("str")  # `map` of an empty column loses the dtype
     # an empty answer has nothing to quote, so leave it out

@@ -363,7 +363,6 @@ def gold_stream(
     rise_at: int | None = 200,
     rate: float = 0.05,
     raised: float = 0.15,
-    minutes_apart: float = 30.0,
     n_streams: int = 1,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -378,8 +377,6 @@ def gold_stream(
         alarms.
     rate, raised : float, default 0.05 and 0.15
         Chance that the grader contradicts gold before ``rise_at``, and from ``rise_at`` on.
-    minutes_apart : float, default 30
-        Minutes between checks.
     n_streams : int, default 1
         Number of independent streams.
     seed : int, default 0
@@ -414,7 +411,7 @@ def gold_stream(
     rng = np.random.default_rng(seed)
     index = np.tile(np.arange(n), n_streams)
     true = np.where(index >= (n if rise_at is None else rise_at), raised, rate)
-    moved = (index * minutes_apart * 60).round().astype("timedelta64[s]")
+    moved = (index * 1800).astype("timedelta64[s]")  # a check every half an hour
     columns = {
         "stream": texts([f"stream-{k + 1}" for k in range(n_streams)]).repeat(n),
         "index": pd.array(index, dtype="Int64"),

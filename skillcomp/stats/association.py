@@ -190,17 +190,13 @@ def _cross_validated(a: Floats, b: Floats, groups: Clusters) -> float:
     return float(1.0 - ((b - line) ** 2).sum() / ((b - mean) ** 2).sum())
 
 
-def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Compute the smallest true R squared that ``n`` independent units can detect.
+def detectable_r_squared(n: float) -> float:
+    """Compute the smallest true R squared that ``n`` units show at 5 % with a power of .80.
 
     Parameters
     ----------
     n : float
-        Number of units, or of clusters if units are not independent. The result is NaN below 4.
-    power : float, default 0.8
-        Required probability of detecting the association.
-    alpha : float, default 0.05
-        Level of the two-sided test of zero correlation.
+        Number of independent units, or of clusters of units. The result is NaN below 4.
 
     Returns
     -------
@@ -221,12 +217,12 @@ def detectable_r_squared(n: float, *, power: float = 0.8, alpha: float = 0.05) -
     """
     if not n >= 4:
         return math.nan
-    t = float(student_t.isf(alpha / 2.0, n - 2.0))
+    t = float(student_t.isf(0.025, n - 2.0))
     critical = math.atanh(t / math.sqrt(t * t + n - 2.0))
 
     def lacking(r: float) -> float:
         z, scale = math.atanh(r) + r / (2.0 * (n - 1.0)), math.sqrt(n - 3.0)
         reached = norm.cdf((z - critical) * scale) + norm.cdf((-z - critical) * scale)
-        return float(reached) - power
+        return float(reached) - 0.8
 
     return float(brentq(lacking, 0.0, 1.0 - 1e-12, xtol=1e-10)) ** 2

@@ -229,9 +229,7 @@ def false_alarm_probability(n: int, p: float, *, up: int, down: int, limit: int)
     return float(min(1.0, max(0.0, 1.0 - state.sum())))
 
 
-def bernoulli_cusum(
-    errors: ArrayLike, *, p0: float, p1: float, arl: float | None = None, limit: int | None = None
-) -> BernoulliCusum:
+def bernoulli_cusum(errors: ArrayLike, *, p0: float, p1: float, limit: int) -> BernoulliCusum:
     """Chart a stream of checks, to detect whether its error rate rose from ``p0`` towards ``p1``.
 
     Parameters
@@ -241,10 +239,8 @@ def bernoulli_cusum(
         A missing value (the grader failed) leaves the chart unchanged.
     p0, p1 : float
         Tolerated error rate, and the higher rate that should be found quickly.
-    arl : float, optional
-        Wanted mean number of checks until a false alarm at ``p0``; the limit is derived from it.
-    limit : int, optional
-        Limit in the unit of the steps (see `cusum_steps`), if ``arl`` is not given.
+    limit : int
+        Limit in the unit of the steps (see `cusum_steps` and `cusum_limit`).
 
     Returns
     -------
@@ -254,7 +250,7 @@ def bernoulli_cusum(
     Raises
     ------
     ValueError
-        If not exactly one of ``arl`` and ``limit`` is given, or a value is not 0, 1 or missing.
+        If a rate is impossible, or a value is not 0, 1 or missing.
 
     Notes
     -----
@@ -273,30 +269,27 @@ def bernoulli_cusum(
     ((0.0, 0.0, 10.0, 20.0, 19.0, 29.0), 5, 2)
     """
     up, down = cusum_steps(p0, p1)
-    if (arl is None) == (limit is None):
-        raise ValueError(f"give one of arl and limit, found arl={arl} and limit={limit}.")
     stream = np.asarray(errors, dtype=np.float64).ravel()
     odd = stream[~np.isnan(stream) & (stream != 0) & (stream != 1)]
     if odd.size:
         raise ValueError(f"errors must be 0 or 1 (or missing), found {odd[0]:g}.")
-    h = cusum_limit(p0, up=up, down=down, arl=arl) if arl is not None else int(limit or 0)
     steps = np.where(np.isnan(stream), 0.0, np.where(stream == 1, up, -down))
     total = np.concatenate([[0.0], np.cumsum(steps)])
     path = (total - np.minimum.accumulate(total))[1:]
-    hits = np.flatnonzero(path >= h)
+    hits = np.flatnonzero(path >= limit)
     alarm = int(hits[0]) if hits.size else None
     n = int((~np.isnan(stream)).sum())
     return BernoulliCusum(
         path=tuple(path.tolist()),
-        limit=h,
+        limit=limit,
         alarm=alarm,
         change=None if alarm is None else int(np.flatnonzero(np.r_[0.0, path[:alarm]] == 0)[-1]),
         up=up,
         down=down,
-        arl_p0=cusum_run_length(p0, up=up, down=down, limit=h),
-        arl_p1=cusum_run_length(p1, up=up, down=down, limit=h),
-        p_false_alarm=false_alarm_probability(n, p0, up=up, down=down, limit=h),
-        method=f"Bernoulli CUSUM, p0={p0:g}, p1={p1:g}, steps +{up}/-{down}, limit {h}",
+        arl_p0=cusum_run_length(p0, up=up, down=down, limit=limit),
+        arl_p1=cusum_run_length(p1, up=up, down=down, limit=limit),
+        p_false_alarm=false_alarm_probability(n, p0, up=up, down=down, limit=limit),
+        method=f"Bernoulli CUSUM, p0={p0:g}, p1={p1:g}, steps +{up}/-{down}, limit {limit}",
         note=f"{stream.size - n} checks without a result skipped" if n < stream.size else "",
         n=n,
     )

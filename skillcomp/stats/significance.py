@@ -327,7 +327,7 @@ def _sum_of_squares(sums: Floats) -> Floats:
     return np.asarray(((sums - sums.mean(axis=-1, keepdims=True)) ** 2).sum(axis=-1))
 
 
-def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
+def holm(p_values: ArrayLike) -> Floats:
     """Adjust the p-values of several claims by Holm's method.
 
     The method controls the chance of at least one false claim, even if the tests depend on each
@@ -338,8 +338,6 @@ def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     p_values : array_like of float
         One p-value per comparison. NaN marks a comparison that could not be tested; it stays NaN
         but counts in the size of the family.
-    family : int, optional
-        Number of comparisons declared in advance, if it is larger than the number of p-values.
 
     Returns
     -------
@@ -349,7 +347,7 @@ def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     Raises
     ------
     ValueError
-        If a p-value is outside 0..1 or ``family`` is smaller than the number of p-values.
+        If a p-value is outside 0..1.
 
     Notes
     -----
@@ -370,12 +368,9 @@ def holm(p_values: ArrayLike, *, family: int | None = None) -> Floats:
     if outside.any():
         at = int(np.flatnonzero(outside)[0])
         raise ValueError(f"p_values must lie in 0..1, found {p[at]:g} at position {at}.")
-    size = p.size if family is None else family
-    if size < p.size:
-        raise ValueError(f"family must be at least the {p.size} p-values given, found {family}.")
     # NaN sorts last, so a comparison that could not be tested counts like one with p = 1.
     order = np.argsort(p, kind="stable")
-    stepped = p[order] * np.arange(size, size - p.size, -1)
+    stepped = p[order] * np.arange(p.size, 0, -1)
     adjusted = np.full(p.size, np.nan)
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
     return adjusted
