@@ -174,6 +174,15 @@ def test_what_does_not_vary_or_is_not_recorded_is_not_identified() -> None:
         assert row["note"].startswith("not identified") and reason in row["note"]
 
 
+def test_one_case_identifies_no_bias() -> None:
+    sides = {("a", condition): [(True, True)] for condition in CONDITIONS}
+    found = sc.bias.audit(*small(sides))
+    assert found["estimate"].isna().all()
+    assert pick(found, bias="hedging")["note"] == "not identified: 1 cases, fewer than 5"
+    lenient = pick(found, bias="condition leniency", stratum="gold pass")
+    assert lenient["note"] == "not identified: all labels of a condition are of one case"
+
+
 def test_leniency_within_skill_is_the_weighted_difference_by_hand() -> None:
     # gold fails only. Skill a: 3 of 6 pass in the baseline, 2 of 2 with the skill; skill b: 1 of 4
     # and 2 of 4. Least squares weighs a stratum by n1 n0 / (n1 + n0): 1.5 and 2.

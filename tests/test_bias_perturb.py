@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.bias.feature_effects import parts
-from skillcomp.errors import FrameError
 
 KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 ADDED = (
@@ -105,19 +104,6 @@ def test_what_leans_on_its_neighbour_keeps_its_place() -> None:
 def test_labelled_paragraphs_are_reversed_where_no_list_can_be() -> None:
     answer = changed("So.\n\n**Cost.** It is low.\n\n**Risk.** It is high.\n\nDone.", "reorder")
     assert answer == "So.\n\n**Risk.** It is high.\n\n**Cost.** It is low.\n\nDone."
-
-
-def test_answers_without_a_place_for_the_change_and_copies_have_no_copy() -> None:
-    frame = attempts("no full stop here", None, "One is. Two are.")
-    frame["perturbation"] = [None, None, "pad"]
-    frame["source_attempt_id"] = [None, None, "a9"]
-    assert sc.bias.perturb(frame, kind="hedge").empty
-    assert len(sc.bias.perturb(frame, kind="pad")) == 1
-
-
-def test_an_unknown_kind_names_the_nearest() -> None:
-    with pytest.raises(FrameError, match="kind: found 'padding'; allowed: pad, hedge, reorder"):
-        sc.bias.perturb(attempts("x"), kind="padding")
 
 
 LINE = st.sampled_from(

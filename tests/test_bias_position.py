@@ -164,13 +164,6 @@ def test_the_members_of_a_contrast_pair_are_one_cluster_of_position() -> None:
     assert alone.loc["position_points", "n_clusters"] == 12
 
 
-def test_case_ids_may_repeat_between_skills() -> None:
-    frame = judged(["AB", "AA"]).assign(case_id="1", skill=["s", "s", "t", "t"])
-    found = sc.bias.position(frame).set_index("measure")
-    assert found.loc["position_points", ["n", "n_clusters"]].tolist() == [2, 2]
-    assert found.loc["position_consistency", "note"] == "only 2 cases: read with care"
-
-
 def test_first_wins_of_one_random_order_by_hand_and_within_both_orders() -> None:
     # 40 cases: 10 won by the place, the rest by the better system, shown first in every second pair
     once = sc.from_pairs(pair_table(40, first=10, orders=1))

@@ -10,7 +10,6 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.stats import weighted_rate
 
 Counts = tuple[int, int, int, bool]  # answers, those with gold, those right by gold, verdict
 
@@ -258,13 +257,6 @@ def test_one_skill_supports_no_claim_about_skills() -> None:
     found = sc.correction.delta(verdicts, gold, cluster="skill")
     assert found["ci_low"].isna().all() and not found["recommended"].any()
     assert found["note"].str.startswith("one skill says nothing").all()
-
-
-def test_the_weighted_rate_is_the_plain_one_where_all_units_have_gold() -> None:
-    made = weighted_rate([1, 1, 0, 0, 1], ["a", "a", "a", "b", "b"])
-    assert made.estimate == pytest.approx(0.6) and made.low < 0.6 < made.high
-    assert weighted_rate([1, 1], ["a", "b"]).low < 1 == weighted_rate([1, 1], ["a", "b"]).high
-    assert "'b'" in weighted_rate([1, np.nan], ["a", "b"]).note
 
 
 def test_the_page_names_how_gold_was_drawn() -> None:

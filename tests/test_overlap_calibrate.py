@@ -159,6 +159,8 @@ def test_roc_points_are_counted_by_hand_and_end_in_the_corners() -> None:
     assert points["n_short"].eq(0).all()
     with pytest.raises(FrameError, match="no passage has the level 'frsh'"):
         sc.overlap.roc(shared, positive=["verbatim"], negative=["frsh"])
+    with pytest.raises(FrameError, match="nothing was scored for n = 5; there: 4"):
+        sc.overlap.roc(shared, positive="verbatim", negative="fresh", ngram=5)
 
 
 def test_of_equal_cuts_of_the_share_the_middle_of_the_room_between_the_classes_is_taken() -> None:
@@ -332,6 +334,9 @@ def test_the_choice_follows_the_upper_limit_and_names_the_limit_that_the_data_su
         attempts = answers([0] * 40)
         shared = sc.overlap.score(attempts, skills=SKILL, exclude_prompt=False, ngram=[8])
         sc.overlap.flag(attempts.assign(passed=True), shared, cut)
+    copied = corpus({"verbatim": [12] * 20, "fresh": [12] * 20})
+    none = calibrate(copied, answers([12] * 20), positive="verbatim", max_false_flags=0.0)
+    assert "no n and rule keeps the false flags" in none.query("chosen")["note"].iloc[0]
     supported = float(note.rpartition("max_false_flags=")[2])
     assert supported < 0.08
     cut = calibrate(passages, answers([0] * 40), max_false_flags=supported, **how)

@@ -175,14 +175,6 @@ def test_answers_of_a_pilot_take_the_place_of_the_assumed_length():
         estimate(attempts=attempts.drop(columns="answer"))
 
 
-def test_thinking_is_added_to_every_reply():
-    plain, thinking = (
-        estimate(graders=OPUS, conditions=["skill"], thinking_tokens=t) for t in (0, 500)
-    )
-    more = thinking.output_tokens - plain.output_tokens
-    assert more.tolist() == pytest.approx([500] * 8)
-
-
 class Client:
     """Counts one token a character and remembers what it was asked."""
 

@@ -79,22 +79,6 @@ def test_the_pilot_retest_flips_four_of_817_verdicts(pilot: sc.RunStore) -> None
     assert flip_rates(rows[rows["grader"].eq("g2")])["n_flipped"].sum() == 4
 
 
-def test_the_limits_of_a_flip_rate_are_those_of_the_case_means() -> None:
-    # four checks each: 2, 0 and 0 of them flip; equal numbers of checks weigh alike
-    table = measures(regraded([True] * 12, [False, False] + [True] * 10, checks=4))
-    limits = sc.stats.bounded_mean([0.5, 0, 0])
-    for name, n in (("flip_rate", 12), ("case_flip_rate", 3)):
-        assert table.loc[name, ["ci_low", "ci_high", "n", "n_clusters"]].tolist() == pytest.approx(
-            [limits.low, limits.high, n, 3]
-        )
-
-
-@pytest.mark.parametrize("n_resamples", [0, 2.5])
-def test_an_unusable_number_of_resamples_is_refused(n_resamples: object) -> None:
-    with pytest.raises(FrameError, match=r"n_resamples: found .*; allowed: a whole number"):
-        consistency(verdicts([True]), n_resamples=n_resamples)  # type: ignore[arg-type]
-
-
 def test_failed_regrades_are_counted_with_reasons_and_bound_every_rate() -> None:
     # 60 items graded three times; in 40 the second and the third reply are malformed
     again: list[Passed] = [True] * 20 + [None] * 40

@@ -182,19 +182,3 @@ def test_rank_sets_hold_the_order_of_the_estimates_and_shrink_with_the_level(
     assert (narrow[0] >= low).all() and (narrow[1] <= high).all()
     back = rank_sets(x - x[:, None], p)
     assert (back[0] == len(x) + 1 - high).all() and (back[1] == len(x) + 1 - low).all()
-
-
-def test_errors_on_whole_cases_and_errors_on_single_checks_at_one_rate_show_no_difference() -> None:
-    # of 20 cases with 5 checks, none happens to be among the 10 % on which a errs; b errs on ten
-    # checks of ten cases, so that the signs of cases alone have a p-value of 2 ** -10
-    at = [5 * case for case in range(10)]
-    rows = pd.concat(
-        verdicts([True if name == "a" else i not in at for i in range(100)], checks=5).assign(
-            grader=name
-        )
-        for name in "ab"
-    )
-    found = contrast(rows, gold([True] * 100, checks=5))
-    pair = found[found["measure"].eq("agreement_difference")].iloc[0]
-    assert pair["ci_high"] > 0 and pair["p_value"] > 0.05
-    assert ranks(found)[["ci_low", "ci_high"]].to_numpy().tolist() == [[1, 2], [1, 2]]

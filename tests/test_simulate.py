@@ -275,6 +275,10 @@ def test_counts_have_the_delta_gap_and_repeat_variance_asked_for():
     [
         ({"baseline_rate": 0.9, "delta": 0.2}, r"A pass rate of 1\.1 was asked for"),
         ({"conditions": ("skill", "baseline")}, "allowed: 'baseline' first"),
+        ({"delta": {"skil": 0.1}}, "found condition 'skil'; allowed: skill. Did you mean 'skill'"),
+        ({"far_share": 0.0, "near_far_gap": 0.1}, "needs both near and far cases"),
+        ({"gold_fraction": 1.5}, "gold_fraction: found 1.5"),
+        ({"n_repeats": 0}, "n_repeats: found 0"),
         ({"n_cases": [3, 4]}, "for 6 skills; allowed: one number, or one for each skill"),
         ({"contrast_pairs": 8}, r"allowed: 0 to half of a skill's cases \(7\)"),
         ({"copying": {"skill": 0.1}}, "copying: found 'skill'; allowed: one number"),
