@@ -367,7 +367,7 @@ def _rates(
         error, side = group.errors[condition], group.sides[condition]
         n_gold, notes = group.n_gold(condition), made.label_notes(values, [condition])
         chosen = choose(group, [condition], intervals, n_gold, draw, **notes)
-        about = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
+        about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
         lost = int((side.cases["size"] - side.cases["n"]).sum())
         about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
         about["gold_drawn"] = draw.words
@@ -402,7 +402,7 @@ def _deltas(
         n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
         chosen = choose(group, two, intervals, n_gold, draw, **notes)
         tests = differential_tests(group.units[condition], group.units[reference])
-        about = {
+        about: dict[str, Any] = {
             **error_columns(own[condition]),
             **error_columns(own[reference], "reference_"),
             "delta_youden": own[condition].j - own[reference].j,
