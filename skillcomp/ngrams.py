@@ -65,7 +65,7 @@ _UNSEEN = (
     "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
 # Elements of HTML that mark up text. Other words in angle brackets, such as ``Array<string>``, are
-# code, and so are capital letters in them.
+# code. Elements named by one letter count only in lower case, because ``<T>`` is code.
 _ELEMENTS = (
     "abbr|bdi|bdo|big|blockquote|br|center|cite|code|dd|del|details|dfn|div|dl|dt|em|figcaption"
     "|figure|font|hr|img|ins|kbd|li|mark|ol|pre|samp|section|small|span|strike|strong|sub|summary"
@@ -189,7 +189,7 @@ def _character_changes(text: str) -> Iterator[Change]:
 def _with_changes(
     text: str, edges: Ints | None, changes: Iterable[Change]
 ) -> tuple[str, Ints | None]:
-    """Replace parts of a text, and return the edges of its characters in the original text."""
+    """Replace parts of a text; also return start and end of each character in the original text."""
     pieces: list[str] = []
     start: list[int] = []
     end: list[int] = []
@@ -356,9 +356,10 @@ def name_of_tokenizer(tokenizer: Tokenizer | None, name: str | None = None) -> s
 class Tokens:
     """Documents as one array of integers; equal integers mean equal tokens.
 
-    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Either `start` and `end`
-    are set, the character positions of each token in its document, or `words`, the tokens of each
-    document, and `normal`, the normalised documents with the edges of their characters.
+    Document d is ``ids[bounds[d] : bounds[d + 1]]`` and ends with `END`. Two groups of fields are
+    alternatives. One is `start` and `end`, the character positions of each token in its document.
+    The other is `words`, the tokens of each document, and `normal`, the normalised documents with
+    the edges of their characters.
     """
 
     ids: Ints

@@ -129,7 +129,7 @@ def detection(
     Prompts of the kind ``control`` test the instrument and count for no measure. If the explicit
     call of a skill did not fire it, the instrument is dead for this skill: all its invocations
     count as unknown, and ``note`` says so. ``note`` also names a skill that fired at the prompt for
-    no skill, as in a program that fires everything. See :func:`controls`.
+    no skill, as happens if a program fires every skill. See :func:`controls`.
 
     Examples
     --------

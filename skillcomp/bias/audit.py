@@ -318,7 +318,7 @@ def _leniency_rows(
 
 @dataclass(frozen=True)
 class _PairwiseJudgements:
-    """Pairwise judgements with one row per pair; None if there are no judgements."""
+    """Pairwise judgements, one row per pair; ``pairs`` is None if no judgements were given."""
 
     pairs: pd.DataFrame | None
     by: list[str]

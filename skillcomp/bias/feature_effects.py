@@ -405,7 +405,7 @@ def leniency(
     ci_level: float,
     interval: IntervalRule = "adaptive",
 ) -> tuple[Interval, int]:
-    """Estimate how many points the pass rate is above that under the reference, given gold.
+    """Estimate the pass rate minus that under the reference, given gold, in percentage points.
 
     The second result is the number of strata without answers under one of the two conditions. A
     stratum is a combination of skill and gold label. Such strata do not contribute.

@@ -92,11 +92,11 @@ def perturb(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
         - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every second
           sentence.
         - ``reorder``: bulleted lists in reverse order. If no list can be reversed, runs of
-          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are. Numbered lists, prose, and
-          lists with an item that refers to preceding text (then, this, however ...) keep their
-          order.
-        - ``approve``, ``disapprove``: a remark below the answer, in which the user is pleased with
-          it or not.
+          labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are reversed. Numbered lists,
+          prose, and lists with an item that refers to preceding text (then, this, however ...)
+          keep their order.
+        - ``approve``, ``disapprove``: a remark below the answer, in which the user is pleased or
+          displeased with it.
 
     Returns
     -------

@@ -26,8 +26,9 @@ _CHANGE_EXTRA = ("rate", "reference_rate", "n_gained", "n_lost", "n_ties", "refe
                  "n_dropped", "p_items")  # fmt: skip
 _DEPENDS_ON_TIES = ("position_consistency", "position_reversals")
 _SIMILAR_TIES = 0.05  # largest difference of tie rates at which consistency is comparable
-# The order of the answers of two systems was not random if one system is shown first in more than
-# this share of the pairs, and a random order would do this with a chance below the second number.
+# The order of the answers of two systems counts as not random if one system is shown first in more
+# than the share _UNEVEN of the pairs, and a random order would do so with a probability below
+# _RARE.
 _UNEVEN, _RARE = 0.6, 0.001
 _RANDOM_ORDER = "one order of each pair: assumes that the order was random"
 
@@ -271,9 +272,9 @@ def position_change(
         ``position_tie_differences_change``, each the share of pairs of :func:`position` minus that
         of the reference. They are from -1 to 1, and NaN with a note if there is no common pair.
         ``n`` counts pairs. ``reference`` names the reference. ``rate`` and ``reference_rate`` are
-        the two shares. ``n_gained`` counts the pairs that are consistent (reversed, with a tie in
-        one order) by this grader only, ``n_lost`` by the reference only. ``n_ties`` and
-        ``reference_n_ties`` count the ties among the verdicts; a note says if they are too
+        the two shares. ``n_gained`` counts the pairs that only this grader judges as the measure
+        names (for example consistently), ``n_lost`` those that only the reference does. ``n_ties``
+        and ``reference_n_ties`` count the ties among the verdicts; a note says if they are too
         different to compare consistency. ``n_dropped`` counts the pairs for which a grader has no
         verdict in an order. ``p_items`` is the p-value of the mid-p McNemar test that takes pairs
         as independent.

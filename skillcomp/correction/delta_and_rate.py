@@ -634,7 +634,7 @@ def in_both_readings(
     compared: Compared,
     ci_level: float,
 ) -> list[dict[str, Interval]]:
-    """Apply ``estimate``; if equal case names may or may not be the same task, cover both."""
+    """Apply ``estimate``; cover both readings if equal case names may be the same task or not."""
     made = estimate(compared, ci_level)
     twice = [at for at, (group, *_) in enumerate(compared) if group.by_name is not None]
     others = estimate([(compared[at][0].by_name, *compared[at][1:]) for at in twice], ci_level)

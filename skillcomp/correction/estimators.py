@@ -112,7 +112,7 @@ class Tables:
 
     @property
     def units(self) -> pd.DataFrame:
-        """The items or, for the value ``passed``, the attempts: what gold labels."""
+        """The units that gold labels: the items or, if ``value`` is ``passed``, the attempts."""
         return self.items if self.value == "share_passed" else self.attempts
 
     def label_notes(self, values: Mapping[str, Any], conditions: Sequence[str]) -> dict[str, str]:

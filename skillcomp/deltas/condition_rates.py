@@ -131,10 +131,11 @@ def in_own_words(
 ) -> pd.DataFrame:
     """Estimate a rate or delta of ``passed_own_words``.
 
-    A pass without a value there is too short to tell whether it copies, or was not scored. The
-    estimate is that of the other attempts, within its bounds. The interval reaches from the lower
-    limit if all such passes copy to the upper limit if none does. For a delta, the passes of the
-    reference do not copy at the lower limit, and copy at the upper limit.
+    A pass for which ``passed_own_words`` is missing is too short to tell whether it copies, or was
+    not scored. The estimate uses the other attempts; it is clipped to the two estimates in which
+    all such passes copy or none does. The interval reaches from the lower limit if all such passes
+    copy to the upper limit if none does. For a delta, the passes of the reference do not copy at
+    the lower limit, and copy at the upper limit.
     """
     require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
     passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))

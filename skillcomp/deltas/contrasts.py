@@ -118,15 +118,16 @@ def contrast(
         ``reference_condition`` is ``reference``; it is missing with ``condition``. ``n_dropped``
         counts the cases without an outcome in some of the compared cells. The columns about missing
         attempts are those of :func:`skillcomp.deltas.paired`, for the level and the reference
-        level. NaN with a note if one of the levels has no attempts under the condition.
+        level. The estimate is NaN with a note if one of the levels has no attempts under the
+        condition.
 
     Raises
     ------
     FrameError
-        If ``between`` names several columns, the condition, a fact of the case or a column with
-        missing values; fewer than two levels; levels that were asked different cases or, in more
-        than a tenth of the cases, different numbers of checks; or other agents, graders or rounds
-        that would be pooled.
+        If ``between`` names several columns, the condition, a fact of the case, or a column with
+        missing values or fewer than two levels; if the levels were asked different cases or, in
+        more than a tenth of the cases, different numbers of checks; or if other agents, graders or
+        rounds would be pooled.
 
     See Also
     --------
@@ -273,7 +274,7 @@ def with_bounds(table: pd.DataFrame, value: str) -> pd.DataFrame:
 def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str]) -> pd.DataFrame:
     """Average the rows of each level, case and condition over columns that are nested in the level.
 
-    The rate is NaN if one of the values of the level (such as an agent of a family) has none.
+    The rate is NaN if one of the values of the level (such as an agent of a family) has no rate.
     """
     table = table.assign(member=group_codes(table, nested)[0], answered=table["rate"].notna())
     table["n_members"] = grouped(table, by)["member"].transform("nunique")
@@ -290,7 +291,7 @@ def _averaged_within_levels(table: pd.DataFrame, by: list[str], nested: list[str
 
 @dataclass(frozen=True)
 class _Contrast:
-    """A contrast; ``cases`` has columns such as "rate 0" and "fewest 0" for each arm."""
+    """A contrast; ``cases`` has a column per number and arm, such as "rate 0" for the first."""
 
     arms: Arms
     cases: pd.DataFrame
@@ -372,7 +373,7 @@ def weighted_sample(
 
 
 def _numbers_by_cell(part: pd.DataFrame, between: str, averaged: list[str]) -> pd.DataFrame:
-    """Return one row per case (and averaged value); columns by number, level and condition."""
+    """Return one row per case (and averaged value), one column per number, level and condition."""
     weight = [WEIGHT] if WEIGHT in part else []
     keys = [*CASE, *averaged, "cluster", "cluster_by_name", *weight]
     return part.pivot(index=keys, columns=[between, "condition"], values=CELL)

@@ -80,12 +80,12 @@ def paired(
     cluster : {"case", "skill"} or str, default "case"
         ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
         is about skills in general. This needs at least five skills: with two to four the interval
-        is about cases, and with one it is NaN. ``note`` states these limits, and the smallest delta
-        that nine of ten studies of so many skills show. Any other column with one value in all rows
-        of a case (a video, a repository, a user): cases with the same value are one cluster,
-        together with the other case of a contrast pair; a case without a value forms its own
-        cluster. Coverage falls to 84-91 % if clusters differ much in size and only the large ones
-        change.
+        is about cases, and with one it is NaN. ``note`` states this, and the smallest delta that
+        nine of ten studies with this number of skills detect. Any other column with one value in
+        all rows of a case (a video, a repository, a user): cases with the same value are one
+        cluster, together with the other case of a contrast pair; a case without a value forms its
+        own cluster. Coverage falls to 84-91 % if clusters differ much in size and only the large
+        ones change.
     average : str or sequence of str, optional
         Columns to average over within each case, such as ``["agent"]``: each value is paired with
         the same value under the reference. Copies of all rows under another agent, grader, round or
@@ -104,10 +104,10 @@ def paired(
         Level of the interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
         Rule for the interval. ``"adaptive"``: if the attempts show that outcomes are mixed within
-        cases, there are assumed to be no cases unlike those observed. Without repeats it equals
-        ``"bounded"``, which assumes nothing about unseen cases and is wider. ``"t"``: the textbook
-        interval (CR2 with Satterthwaite degrees of freedom). It is NaN without spread, and covers
-        as little as 62 % if agents always give the same answer. Amounts have their own
+        cases, the rule assumes that there are no cases unlike those observed. Without repeats it
+        equals ``"bounded"``, which assumes nothing about unseen cases and is wider. ``"t"``: the
+        textbook interval (CR2 with Satterthwaite degrees of freedom). It is NaN without spread, and
+        covers as little as 62 % if agents always give the same answer. Amounts have their own
         interval (see Notes), whatever the rule.
 
     Returns

@@ -71,8 +71,8 @@ def pass_at_k(
 
     Notes
     -----
-    The estimates of a case are unbiased for any number of attempts from ``k`` on. Their mean and
-    the mean of their differences on the same cases have the interval of
+    The estimates of a case are unbiased for any number of attempts that is at least ``k``. Their
+    mean and the mean of their differences on the same cases have the interval of
     :func:`skillcomp.stats.bounded.bounded_mean` that assumes nothing about unseen cases.
 
     Examples
@@ -173,7 +173,8 @@ def _pairs_at_k(pairs: CasePairs, k: int, of_case: Callable[..., Any]) -> CasePa
         level[enough] = of_case(n[enough], met[enough], k)
         columns[f"level{side}"] = level
         for name, more in (("low", low), ("high", high)):
-            # users of the bounds compute the worst case as (met + bound) / size
+            # other functions compute the worst case as (met + bound) / size, so solve this for the
+            # bound
             columns[name + side] = of_case(size, met + more, k) * size - met
     return replace(pairs, **columns)
 

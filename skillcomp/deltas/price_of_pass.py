@@ -99,8 +99,8 @@ def price(
         under the condition or the reference: they may be the failed ones.
 
         An additional pass has no price, and its row is NaN with a note, if the interval of the
-        change in the pass rate holds 0 or is below it. Limits are NaN with a note if the ratio is
-        unbounded.
+        change in the pass rate includes 0 or is below it. Limits are NaN with a note if the ratio
+        is unbounded.
 
     Raises
     ------

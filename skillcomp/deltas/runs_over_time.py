@@ -17,7 +17,8 @@ from skillcomp.frames.estimates import By, grouped, listed, ordered, refuse_pool
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import join_notes
 
-# Checks may differ between two levels in fewer cases than this, or in up to this share of them.
+# Two levels may be compared if their numbers of checks differ in fewer than _FEW_CASES cases, or in
+# at most the share _FEW_SHARE of the cases.
 _FEW_CASES, _FEW_SHARE = 3, 0.1
 
 

@@ -137,8 +137,8 @@ def calibrate(
         rule : str, ``any`` (flag a shared n-gram) or ``share`` (flag a share of at least ``cut``)
         n : Int64, number of tokens in an n-gram
         cut : float64, the preferred cut for this n (see Notes); only for ``share``.
-            If no cut keeps the limit, the estimates choose it. If no cut with an estimate within
-            the limit finds a copy, there are no such rows.
+            If no cut keeps the limit, the cut is chosen by estimates instead of upper limits. If no
+            cut with an estimate within the limit finds a copy, this n has no rows for ``share``.
         measure : str
             ``sensitivity``: share of the copies that are flagged.
             ``specificity``: share of the null passages that are not flagged.
@@ -191,13 +191,13 @@ def calibrate(
     Candidates are tried from the longest n down (with rule ``share``, the strictest cut first),
     until the upper limit of the false flags exceeds the limit under a null. With a level of 0.95,
     each rule then exceeds the limit in at most about 2.5 % of calibrations, however many candidates
-    there are. With 40 texts in a null, choosing by the estimate does so in 31-54 %. The chosen
-    candidate is the most sensitive of those tried before. If several tie, ``any`` is preferred to
-    ``share``. Among tied ``any`` candidates, the longest n-gram is preferred, because it flags
-    least. Among tied ``share`` candidates, the one with the lowest rate under its worst null is
-    preferred, then the one with the longest n-gram, then the
-    middle of the remaining cuts, which is farthest from both classes. The cut for each n is chosen
-    in the same way. Resamples and folds are judged as if they had the size of the whole sample.
+    there are. With 40 texts in a null, a choice by the estimate exceeds the limit in 31-54 %. The
+    chosen candidate is the most sensitive of those tried before. If several tie, ``any`` is
+    preferred to ``share``. Among tied ``any`` candidates, the longest n-gram is preferred, because
+    it flags least. Among tied ``share`` candidates, the one with the lowest rate under its worst
+    null is preferred, then the one with the longest n-gram, then the middle of the remaining cuts,
+    which is farthest from both classes. The cut for each n is chosen in the same way. Resamples and
+    folds are judged as if they had the size of the whole sample.
 
     Made-up copies show how edits and length change detection, and not how agents copy. Their rates
     and the AUC have no interval. Only the rule ``any`` is tried, and the shortest n that keeps the
@@ -256,7 +256,7 @@ def _lost_letters(shared: pd.DataFrame, label: str) -> str:
 
 
 def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | None) -> list[int]:
-    """Return the lengths of n-grams to choose among: those asked for, scored, or 3 to 12."""
+    """Return the n to choose among: the requested ones, else the scored ones, else 3 to 12."""
     scored = None if shared is None else sorted(int(n) for n in shared["n"].dropna().unique())
     if ngram is None:
         return list(range(3, 13)) if scored is None else scored
@@ -438,7 +438,7 @@ def _flag_rate(settings: Settings, group: Group, candidate: int, column: int) ->
 
 
 def _without_interval(value: Interval, group: Group) -> Interval:
-    """Remove the interval of a rate of made-up texts, which belongs to their generator."""
+    """Remove the interval of a rate of made-up texts, which depends only on their generator."""
     if not group.made_up:
         return value
     note, how = join_notes(MADE_UP, value.note), "share of made-up texts"
@@ -494,7 +494,7 @@ def _texts_needed_note(flagged: Interval, settings: Settings, group: Group) -> s
 
 
 def _related_texts(flagged: Interval, group: Group) -> tuple[str, str]:
-    """Return a note on texts that share a document or case, and the units that are too few."""
+    """Return a note if texts share a document or case, and the name of the units to count."""
     unit = "document" if group.passages else "case"
     if flagged.n_clusters >= flagged.n:
         return "", "independent texts"

@@ -138,7 +138,7 @@ def _spans_of_source(
 def _maximal_runs(
     tokens: Tokens, owned: Ints, first: int, exclude: Ints, n: int
 ) -> list[tuple[int, int]]:
-    """Return position and length of each run that no longer shared run contains.
+    """Return position and length of each shared run that is not part of a longer shared run.
 
     At least one n-gram of each run is in no excluded text. The first group of documents is the
     source; `exclude` holds the index of the excluded group of each position, from 0.

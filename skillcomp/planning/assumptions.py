@@ -79,9 +79,9 @@ class Assumptions:
         Pass rate of the baseline, which limits the possible effects, and overall delta, which a gap
         needs.
     margin : float, default 0.0
-        What the study is to show. By default that there is an effect: its interval excludes 0. With
-        a margin, that the effect is beyond it (its interval is above the margin, or below minus
-        the margin) or, if the true effect is smaller than the margin, that it is within the margin.
+        The study is to show an effect beyond this margin: the interval is above the margin, or
+        below minus the margin. With the default, the interval excludes 0. If the true effect is
+        smaller than the margin, the study is to show that it is within the margin.
     tau2, omega2, sigma2 : float, optional
         tau2 is the variance between skills of the delta; if a gap is planned and ``scope`` is not
         ``"pooled"``, of the gap. omega2 is the variance of the true delta between the cases of a

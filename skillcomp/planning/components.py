@@ -463,8 +463,8 @@ def case_chances(
     are binomial, with pass probabilities that have a joint distribution over cases. This
     distribution has mean `delta` and the given variance of the observed delta, baseline rate and
     means of p (1 - p); of all such distributions, it has the most equal probabilities. If they
-    cannot all hold, the mean and the variance of the delta come first. Without sigma2, the result
-    is a pair of shares of checks, and the distribution is that of the shares.
+    cannot all hold, the mean and the variance of the delta have priority. Without sigma2, the
+    result is a pair of shares of checks, and the distribution is that of the shares.
     """
     skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
     mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)

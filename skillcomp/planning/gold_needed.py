@@ -244,12 +244,13 @@ def gold_needed(
     with fewer.
 
     For another ``measure``, the width of the pilot's interval is taken to fall with the square root
-    of the number of labels (:func:`skillcomp.stats.units_needed`), so the cases of the pilot and
-    the labels per case count. Without a pilot, items are independent cases, the interval of a rate
-    or a difference is that of :func:`skillcomp.stats.bounded.bounded_mean` with the expected
-    counts, and that of kappa is normal with the standard error of Fleiss, Cohen and Everitt or,
-    where errors are few, that of the agreement, rescaled. The errors of two graders are independent
-    given gold; errors on the same items make fewer labels sufficient.
+    of the number of labels (:func:`skillcomp.stats.units_needed`), so the plan assumes as many
+    labels per case as in the pilot. Without a pilot, items are independent cases. The interval of a
+    rate or a difference is then that of :func:`skillcomp.stats.bounded.bounded_mean` with the
+    expected counts. The interval of kappa is normal with the standard error of Fleiss, Cohen and
+    Everitt; if errors are few, it is the rescaled interval of the agreement. The errors of two
+    graders are assumed to be independent given gold; if they err on the same items, fewer labels
+    are sufficient.
 
     References
     ----------

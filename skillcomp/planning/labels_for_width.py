@@ -111,7 +111,7 @@ def _label_row(
         reason = interval.note or "no labelled item counts for the measure"
         count = undefined(method, reason, ci_level=interval.ci_level)
     rate = interval.estimate
-    if quality.startswith("false_"):  # 1 minus the rate; for a difference, the sign
+    if quality.startswith("false_"):  # 1 minus the rate; a difference changes its sign
         rate = -rate if is_difference else 1.0 - rate
     return row("gold_labels", count, width=width, target=quality, rate=rate)
 

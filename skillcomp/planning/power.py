@@ -79,10 +79,10 @@ def power_curve(
 ) -> pd.DataFrame:
     """Estimate the power of a study to detect a delta or a near/far gap.
 
-    Power is the chance that the interval excludes 0 and the estimate has the right sign; with a
-    ``margin``, that it is beyond the margin or, for a size below the margin, within it. For a given
-    power, :func:`minimum_detectable_delta` finds the effect and :func:`cases_needed` the
-    number of cases.
+    Power is the chance that the interval excludes 0 and the estimate has the right sign. With a
+    ``margin``, power is the chance that the interval is beyond the margin or, for a size below the
+    margin, within it. For a given power, :func:`minimum_detectable_delta` finds the effect and
+    :func:`cases_needed` the number of cases.
 
     Parameters
     ----------
@@ -124,15 +124,16 @@ def power_curve(
 
     Notes
     -----
-    Passes with the skill and passes without it are drawn for each case. The pass probabilities have
-    the baseline rate, the mean delta and both sigma2 as stated. The variance of the observed delta
-    is omega2 + (sigma2_skill + sigma2_baseline) / repeats. Of all such distributions, the one with
-    the most equal probabilities is used. If not all of this is possible, the mean and the variance
-    of the delta come first; another variance is noted. If the baseline rate is unknown, both rates
-    are equally far from one half. With ``value="share_passed"``, shares are drawn in steps of 1/8.
-    With ``cluster="skill"``, the effects of skills are drawn from a normal distribution. A pilot
-    with one repeat cannot distinguish the variance between cases from that between repeats. Further
-    repeats are then assumed to equal the first.
+    For each case, a pass probability with the skill and one without it are drawn, and then the
+    passes. The joint distribution of the two probabilities over cases has the stated baseline rate,
+    mean delta and sigma2 of both conditions, and gives the observed delta the variance omega2 +
+    (sigma2_skill + sigma2_baseline) / repeats. Of all such distributions, the one that is closest
+    to uniform is used. If no distribution has all these properties, the mean and the variance of
+    the delta have priority. A note states if the variance differs. If the baseline rate is unknown,
+    both rates are equally far from one half. With ``value="share_passed"``, shares are drawn in
+    steps of 1/8. With ``cluster="skill"``, the effects of skills are drawn from a normal
+    distribution. A pilot with one repeat cannot distinguish the variance between cases from that
+    between repeats. Further repeats are then assumed to equal the first.
 
     Each simulated study is tested with the interval that the analyses report. For a delta, this is
     the interval of :func:`skillcomp.deltas.paired` with the same ``interval``. For a gap, it is

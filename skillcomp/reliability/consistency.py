@@ -173,7 +173,7 @@ def _left_out(part: pd.DataFrame) -> list[str]:
 
 
 def _worst_cases(part: pd.DataFrame) -> _Bounds:
-    """Return, by measure, how many units lack verdicts, and its smallest and largest value."""
+    """Return, for each measure, how many units lack verdicts, and its lowest and highest value."""
     again = part[part["again"]]
     if again.empty:
         return dict.fromkeys((*_MEASURES, "raw_agreement"), (0, NAN, NAN))

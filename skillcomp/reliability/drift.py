@@ -124,8 +124,8 @@ def drift(
           p-value inverts the interval.
         - ``sensitivity_change``: change in the share passed among gold passes.
         - ``specificity_change``: change in the share failed among gold fails. This and the
-          sensitivity change are below 0 if the version is worse. Their ``p_value`` is the larger
-          of the same two; ``p_adjusted`` is by Holm over the two measures.
+          sensitivity change are below 0 if the version is worse. Their ``p_value`` is the larger of
+          two, as for ``agreement_change``; ``p_adjusted`` is by Holm over the two measures.
         - ``severity_shift``: in logits, from a conditional logit (Rasch) model. Above 0 if the
           version is more severe (it passes fewer of the same items), below 0 if more lenient.
         - ``cochran_q``: Cochran's Q over three or more versions, without an interval. One row per
@@ -134,14 +134,14 @@ def drift(
         Further columns: ``reference`` and ``reference_version`` name the reference. ``rate`` and
         ``reference_rate`` are the rates over the items that both decided. ``n_gained`` and
         ``n_lost`` count verdicts that flipped to PASS and to FAIL (for ``agreement_change``, that
-        became right and wrong). ``n_dropped`` counts items that
-        only one of the two decided. ``p_interval`` inverts the interval. ``p_items`` is from the
-        mid-p McNemar test or Cochran's Q with items as independent, for comparison with published
-        work. ``n_missing`` and ``n_missing_reference`` count the items that both versions graded
-        and for which the compared version, or the reference, gave no verdict (malformed, refused,
-        an error). ``worst_low`` and ``worst_high`` are the lowest and the highest value that these
-        missing verdicts allow. Items that one version did not grade are left out of both, and
-        counted in the note. Undefined values are NaN with a note.
+        became right and wrong). ``n_dropped`` counts the items that only one of the two decided.
+        ``p_interval`` inverts the interval. ``p_items`` is from the mid-p McNemar test or Cochran's
+        Q with items as independent, for comparison with published work. ``n_missing`` and
+        ``n_missing_reference`` count the items that both versions graded and for which the compared
+        version, or the reference, gave no verdict (malformed, refused, an error). ``worst_low`` and
+        ``worst_high`` are the lowest and the highest value that these missing verdicts allow. Items
+        that one version did not grade are left out of both, and counted in the note. Undefined
+        values are NaN with a note.
 
     Raises
     ------
@@ -157,12 +157,12 @@ def drift(
     Notes
     -----
     The interval of a change is that of :func:`skillcomp.stats.bounded.bounded_mean` for the changes
-    of the items, with cases as clusters. The interval allows for cases unlike those observed and
-    McNemar's test does not: if one version errs on all checks of a few cases and an equally good
-    one on single checks, the test alone shows a change in about 10 % of studies instead of 5 %. So
-    ``p_value`` is the larger one (see :func:`contrast`). The severity shift
-    is log(lost / gained) with a cluster-robust standard error; if one of the two counts is 0, half
-    an item, or half a case, is added to both (see
+    of the items, with cases as clusters. The interval allows for cases unlike those observed;
+    McNemar's test does not. If one version errs on all checks of a few cases and an equally good
+    one errs on single checks, the test alone shows a change in about 10 % of studies instead of
+    5 %. Therefore ``p_value`` is the larger of the two p-values (see :func:`contrast`). The
+    severity shift is log(lost / gained) with a cluster-robust standard error; if one of the two counts is 0,
+    half an item, or half a case, is added to both (see
     :func:`skillcomp.stats.significance.severity_shift`). An item with a missing or failed verdict
     is left out of the comparison.
 
@@ -274,9 +274,9 @@ def paired_change(
 ) -> tuple[Interval, dict[str, float]]:
     """Estimate the change of a rate over the same items; also return both rates and p-values.
 
-    If ``exchanged``, the p-value is at least that of exchanging the versions within clusters,
-    otherwise it inverts the interval. The adaptive rule needs ``items``, which name the check and
-    the case of each rate.
+    If ``exchanged``, the p-value is the larger of two: that of the interval and that of a test that
+    exchanges the versions within clusters. Otherwise it inverts the interval. The adaptive rule
+    needs ``items``, which name the check and the case of each rate.
     """
     clusters = np.asarray(cluster)
     sample = Sample(new - old, clusters)
@@ -302,7 +302,7 @@ def with_larger_p(interval: Interval, test: HypothesisTest) -> Interval:
 def sample_of_checks(items: pd.DataFrame) -> Sample:
     """Return the checks of all cases, with the rates of both versions over the attempts at a case.
 
-    If several agents or runs answer a case, its number of attempts is the smallest of theirs, so
+    If several agents or runs answer a case, the smallest of their numbers of attempts is used, so
     that copies of an agent do not narrow the interval.
     """
     keys = [*CASE, "check_id"]

@@ -111,11 +111,12 @@ def contrast(
     Notes
     -----
     Limits are those of each pair alone, by :func:`skillcomp.stats.bounded.bounded_mean`. They allow
-    for cases unlike those observed and McNemar's test does not. If one grader errs on all checks of
-    a few cases and an equally good one on single checks, that test alone shows a difference in 8 to
-    15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the adjusted
-    p-values of agreement: see :func:`skillcomp.stats.rank_sets`. If graders are equal, their sets
-    hold all ranks between them, so a wide set only means that items are few.
+    for cases unlike those observed; McNemar's test does not. If one grader errs on all checks of a
+    few cases and an equally good one errs on single checks, that test alone shows a difference in 8
+    to 15 % of studies of 20 to 100 cases, instead of 5 %. The sets of ranks follow from the
+    adjusted p-values of agreement: see :func:`skillcomp.stats.rank_sets`. If graders are equal,
+    each of their sets contains all their tied ranks. A wide set means that the graders are equal or
+    that the items are too few to show a difference.
 
     References
     ----------
@@ -187,7 +188,8 @@ def contrast_counts(
     Raises
     ------
     FrameError
-        If a column is missing, a number is no count, a grader has two rows, or there is one grader.
+        If a column is missing, a number is not a count, a grader has two rows, or there is only one
+        grader.
 
     Notes
     -----

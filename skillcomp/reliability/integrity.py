@@ -107,7 +107,7 @@ def integrity(
         - ``quote_not_found``: the quote is not part of the answer, with white space and quotation
           marks normalised;
         - ``quote_short``: the quote of a passed positive or failed negative behaviour has fewer
-          than three words and is no whole sentence, line or answer;
+          than three words and is not a whole sentence, line or answer;
         - ``hedged_fail`` (RULE-6): a FAIL with a hedge in its rationale;
         - ``softened_pass``: a PASS with a hedge in its rationale; it may be a softened FAIL, so
           read the rationale;

@@ -244,7 +244,7 @@ def simulated_pairs(grid: Grid, graders: Sequence[Grader], items: Items, rng: Rn
     index = np.arange(n_attempts).reshape(grid.shape)[:, :2, 0]
     both = np.isfinite(share).all(axis=1)
     share, index = share[both], index[both]
-    # with several graders of one name, keep the first
+    # if several graders have the same name, keep the first
     by_name = {grader.name: grader for grader in reversed(graders)}
     parts = [
         _drawn_judgements(grader, order, share, index, items, rng)

@@ -173,9 +173,9 @@ def aggregate(
         Dimensions with documented deficiencies; only for ``strict``.
     weights : {"schema", "rubric"} or mapping of str to float, default "schema"
         Weight of each dimension. ``schema``: C1 to C6 have the weights of the source schema, which
-        gives none to C7 to C9, so that these count 0. ``rubric``: C7, C8 and C9 weigh 1.0 each, C7
-        as the report recommends (9.2), C8 and C9 like it. Both give a study's own dimensions equal
-        weights.
+        gives none to C7 to C9, so that these count 0. ``rubric``: C7, C8 and C9 weigh 1.0 each. The
+        report recommends this for C7 (9.2); C8 and C9 get the same weight. Both give a study's own
+        dimensions equal weights.
     threshold : float, optional
         The least share or number of passed dimensions; see ``policy``.
 

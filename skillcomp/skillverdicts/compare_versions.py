@@ -85,7 +85,7 @@ def compare(
         ``worse``
             The interval of the difference in quality is below 0.
         ``as good and cheaper``
-            It is above ``-margin``, and ``saved_low`` is above 0 with a ``limit``.
+            The interval is above ``-margin``, and ``saved_low`` is above 0 with a ``limit``.
         ``as good and cheaper for a typical answer, total not bounded``
             The same without a ``limit``: ``ratio_high`` is below 1, and the total over the cases
             is lower.
@@ -113,15 +113,16 @@ def compare(
 
     The verdict of a row is that of its own interval and is not adjusted for the number of rows. At
     the default level, a version with the same quality is called "worse" or "better" in at most 5 %
-    of the rows, or slightly more. With several rows it is more likely that one of them is: in 7 of
-    25 simulated studies of ten skills without a change, at least one was. For at most 5 % of such
-    studies, use ``ci_level=1 - 0.05 / n`` with n rows.
+    of the rows, or slightly more. With several rows, one such verdict is more likely: in 7 of 25
+    simulated studies of ten skills without a change, at least one row had it. For at most 5 % of
+    such studies, use ``ci_level=1 - 0.05 / n`` with n rows.
 
     Without a limit no method can bound a total: a sample without a loop does not show how often an
     agent loops. In a simulation with 30 cases, a version costs 0.6 times as much in a typical
     answer, but loops in 1.6 % of the answers, so that its true cost rises by 55 %. The interval of
-    the ratio alone is below 1 in 82 % of 20,000 studies. The total is lower, too, in 62 %: no
-    answer loops in these. With a limit, none of 150 studies had the verdict "as good and cheaper".
+    the ratio alone is below 1 in 82 % of 20,000 studies. In 62 %, the total is lower as well,
+    because no answer loops in these studies. With a limit, none of 150 studies had the verdict "as
+    good and cheaper".
     """
     check_margin(margin, assume_missing)
     require_known("amount: found", amount, [name for name in AMOUNTS if name != "score"])

@@ -118,9 +118,10 @@ def decide(
         that the correction recommends. ``estimate_uncorrected``, ``ci_low_uncorrected`` and
         ``ci_high_uncorrected`` are by the grader alone, as are ``rate``, ``reference_rate`` and
         ``over_placebo``. ``n_gold`` counts the cases with gold. If a verdict by the grader alone is
-        not confirmed, ``labels_needed`` is about the number of further labelled cases that would
-        decide: infinite if labels on all cases would not, NaN if it is unknown. ``why`` gives the
-        reasons for the verdict: interval, missing attempts and correction.
+        not confirmed, ``labels_needed`` is the approximate number of further labelled cases that
+        would confirm or reject it: infinite if labels on all cases would not suffice, NaN if it is
+        unknown. ``why`` gives the reasons for the verdict: interval, missing attempts and
+        correction.
 
     Raises
     ------
@@ -156,8 +157,9 @@ def decide(
     the corrected rate of the reference. If no correction is recommended for a row, because labels
     are too few or not a random draw, the verdict is ``undetermined``: fewer labels never give a
     stronger verdict. Missing attempts are assumed to be corrected as the others are. A recommended
-    interval is not one of the three rules: ``interval`` then decides ``verdict_uncorrected`` only,
-    and no note compares the rules. Without ``corrected``, all verdicts are by the grader alone.
+    interval follows none of the three rules: ``interval`` then decides ``verdict_uncorrected``
+    only, and no note compares the rules. Without ``corrected``, all verdicts are by the grader
+    alone.
 
     At the default level, a single verdict is wrong in nominally 2.5 % of studies. In exact scans of
     one attempt per case it was wrong in at most 5 % if the true delta equals the margin, and in

@@ -51,8 +51,8 @@ class Arm:
     sign : float, default 1
         Coefficient of the arm.
     checks : array_like, optional
-        For shares of checks, the number of different checks of each case; without ``attempts``.
-        Without either of the two, differences between attempts are ignored.
+        For shares of checks, the number of different checks of each case, given instead of
+        ``attempts``. If both are omitted, differences between attempts are ignored.
     mixed : array_like, optional
         If ``rates`` are means over several agents, graders or rounds: the mean over them of
         ``mixed_of_case``. By default it is computed from ``rates`` and ``attempts``; two agents
@@ -87,12 +87,13 @@ class Positions:
     Attributes
     ----------
     low, high : ndarray, shape (S,)
-        Value of the pseudo-case for the lower limit, and for the upper limit. Above a level of
-        95 %, the pseudo-cases are farther from the mean; ``reach`` determines how far.
+        Value of the pseudo-case for the lower limit, and for the upper limit, at levels up to 95 %.
+        At higher levels the pseudo-cases are farther from the mean (see ``reach``).
     reach : ndarray, shape (S, 2)
-        Above a level of 95 %, one part of the distance to the mean grows with a t quantile. The
-        first column has this part (0 if the pseudo-cases are at the bounds), the second the
-        degrees of freedom of the quantile.
+        How the distances of the pseudo-cases from the mean grow above a level of 95 %. The first
+        column is the part of the distance that is proportional to a t quantile; it is 0 if the
+        pseudo-cases are at the bounds. The second column has the degrees of freedom of this
+        quantile.
     """
 
     low: Floats
@@ -152,7 +153,7 @@ class Quantity:
     largest: bool = False
 
     def lowest(self, turned: Any) -> Floats:
-        """Return the smallest possible value, with the opposite sign where ``turned``."""
+        """Return the smallest possible value or, where ``turned``, minus the largest one."""
         return np.where(turned, -self.high, self.low)
 
     def weight_at(self, error_rate: Any) -> Floats:
@@ -184,7 +185,7 @@ DELTAS = Quantity(-1.0, 1.0, _C)
 # blocks are enough.
 _STEP, _NODES, _BLOCKS = 0.12, 20, 14
 _BEND = 0.5  # Largest angle between the contour and the vertical. The bend damps slow oscillations.
-_SMALL_SAMPLE = 15  # Samples with at most one distinct value more are solved together.
+_SMALL_SAMPLE = 15  # Samples with up to one distinct value more than this are solved together.
 _CHUNK = 1_000_000  # Maximum number of array elements in memory at a time.
 _SADDLE = math.sqrt(math.pi / 2.0) / _STEP  # The sum of all nodes if the integrand were Gaussian.
 _ENOUGH = 1e-15  # The trapezoid sum ends at a node that adds less than this share of the sum.
@@ -611,9 +612,9 @@ def bounded_mean(
     With ``arms``, ``adaptive_positions`` replaces the bounds by positions nearer to the mean, as
     far as outcomes are mixed within cases. With one attempt per case nothing changes. Coverage was
     at least 94.7 % in the designs that docs/intervals.md reports, except where a few cases or
-    skills are unlike all others: it fell to 91 % with hopeless cases among middling ones, and to 90
-    % where few skills have an effect (``"bounded"``: 96 %). The weight c of the pseudo-case rises
-    to 1 at 90 %, and to 0.8 at 98 %.
+    skills are unlike all others: it fell to 91 % if some cases never pass and the others are of
+    middling difficulty, and to 90 % if few skills have an effect (``"bounded"``: 96 %). The weight
+    c of the pseudo-case rises to 1 at a level of 90 %, and to 0.8 at a level of 98 %.
 
     A cluster with sum S_g and size m_g enters as ``g_g (S_g - L m_g)``. The size of the pseudo-case
     is the mean cluster size weighted by variance, ``sum m_g^3 / sum m_g^2``. If only a few larger

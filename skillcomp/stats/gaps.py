@@ -184,14 +184,15 @@ def bounded_slope(
 
     For differences, the pseudo-case is at the bound of the gap, and as large as the largest
     cluster, because all the variation may be in the group that is measured less precisely. For
-    rates, it is where the cases are that can move D most, in one of their levels: a row with the
-    value 1 at a mean of m in its group and level has the value D + 2 (1 - m). (The bound of D is
-    half as far where no row passes. With 40 rows in each group and no pass, the limits would be
-    +-.039; those of one group alone are 0 and .076.) The limits of D are within its bounds.
+    rates, its distance from D is the largest distance by which the rows of a case in one level can
+    move, averaged over cases and levels: a row that has the value 1 while its group and level have
+    the mean m has the value D + 2 (1 - m). (The bound of D would be only half as far away if no row
+    passes. With 40 rows in each group and no pass, it would give the limits +-.039, although those
+    of one group alone are 0 and .076.) The limits of D are within its bounds.
 
-    The adaptive rule computes w and the mean of each arm in each of the two groups; the distances
-    and the variance of independent attempts add up over the groups. With ``"t"`` the interval is
-    that of :func:`skillcomp.stats.clusters.cr2`.
+    The adaptive rule computes how mixed the outcomes are, and the mean of each arm, in each of the
+    two groups; the distances and the variance of independent attempts add up over the groups. With
+    ``"t"`` the interval is that of :func:`skillcomp.stats.clusters.cr2`.
     """
     x, columns = np.asarray(values, dtype=float), np.asarray(columns, dtype=float)
     level, n_levels = cluster_codes(levels)

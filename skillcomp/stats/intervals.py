@@ -130,9 +130,9 @@ def weighted_rate(
     -----
     Gold must be a random sample within each stratum. The interval is the wider of two. The first
     combines Wilson's intervals of the strata by MOVER and adds the variance of their shares. If
-    only some units count, its limits are the rates at which the hits differ from their expected
-    number. The second is Wilson's interval with the effective number of units that follows from the
-    linearised variance over cases. ``make validate`` simulates the coverage.
+    only some units count, its limits are the rates at which a limit of (hits minus their expected
+    number) is 0. The second is Wilson's interval with the effective number of units that follows
+    from the linearised variance over cases. ``make validate`` simulates the coverage.
 
     References
     ----------

@@ -396,8 +396,8 @@ class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
     ``sizes`` are the weights of the cases, and ``weights`` these divided by the inclusion
-    probabilities. ``has_chances`` is True if inclusion probabilities were given, ``weighted`` if
-    weights or, between the cases with gold, probabilities differ.
+    probabilities. ``has_chances`` is True if inclusion probabilities were given, ``weighted`` is
+    True if the weights differ, or the probabilities of the cases with gold.
     """
 
     gold: Floats

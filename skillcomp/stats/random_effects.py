@@ -60,18 +60,18 @@ def prediction_interval(
 
     Notes
     -----
-    The limits are those of a t prediction interval, mean plus or minus t(k - 2) s sqrt(1 + 1/k),
-    moved outwards to the effects of rank j from either end where these are further away, with
-    j = (k + 1) (1 - ci_level) / 2 rounded down, at least 1: the smallest and the largest effect at
-    95 % and fewer than 79 units. Ranks need no normal effects: the next one is between the
-    smallest and the largest of k with probability (k - 1) / (k + 1). The variance s squared
-    includes the error of the estimated effects, so that the interval is too wide rather than too
-    narrow if effects differ little. With k - 1 degrees of freedom, coverage falls just below 93 %
-    for 5 units if only few have an effect.
+    The limits are those of a t prediction interval, mean plus or minus t(k - 2) s sqrt(1 + 1/k). If
+    the effect of rank j from an end is further out than the limit, it is the limit instead. Here j
+    is (k + 1) (1 - ci_level) / 2, rounded down, but at least 1; at 95 % and with fewer than 79
+    units, these are the smallest and the largest effect. Ranks do not assume normal effects: the
+    next effect is between the smallest and the largest of k with probability (k - 1) / (k + 1). The
+    variance s squared includes the error of the estimated effects, so that the interval is too wide
+    rather than too narrow if effects differ little. With k - 1 degrees of freedom, coverage falls
+    just below 93 % for 5 units if only few have an effect.
 
-    ``docs/intervals.md`` shows its coverage next to that of other intervals. No interval from k
-    units can cover the rare unit that is unlike all of them: if a share p of units has another
-    effect, none of k has it with probability (1 - p)^k, and the next one is missed with
+    ``docs/intervals.md`` compares its coverage with that of other intervals. No interval from k
+    units can cover a rare unit that is unlike all of them. If a share p of units has another
+    effect, none of k units has it with probability (1 - p)^k, and the next unit is missed with
     probability p (1 - p)^k, at most 6.7 % for 5 units and 2.4 % for 15.
 
     References
@@ -124,12 +124,12 @@ def random_effects(
     Notes
     -----
     For a variance t between units, Q(t) = sum of (effect - mean)^2 / (variance + t) has a
-    chi-square distribution with k - 1 degrees of freedom if effects are normal. The t at which
-    Q(t) equals its quantiles are the confidence distribution of t, cut at 0. The limits of the
-    standard deviation are two of its points (Viechtbauer 2007); they are NaN with a note if both
-    are 0. For each of 100 points, a unit has the usual shrinkage estimate and variance; its limits
-    are quantiles of the mixture of these normal distributions. They include the uncertainty about
-    the spread, which a single estimate of t does not.
+    chi-square distribution with k - 1 degrees of freedom if effects are normal. The values of t at
+    which Q(t) equals the quantiles of this distribution form the confidence distribution of t, cut
+    at 0. The limits of the standard deviation are two of its points (Viechtbauer 2007); they are
+    NaN with a note if both are 0. For each of 100 points, a unit has the usual shrinkage estimate
+    and variance; its limits are quantiles of the mixture of these normal distributions. They
+    include the uncertainty about the spread, which a single estimate of t does not.
 
     The interval of the standard deviation assumes normal effects. If few units carry the whole
     effect, no unit of the sample may be one of them, and the interval is too low. Partially pooled

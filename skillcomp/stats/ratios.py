@@ -83,7 +83,7 @@ def ratio_of_means(
     -------
     Interval
         Mean numerator / mean denominator with limits and ``se`` (delta method). There are no limits
-        if the t interval of the mean denominator holds 0, because the ratios that agree with the
+        if the t interval of the mean denominator includes 0, because the ratios that agree with the
         data are then unbounded, or if the ratio has no spread. NaN without cases or if the mean
         denominator is 0.
 

@@ -389,7 +389,7 @@ def rank_sets(
         Two-sided p-values of the pairs, adjusted over all pairs, such as by :func:`holm`; NaN if
         unknown. The matrix is symmetric.
     ci_level : float, default 0.95
-        Level at which all sets hold the true ranks together.
+        Level at which all sets contain their true ranks simultaneously.
 
     Returns
     -------
@@ -399,11 +399,11 @@ def rank_sets(
 
     Notes
     -----
-    If no pair is wrongly shown to differ, in either direction, every set holds its true rank, which
-    is any of the tied ranks among equal units (Mogstad et al. 2024). Holm's method controls the
-    chance of a false difference. That it also controls wrong directions is not proven for dependent
-    pairs; ``make validate`` simulates it, with and without ties. Al Mohamad et al. 2022 build the
-    same sets from Tukey's pairs.
+    If no pair is wrongly shown to differ, in either direction, every set contains the true rank of
+    its unit. For equal units, this is any of their tied ranks (Mogstad et al. 2024). Holm's method
+    controls the chance of a false difference. That it also controls wrong directions is not proven
+    for dependent pairs; ``make validate`` simulates it, with and without ties. Al Mohamad et al.
+    2022 build the same sets from Tukey's pairs.
 
     References
     ----------

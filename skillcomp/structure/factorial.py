@@ -87,7 +87,8 @@ def factorial(
         names the effect:
 
         - ``total``: the document of the first row of the design against the reference;
-        - ``any document``: the document with neither level of the first row against the reference;
+        - ``any document``: the document that differs from the first row in both factors, against
+          the reference;
         - the name of a factor: its effect. ``at`` is the level of the other factor at which it is
           estimated; it is empty for the mean over both levels;
         - the interaction, such as ``content x form``: the effect of form at the first level of
