@@ -53,7 +53,7 @@ from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance import holm
 
 _WHAT = "deltas.contrast"
-# what a case table holds about each cell; the first four are averaged within a case
+# numbers of each cell of a case table; the first four are averaged within a case
 CELL = ["rate", "mixed", "fewest", "n_checks", "size", "low", "high", "attempts"]
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
 # level, condition and sign of each rate of a contrast; the two levels take turns

@@ -161,8 +161,8 @@ def drift(
     McNemar's test does not. If one version errs on all checks of a few cases and an equally good
     one errs on single checks, the test alone shows a change in about 10 % of studies instead of
     5 %. Therefore ``p_value`` is the larger of the two p-values (see :func:`contrast`). The
-    severity shift is log(lost / gained) with a cluster-robust standard error; if one of the two counts is 0,
-    half an item, or half a case, is added to both (see
+    severity shift is log(lost / gained) with a cluster-robust standard error; if one of the two
+    counts is 0, half an item, or half a case, is added to both (see
     :func:`skillcomp.stats.significance.severity_shift`). An item with a missing or failed verdict
     is left out of the comparison.
 

@@ -35,7 +35,7 @@ _FROM_RAW = "limits derived from those of the raw agreement"
 # With fewer events (for example, disagreements), neither a normal approximation nor resampling
 # shows the true spread. If a sample has only two events, one resample in seven has none.
 FEWEST_EVENTS = 5
-# If a larger share of the resamples is undefined, the others do not represent the sample.
+# If a larger share of the resamples is undefined, the defined ones do not represent the sample.
 _MOST_UNDEFINED = 0.05
 # maximum number of resampling counts in memory at a time; 10,000 cases then need below 100 MB
 _BLOCK = 1_000_000
