@@ -202,9 +202,9 @@ def delta(
         verdict, as are sensitivity and specificity; the other corrections are NaN.
     drawn_by : str, optional
         With ``gold_drawn="verdict"``, the grader with the verdicts by which gold was drawn.
-        Default: the pattern of the verdicts of all graders in ``verdicts``. If every labelled answer
-        has gold on all its checks, the strata are verdicts on whole answers, otherwise on single
-        checks.
+        Default: the pattern of the verdicts of all graders in ``verdicts``. If every labelled
+        answer has gold on all its checks, the strata are verdicts on whole answers, otherwise on
+        single checks.
     cases : pandas.DataFrame, optional
         A cases frame. If given, the members of a contrast pair, and cases of several skills with
         the same ``task``, form one cluster. If it is not known whether equal case names of several
