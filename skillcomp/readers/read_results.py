@@ -184,7 +184,10 @@ def read_results(
             refuse_arguments(named, place)
             return _reported(frames_of_store(paths[None]), problems, place, strict)
         columns, is_one = columns or {}, None in paths and format is None
-        own = _table_of_file(paths[None], columns) if is_one else None
+        own = table_at(paths[None]) if is_one else None
+        readers = _readers() if own is None else []
+        if is_one and own is None and not any(r.recognises(paths[None]) for r in readers):
+            own = json_table_at(paths[None], columns)
         if own is not None:
             how: dict[str, Any] = {"conditions": conditions, "checks": checks or "all"}
             how["name"] = shown(paths[None])
@@ -194,7 +197,7 @@ def read_results(
             raise FrameError(f"{place}: columns= names the columns of a table, and this is none.")
         tables, pairs = [], []
         for condition, file in paths.items():
-            reader, file = _reader_and_file(file, format)
+            reader, file = _reader_and_file(file, readers, format)
             rows, compared = reader.table(file, problems), reader.pairs(file, problems)
             tables.append(_one_arm(rows, condition, shown(file)))
             pairs.append(one_iteration(compared, iteration, Problems(), place))
@@ -246,28 +249,18 @@ def _readers() -> list[Reader]:
     return readers
 
 
-def _table_of_file(path: Path, columns: Mapping[str, str]) -> pd.DataFrame | None:
-    """Return the table in a file; in a JSON file only if no reader recognises it."""
-    table = table_at(path)
-    if table is None and not any(reader.recognises(path) for reader in _readers()):
-        return json_table_at(path, columns)
-    return table
-
-
-def _reader_and_file(path: Path, format: str | None) -> tuple[Reader, Path]:
+def _reader_and_file(
+    path: Path, readers: Sequence[Reader], format: str | None
+) -> tuple[Reader, Path]:
     """Return the reader that recognises a path, and the file or folder that it reads."""
-    readers = _readers()
     if format is not None:
         names = [reader.name for reader in readers]
         require_known("read_results: there is no format", format, names, label="there")
         readers = [reader for reader in readers if reader.name == format]
-    places = [path]
-    if path.is_dir():
-        places += _files_inside(path)
-    first = next((r for r in readers if r.recognises(path)), None)
-    if first is not None:
+    if (first := next((r for r in readers if r.recognises(path)), None)) is not None:
         return first, path
-    matches = [(r, place) for place in places[1:] for r in readers if r.recognises(place)]
+    places = _files_inside(path) if path.is_dir() else []
+    matches = [(r, place) for place in places for r in readers if r.recognises(place)]
     files = list(dict.fromkeys(place for _, place in matches))
     if len(files) > 1:
         listing = ", ".join(place.relative_to(path).as_posix() for place in files[:5])
