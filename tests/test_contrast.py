@@ -131,7 +131,6 @@ def test_different_cases_are_refused_and_named() -> None:
     [
         ({"between": "condition"}, "are compared by sc.deltas.paired"),
         ({"between": ["agent", "grader"]}, "between: found .*one column.*outcomes.assign"),
-        ({"between": None}, "between: found None; allowed"),
         ({"between": "agnet"}, "no column 'agnet'.* Did you mean 'agent'"),
         ({"between": "video", "by": "agent"}, "no case has two values of 'video'"),
         ({"between": "grader", "by": "agent"}, "has one value, 'g'; a contrast needs two"),
@@ -140,7 +139,6 @@ def test_different_cases_are_refused_and_named() -> None:
             {"between": "agent", "condition": "skil"},
             "condition: found 'skil'.*Did you mean 'skill'",
         ),
-        ({"between": "agent", "reference": "base"}, "no condition 'base'"),
         ({"between": "agent", "value": "score"}, "value: found 'score'; allowed"),
         ({"between": "task"}, "column 'task': missing in some rows"),
     ],
