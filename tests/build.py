@@ -37,6 +37,18 @@ def gold(
     return rows[["attempt_id", "check_id", "passed"]].assign(labeller=labeller)
 
 
+def frames_of(study: sc.simulate.Study) -> sc.frames.Frames:
+    """A simulated study as frames of one's own."""
+    outcomes = sc.frames.outcomes(study.verdicts, study.cases)
+    names = ("cases", "attempts", "verdicts", "gold")
+    return sc.frames.Frames(outcomes=outcomes, **{name: getattr(study, name) for name in names})
+
+
+def sentences_on(findings: pd.DataFrame, topic: str) -> str:
+    """The sentences of a report on one topic."""
+    return " ".join(findings.loc[findings["topic"].eq(topic), "sentence"])
+
+
 def lenient_judge(n_gold: int = 40, **labeller: str) -> sc.frames.Frames:
     """60 cases, 24 right in both conditions; the judge is more lenient with the skill.
 

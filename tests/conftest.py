@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from browser import Browser, chromium
 from hypothesis import settings
 from live_study import make_store, only_the_fake_key
 
@@ -87,6 +89,12 @@ def fake_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def store(tmp_path: Path) -> sc.RunStore:
     """A store with the two skills and suites of `live_study`."""
     return make_store(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

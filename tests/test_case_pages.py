@@ -2,12 +2,11 @@
 
 import dataclasses
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from browser import Browser, chromium
+from browser import Browser
 
 import skillcomp as sc
 from skillcomp.report import build, write_case_pages
@@ -17,12 +16,6 @@ HOSTILE = (
     "</article></main></table></details><form action='https://example.com'><style>*{display:none}"
     "</style><a href='javascript:window.pwned=1'>x</a> {{ 7 * 7 }} \u202egnp\x00\x1b[31m\x85\u2066"
 )
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -391,7 +391,7 @@ def test_several_values_in_one_call_are_the_rows_of_each_value() -> None:
     limited = sc.deltas.paired(frame, attempts, value=["passed", "seconds"], limit=600.0)
     assert limited["ci_low"].iloc[1] != rows["ci_low"].iloc[3]
     two = pd.concat([frame, frame.assign(grader="h")])
-    with pytest.raises(FrameError, match="found 'cost'.*Did you mean 'cost_usd'"):
+    with pytest.raises(FrameError, match=r"found 'cost'.*Did you mean 'cost_usd'"):
         sc.deltas.paired(frame, attempts, value=["passed", "cost"])
     with pytest.raises(FrameError, match=r"Pass it, too: sc.deltas.paired\(outcomes, attempts"):
         sc.deltas.paired(frame, value=values)

@@ -85,27 +85,6 @@ def copyleft(licence: str) -> bool:
     return re.search(r"GPL|General Public", licence) is not None
 
 
-@pytest.mark.parametrize(
-    ("metadata", "refused"),
-    [
-        ("License-Expression: GPL-3.0-or-later", True),
-        ("License-Expression: LGPL-2.1-only OR MIT", False),
-        ("License-Expression: MIT AND LGPL-2.1-only", True),
-        ("Classifier: License :: OSI Approved :: GNU Affero General Public License v3", True),
-        ("License: AGPL-3.0", True),
-        ("License: GPL-2.0 or BSD-3-Clause", False),
-        ("License: BSD License\n        A library in this wheel is under the GPL", False),
-    ],
-)
-def test_a_licence_is_read_from_any_of_three_fields(
-    metadata: str, refused: bool, tmp_path: Path
-) -> None:
-    text = f"Metadata-Version: 2.4\nName: some\nVersion: 1\n{metadata}\n"
-    (tmp_path / "METADATA").write_text(text, encoding="utf-8")
-    package = Distribution.at(tmp_path)
-    assert all(map(copyleft, licences(package))) == refused
-
-
 def test_nothing_that_an_install_brings_is_available_only_under_a_copyleft_licence() -> None:
     brought = installed_with(*(set(EXTRAS) - TOOLS))
     named = {name: licences(package) for name, package in brought.items()}

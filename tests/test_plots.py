@@ -618,6 +618,17 @@ def test_scores_draw_every_document_with_its_interval():
 # facets -----------------------------------------------------------------------------------------
 
 
+def test_the_key_of_facets_is_as_wide_as_the_figure_and_a_level_stays_on_one_line() -> None:
+    frame = pd.concat([delta(ci_level=0.95, unit="points").assign(panel=name) for name in "ab"])
+    frame["skill"] = [f"a name of about thirty letters {i % 4}" for i in range(len(frame))]
+    fig, _ = plots.facet(frame, plots.estimates, by="panel", y="condition", hue="skill")
+    fig.draw_without_rendering()
+    box = fig.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= fig.bbox.width
+    ax = plots.estimates(delta(), y="skill", hue="condition", label="a " * 45 + "95 % CI")
+    assert ax.get_xlabel().endswith("95 % CI") and "\n" in ax.get_xlabel()
+
+
 def test_facets_draw_each_row_once_with_one_key():
     frame = pd.concat([near_far().assign(skill=s) for s in ("b", "a")])
     fig, axes = plots.facet(frame, plots.transfer, by="skill", title="skill {}")

@@ -3,7 +3,6 @@
 import html
 import re
 import zipfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import nbformat
 import pandas as pd
 import pytest
-from browser import Browser, Page, chromium
+from browser import Browser, Page
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image, ImageChops, ImageStat
 from written_study import written
@@ -49,12 +48,6 @@ def write(path: Path, *cells: nbformat.NotebookNode) -> Path:
     book = new_notebook(cells=list(cells), metadata={"kernelspec": kernel})
     nbformat.write(book, path)
     return path
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from build import frames_of, sentences_on
 
 import skillcomp as sc
 from skillcomp.report import answer
@@ -29,17 +30,12 @@ def own_answer(table: pd.DataFrame, **how: object) -> sc.report.Answer:
     return answer(sc.from_frame(table), **how)
 
 
-def sentences_on(result: sc.report.Answer, topic: str) -> str:
-    rows = result.findings
-    return " ".join(rows.loc[rows["topic"].eq(topic), "sentence"])
-
-
 def test_every_condition_has_a_row_and_a_sentence_in_its_own_words() -> None:
     table = own_table(baseline=12, skill=8, guidelines=1, previous=16, placebo=5)
     result = own_answer(table)
     names = {"skill", "guidelines", "previous", "placebo"}
     assert set(result.headline()["condition"]) == names
-    text = sentences_on(result, "condition")
+    text = sentences_on(result.findings, "condition")
     for name, words in (
         ("guidelines", "guidelines 5 %"),
         ("previous", "the previous version 80 %"),
@@ -47,8 +43,8 @@ def test_every_condition_has_a_row_and_a_sentence_in_its_own_words() -> None:
         assert f"tea ({name}) " in text and f"with {words} of the answers pass and" in text
     assert "with the skill" not in text
     worse = "It does worse than the previous version: −40 points"
-    assert worse in sentences_on(result, "skill")
-    text = sentences_on(result, "placebo")  # without a verdict
+    assert worse in sentences_on(result.findings, "skill")
+    text = sentences_on(result.findings, "placebo")  # without a verdict
     assert text.startswith("tea (placebo): with a placebo 25 % of the answers pass and without it")
 
 
@@ -74,7 +70,7 @@ def test_another_reference_is_named(
 ) -> None:
     table = own_table(**dict(zip(names, (4, 18), strict=True)))
     result = own_answer(table, reference=reference)
-    assert words in sentences_on(result, "skill")
+    assert words in sentences_on(result.findings, "skill")
     assert "without it" not in " ".join(result.findings["sentence"])
 
 
@@ -85,27 +81,17 @@ def test_a_reference_that_the_study_lacks_is_refused() -> None:
         own_answer(own_table(tool_a=4, tool_b=18))
 
 
-@pytest.fixture(scope="module")
-def noted() -> sc.frames.Frames:
-    """A study with a placebo, gold, two graders, near and far cases, and lost verdicts."""
+def test_the_page_has_every_note_of_every_frame_and_what_is_missing(tmp_path: Path) -> None:
+    # a placebo, gold, two graders, near and far cases, and lost verdicts
     made = sc.simulate.study(
         n_skills=2, n_cases=10, n_repeats=1, seed=3, conditions=("baseline", "skill", "placebo"),
         graders=(sc.simulate.Grader("judge", failure_rate=0.05), sc.simulate.Grader("strict")),
         gold_fraction=0.3,
     )  # fmt: skip
-    verdicts = made.verdicts.copy()
-    with_skill = verdicts["condition"].eq("skill")
-    verdicts.loc[with_skill & verdicts["case_id"].str.endswith(("1", "2")), "passed"] = pd.NA
-    outcomes = sc.frames.outcomes(verdicts, made.cases)
-    return sc.frames.Frames(
-        cases=made.cases, attempts=made.attempts, verdicts=verdicts, outcomes=outcomes,
-        gold=made.gold,
-    )  # fmt: skip
-
-
-def test_the_page_has_every_note_of_every_frame_and_what_is_missing(
-    noted: sc.frames.Frames, tmp_path: Path
-) -> None:
+    with_skill = made.verdicts["condition"].eq("skill")
+    lost = with_skill & made.verdicts["case_id"].str.endswith(("1", "2"))
+    made.verdicts.loc[lost, "passed"] = pd.NA
+    noted = frames_of(made)
     result = answer(noted)
     written = write_answer(result, noted, tmp_path, None, "all")
     page = html.unescape(written.read_text(encoding="utf-8"))
@@ -119,7 +105,7 @@ def test_the_page_has_every_note_of_every_frame_and_what_is_missing(
     assert len(notes) > 5
     assert [note for note in notes if note not in page] == []
     row = result.frames["decided"].query("condition == 'skill'").iloc[0]
-    text = sentences_on(result, "skill")
+    text = sentences_on(result.findings, "skill")
     assert row["n_missing"] > 0
     assert f"on {row['n']:.0f} cases ({row['n_dropped']:.0f} dropped; attempts missing: " in text
     assert re.search(rf"{row['n_missing']:.0f}( of \d+)? under skill and", text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from build import lenient_judge
+from build import frames_of, lenient_judge, sentences_on
 
 import skillcomp as sc
 from skillcomp.errors import FrameError, StoreError, StudyError
@@ -22,10 +22,6 @@ def decided(**columns: object) -> pd.DataFrame:
         "ci_low": 0.3, "ci_high": 0.7, "n": 14.0, "margin": 0.1, "verdict": "teaching", "note": "",
     }  # fmt: skip
     return pd.DataFrame([row | columns])
-
-
-def sentences_on(rows: pd.DataFrame, topic: str) -> str:
-    return " ".join(rows.loc[rows["topic"].eq(topic), "sentence"])
 
 
 def skill(placebo: pd.DataFrame | None = None, **columns: object) -> str:
@@ -346,12 +342,6 @@ def small() -> sc.report.Answer:
     """The answer of a study too small to decide."""
     plan = {"n_skills": 4, "n_cases": 8, "delta": 0.1, "between_skill_sd": 0.0}
     return answer(frames_of(sc.simulate.study(**plan, seed=4)))
-
-
-def frames_of(study: sc.simulate.Study) -> sc.frames.Frames:
-    outcomes = sc.frames.outcomes(study.verdicts, study.cases)
-    names = ("cases", "attempts", "verdicts", "gold")
-    return sc.frames.Frames(outcomes=outcomes, **{name: getattr(study, name) for name in names})
 
 
 def test_a_helpful_study_is_told_to_teach_with_both_versions_of_its_grader() -> None:
