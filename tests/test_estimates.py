@@ -9,9 +9,6 @@ from skillcomp.errors import FrameError
 from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import (
     estimates,
-    groups,
-    listed,
-    prepared,
     refuse_pooling,
     require_columns,
     row,
@@ -48,19 +45,6 @@ def test_what_is_unknown_is_nan_with_its_note_and_a_note_is_never_missing() -> N
     assert frame.loc[0, ["estimate", "ci_low", "ci_high", "p_value", "p_adjusted"]].isna().all()
     assert frame["note"].tolist() == ["no cases", ""]
     assert frame.loc[0, "n"] == 0 and math.isnan(frame.loc[1, "n"])
-
-
-def test_a_single_name_is_a_list_of_one() -> None:
-    assert listed("skill") == ["skill"]
-    assert listed(("skill", "grader")) == ["skill", "grader"]
-    assert listed(None) == listed(()) == []
-    frame = judged(skill=["a", "b"])
-    assert [keys for keys, _ in groups(frame, "skill")] == [{"skill": "a"}, {"skill": "b"}]
-    assert estimates([], by="skill").columns[0] == "skill"
-    attempts = judged(attempt_id=["x"], skill=["a"], case_id=["c"], condition=["skill"])
-    assert len(prepared(attempts, "attempts", "skill", "mine")) == 1
-    with pytest.raises(FrameError, match=r"there is no column 'skil'.*Did you mean 'skill'"):
-        prepared(attempts, "attempts", "skil", "mine")
 
 
 def test_a_missing_column_is_named_with_the_nearest_one() -> None:

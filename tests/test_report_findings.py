@@ -476,20 +476,6 @@ def test_content_and_form_are_told_with_the_room_that_form_had() -> None:
     ]
 
 
-def test_what_an_experiment_and_a_score_do_not_say_is_said_to_be_unknown() -> None:
-    nothing = experiment().assign(estimate=NAN, note="no case has outcomes")
-    flat = explained(estimate=NAN, note="x is the same in all units")
-    assert findings(None, effects=nothing, explained=flat)["sentence"].tolist() == [
-        "What is content and what is form is not known: no case has outcomes.",
-        "The structure score cannot be held against results: x is the same in all units.",
-    ]
-    bare = experiment().iloc[2:]
-    first = findings(None, effects=bare)["sentence"].iloc[0]
-    assert first.startswith("The document changes the pass rate: its")
-    known = explained(ci_low=0.0, ci_high=0.2)
-    assert "explains 1 % [0, 20] of" in sentences_on(findings(None, explained=known), "structure")
-
-
 # A study that asks whether skills fire
 
 
@@ -506,31 +492,6 @@ def test_a_study_of_triggering_is_answered_without_a_verdict_or_a_baseline() -> 
     assert "(named 100 %, only meant 89 %)" in sentences[2]
     assert result.facts == {"skills": 6, "cases": 84, "attempts": 756}
     assert result.headline().empty and result.grader == ""
-
-
-def test_the_goals_that_a_grader_gave_are_told_beside_what_fired(tmp_path: Path) -> None:
-    store = sc.RunStore(tmp_path / "run")
-    suite = tmp_path / "tea" / "prompts.csv"
-    suite.parent.mkdir()
-    suite.write_text("id,should_trigger,prompt\na,true,Use $tea\nb,false,Coffee\n")
-    store.add_suite(suite)
-    about = {"skill": "tea", "condition": "skill", "offered": ["tea", "milk"], "agent": "x"}
-    rows = [{"attempt_id": n, "case_id": f"tea/{n}", "invoked": ["tea"]} | about for n in "ab"]
-    store.append("attempts", rows)
-    about_verdict = {"grader": "rules", "status": "ok"}
-    checks = [("exit_code", True), ("thrashing", False)]
-    store.append(
-        "verdicts",
-        [
-            {"attempt_id": n, "check_id": c, "passed": p} | about_verdict
-            for n in "ab"
-            for c, p in checks
-        ],
-    )
-    sentences = list(answer(store).findings["sentence"])
-    assert "fires at 100 % [" in sentences[0] and "a ceiling" not in sentences[0]
-    assert sentences[1].startswith("Goals met (rules, skill): outcome 100 % [")
-    assert "efficiency 0 % [" in sentences[1]
 
 
 def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assumption() -> None:

@@ -79,18 +79,6 @@ def test_a_plan_lists_the_cases_by_repeats_or_the_reason(rows: pd.DataFrame, sen
     assert sc.report.plan_sentences(rows.iloc[:0]) == []
 
 
-@pytest.mark.parametrize("checked", [True, False])
-def test_verdicts_are_described_without_the_graders(checked: bool) -> None:
-    about = {"condition": "v2", "rate": 0.9, "reference_rate": 0.2, "n": 14.0, "margin": 0.1}
-    about |= {"estimate": 0.7, "ci_low": 0.5, "ci_high": 0.8, "verdict": "teaching", "note": ""}
-    decided = pd.DataFrame([{"skill": "tea", **about}])
-    sentences = sc.report.skill_sentences(decided, checked=checked)
-    alone = "" if checked else "Nobody has checked the grader. By the grader alone: "
-    assert sentences[0] == f"{alone}tea teaches."
-    assert sentences[1].startswith("tea (v2) teaches" + " by the grader alone" * (not checked))
-    assert len(sentences) == 2
-
-
 def test_shares_of_checks_are_not_called_answers() -> None:
     about = {"skill": "tea", "condition": "skill", "rate": 0.84, "reference_rate": 0.48}
     about |= {"estimate": 0.36, "ci_low": 0.29, "ci_high": 0.42, "n": 40.0, "margin": 0.1}

@@ -111,18 +111,6 @@ def test_what_says_nothing_about_skills_in_general_is_refused_with_a_remedy() ->
     )
 
 
-def test_the_forest_shows_raw_and_pooled_deltas_and_the_next_skill() -> None:
-    rows = sc.skillverdicts.across(skills(DELTAS))
-    with pytest.raises(FrameError, match="several units"):
-        sc.plots.estimates(rows, y="skill", hue="measure")
-    ax = sc.plots.estimates(rows[rows["unit"].eq("points")], y="skill", hue="measure")
-    names = [tick.get_text().split("\n")[0] for tick in ax.get_yticklabels()]
-    assert names[-2:] == ["all skills", "next skill"]
-    # the mean and the next skill have a row of their own, so they are in its middle
-    heights = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == "estimate"]
-    assert heights[0] < 0 < heights[1] and heights[2:] == [5, 6]
-
-
 def test_a_condition_without_any_pair_has_unknown_rows() -> None:
     rows = []
     for skill in "abcde":

@@ -32,14 +32,6 @@ def test_the_same_cells_stand_in_all_three_formats() -> None:
     assert made._repr_html_() == made.html() and str(made) == made.markdown()
 
 
-def test_what_all_rows_share_is_said_once() -> None:
-    made = sc.table(delta())
-    assert made.about == "Change in pass rate; in points; 95 % intervals."
-    assert list(made.cells) == ["Skill", "Estimate [interval]", "n", "p", "Notes"]
-    assert made.notes == ("few cases", "all rows: CR2")
-    assert made.cells["Notes"].tolist() == ["", "a"]
-
-
 def test_numbers_are_set_by_what_they_are() -> None:
     frame = pd.DataFrame(
         {"reference_rate": [0.333, NAN], "n_cases": [1234, 5], "p_value": [0.04999, 0.0004],

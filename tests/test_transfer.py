@@ -209,17 +209,6 @@ def test_missing_repeat_numbers_pair_attempts_in_their_order() -> None:
         assert rows["skill", "both_right"] == pytest.approx(1 / 3)
 
 
-def test_on_the_pilot_only_two_dimensions_can_tell_distance_from_dimension(
-    forced: pd.DataFrame,
-) -> None:
-    frame = sc.transfer.gap(forced[forced["condition"] != "placebo"])
-    row = headline(frame)
-    assert row["dimensions"] == "C2, C7"
-    assert row["ci_low"] < 0 < row["ci_high"]
-    contrast = sc.transfer.contrast(forced).set_index(["condition", "measure"])
-    assert contrast.loc[("skill", "both_right"), "n"] == 12
-
-
 def test_pairs_that_share_a_case_are_one_cluster_and_unknown_outcomes_are_left_out() -> None:
     frame = study([("s", "C2", "near", 0.0, 1.0)] * 5, repeats=1).astype({"passed": "boolean"})
     frame["contrast_of"] = frame["case_id"].map({"s/1": "s/0", "s/2": "s/0", "s/4": "s/3"})

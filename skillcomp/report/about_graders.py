@@ -311,8 +311,8 @@ def _position_sentences(position: pd.DataFrame) -> Iterator[str]:
     """Describe how often a pairwise judge keeps its choice when the order is swapped."""
     if position.empty:
         yield "There are no pairwise judgements: sc.live.compare makes them, in both orders."
-    for name, part in say.by_grader(position):
-        row = say.by_measure(part)
+    for keys, part in _parts_by(position, "grader"):
+        name, row = _source_text(keys), say.by_measure(part)
         kept, first = row.get("position_consistency"), row.get("position_points")
         once = row.get("first_wins")
         if kept is None and say.has_estimate(once):

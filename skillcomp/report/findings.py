@@ -304,7 +304,7 @@ def _summary_sentences(
     for _, row in overall.iterrows() if overall is not None else ():
         reference = row.get("reference", "baseline")
         how = say.treatment(row["condition"], reference)
-        single = main["skill"].nunique() == 1 if "skill" in main else False
+        single = main["skill"].nunique() == 1
         whose = "the" if single else "their"
         what = {"the skill": f"{whose} skill loaded", "a placebo": "a placebo loaded instead"}
         how = what.get(how, how)
@@ -326,7 +326,7 @@ def _summary_sentences(
 
 def _headline(main: pd.DataFrame) -> str:
     """Count the verdicts, and those by the grader alone that are not confirmed; empty if none."""
-    n, by = len(main), [name for name in ("skill", "agent") if name in main]
+    n, by = len(main), ["skill", *(name for name in ("agent",) if name in main)]
     rows = _unit_of_rows(main)
     if n > len(main.drop_duplicates(by)):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
@@ -572,9 +572,6 @@ def _transfer_sentences(gap: pd.DataFrame | None, main: pd.DataFrame) -> Sentenc
     if gap is None:
         yield Sentence("The cases are not marked as near or far: transfer is not known.")
         return
-    if "condition" not in gap.columns:
-        yield _gap_sentence(gap, "the skill")
-        return
     for _, row in main.drop_duplicates("condition").iterrows():
         rows = gap[gap["condition"].eq(row["condition"])]
         yield _gap_sentence(rows, say.treatment(row["condition"], row.get("reference")))
@@ -745,7 +742,7 @@ def _limit_sentences(
     agreement: pd.DataFrame | None,
     needed: pd.DataFrame | None,
 ) -> Sentences:
-    by = [name for name in ("skill", "agent") if name in main]
+    by = ["skill", *(name for name in ("agent",) if name in main)]
     undecided = main[main["verdict"].eq("undetermined")]
     undecided = undecided[~undecided.apply(is_unconfirmed, axis=1).astype(bool)]
     overturned = undecided.get("overturned", pd.Series(False, undecided.index))

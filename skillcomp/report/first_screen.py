@@ -46,7 +46,7 @@ def grader_cells(frames: Mapping[str, pd.DataFrame]) -> list[dict[str, str]]:
         return []
     corrected, rows = frames.get("corrected", pd.DataFrame()), []
     alone = "grader" in corrected and "agent" not in corrected
-    for name, part in say.by_grader(frames["agreement"]):
+    for name, part in frames["agreement"].groupby("grader", sort=False):
         of = say.by_measure(part)
         errors = {
             word: rate_text(of.get(measure))

@@ -25,7 +25,7 @@ def grader_sentences(agreement: pd.DataFrame | None) -> Sentences:
     if agreement is None:
         yield Sentence("There are no gold labels: how often the grader errs is not known.")
         return
-    for name, part in say.by_grader(agreement):
+    for name, part in agreement.groupby("grader", sort=False):
         row = say.by_measure(part)
         raw = row.get("raw_agreement")
         if not say.has_estimate(raw):
@@ -70,7 +70,7 @@ def labeller_sentences(labellers: pd.DataFrame) -> Sentences:
 
 def unusable_sentences(unusable: pd.DataFrame) -> Sentences:
     """Describe for each grader how many verdicts are missing, and for which reasons."""
-    for name, part in say.by_grader(unusable):
+    for name, part in unusable.groupby("grader", sort=False):
         n, of_n = part["n"].sum(), part["of_n"].iloc[0]
         reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
         text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
@@ -92,7 +92,7 @@ def addressing_sentences(addressing: pd.DataFrame) -> Sentences:
 
 def round_sentences(rounds: pd.DataFrame) -> Sentences:
     """Describe how often the rounds of each grader disagree, and which round is reported."""
-    for name, part in say.by_grader(rounds):
+    for name, part in rounds.groupby("grader", sort=False):
         row = say.by_measure(part)
         checks, attempts = row["flip_rate"], row["attempt_flip_rate"]
         text = f"{name} graded in {checks['n_rounds']:.0f} rounds; the results are those of round "
@@ -120,8 +120,7 @@ def drift_sentences(drift: pd.DataFrame | None) -> Sentences:
     if drift is None:
         yield Sentence("One grader in one version: no drift between graders can be seen.")
         return
-    pairs = drift[drift["grader"].notna()] if "grader" in drift.columns else drift.iloc[:0]
-    pairs = pairs[pairs["measure"].isin(["specificity_change", "pass_rate_change"])]
+    pairs = drift[drift["measure"].isin(["specificity_change", "pass_rate_change"])]
     keys = ["grader", "reference", *(name for name in ("agent",) if name in pairs)]
     for (name, reference, *agent), part in pairs.groupby(keys, sort=False):
         by_measure, start = say.by_measure(part), "".join(f"Answers by {a}: " for a in agent)
@@ -155,14 +154,14 @@ def correction_sentences(corrected: pd.DataFrame) -> Sentences:
     """Describe the change by each grader before and after the correction for its errors."""
     by_condition: dict[tuple[str, str], list[float]] = {}
     by = [name for name in ("grader", "agent", "condition") if name in corrected.columns]
-    for _, part in corrected.groupby(by, sort=False) if by else [((), corrected)]:
+    for _, part in corrected.groupby(by, sort=False):
         row, about = say.by_measure(part, "estimator"), part.iloc[0]
-        name = about.get("grader", "The grader")
+        name = about["grader"]
         treatment = say.treatment(about.get("condition", "skill"), about.get("reference"))
         agent = f" with {about['agent']}" if "agent" in by else ""
         chosen = part[part["recommended"].fillna(False).astype(bool)]
         if "naive" not in row or chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
-            why = say.reason(part.iloc[0], "reason") if len(part) else "no estimate"
+            why = say.reason(about, "reason")
             yield Sentence(f"{name}{agent}: no correction is recommended ({why}).", name)
             continue
         raw, best = row["naive"], chosen.iloc[0]

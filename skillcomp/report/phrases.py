@@ -37,13 +37,6 @@ def by_measure(frame: pd.DataFrame, name: str = "measure") -> dict[Any, Row]:
     return {row[name]: row for _, row in frame.iterrows()}
 
 
-def by_grader(frame: pd.DataFrame) -> Iterable[tuple[Any, pd.DataFrame]]:
-    """Split a frame by grader; without a column of graders, all rows are about "The grader"."""
-    if "grader" in frame.columns:
-        return frame.groupby("grader", sort=False)
-    return [("The grader", frame)]
-
-
 def complement_of(total: float, row: Row) -> Row:
     """Return `total` minus an estimate; the lower limit becomes the upper one, and vice versa."""
     ends = {"estimate": "estimate", "ci_low": "ci_high", "ci_high": "ci_low"}
