@@ -444,11 +444,11 @@ def hedging(
     -------
     pandas.DataFrame
         An estimates frame with three rows per ``by`` and condition. ``hedged_rate_right`` is the
-        share of right answers that contain at least one hedge; ``hedged_rate_wrong`` is the share
-        of wrong answers that do. Both are means over cases, with repeats
-        averaged within a case. ``hedged_gap`` is wrong minus right, from -1 to 1; above 0, wrong
-        answers contain hedges more often. ``n`` counts cases; a case with right and wrong answers
-        counts once for each. NaN with a note if no skill has both kinds of answer.
+        share of right answers with at least one hedge, and ``hedged_rate_wrong`` the share of wrong
+        answers with one. Both are means over cases, with repeats averaged within a case.
+        ``hedged_gap`` is wrong minus right, from -1 to 1; above 0, wrong answers contain hedges
+        more often. ``n`` counts cases; a case with right and wrong answers counts once for each.
+        NaN with a note if no skill has both kinds of answer.
 
     Raises
     ------

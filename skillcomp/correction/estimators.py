@@ -130,7 +130,7 @@ class Tables:
         return {key_of(values, self.by): part for values, part in groups(labelled, self.by)}
 
     def labelled(self) -> dict[tuple[Any, ...], pd.DataFrame]:
-        """Return the units with gold by group, or all units in a stratum if gold has strata."""
+        """Return, by group, the units with gold or, if gold has strata, all units in a stratum."""
         rows = self.units
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
@@ -151,7 +151,7 @@ class Tables:
         return refuted_draw(self.units, [*self.by, "condition"], drawn_by)
 
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
-        """Return, by group and condition, how passes and fails are labelled."""
+        """Return, by group and condition, the shares of passes and of fails that have gold."""
         keys = list(dict.fromkeys([*self.by, "condition"]))
         table = one_draw(labelled_shares(self.units, keys), keys)
         return {key_of({n: row[n] for n in keys}, keys): row for _, row in table.iterrows()}
@@ -626,10 +626,10 @@ def pooled_delta(naive: Interval, errors: Errors, n_gold: int, ci_level: float) 
 class Group:
     """Cases, units with gold and error rates of one group; each is a dict by condition.
 
-    ``pooled`` holds the error rates over all conditions, ``shares`` how passes and fails are
-    labelled. ``by_strata`` is True if gold was drawn by verdict. ``claim`` is a note on skills as
-    clusters. ``by_name`` is the group with other clusters, if equal case names of several skills
-    may be the same tasks.
+    ``pooled`` holds the error rates over all conditions, ``shares`` the shares of passes and of
+    fails that have gold. ``by_strata`` is True if gold was drawn by verdict. ``claim`` is a note on
+    skills as clusters. ``by_name`` is the group with other clusters, if equal case names of several
+    skills may be the same tasks.
     """
 
     sides: dict[str, Condition]

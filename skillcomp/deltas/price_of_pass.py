@@ -217,7 +217,7 @@ def _paired_sides(side: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
 def _reason_without_price(
     pairs: pd.DataFrame, cluster: str, ci_level: float, interval: IntervalRule
 ) -> str:
-    """Return why an additional pass has no price, or "" if the pass rate rises."""
+    """Return why an additional pass has no price; "" if the pass rate rises or no case is known."""
     cases = pairs[pairs["value"].notna() & pairs["passes"].notna()]
     if cases.empty:
         return ""

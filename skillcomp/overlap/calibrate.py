@@ -166,9 +166,9 @@ def calibrate(
         chosen : bool, True in the row with the measure ``chosen_n``, one per ``by``.
             This row has the chosen n, rule and cut. Its interval is the range of n over resamples,
             widened by 0.5 on each side. The row is NaN with a note if no candidate keeps the limit;
-            the note gives the limit that the data support and the number of texts needed. It has no
-            interval if a class has fewer than 10 documents or cases, because resamples of so few
-            hardly change the choice.
+            the note gives the limit that the data support and the number of texts needed. The row
+            has no interval if a class has fewer than 10 documents or cases, because resamples of so
+            few hardly change the choice.
         method, note : str, method of the interval, and a caution or reason
         tokenizer : str, name of the tokenizer
 
@@ -249,7 +249,7 @@ def calibrate(
 
 
 def _lost_letters(shared: pd.DataFrame, label: str) -> str:
-    """Return a note if the default tokenizer loses letters of the texts; otherwise nothing."""
+    """Return a note if the default tokenizer loses letters of the texts, otherwise ""."""
     share = shared.drop_duplicates(["attempt_id", "passage_id"])["not_ascii"].mean()
     lost = label == name_of_tokenizer(None) and share >= FEW_LOST
     return f"; {lost_letters_note(share)}" if lost else ""

@@ -55,7 +55,7 @@ class Group:
     share : ndarray of float, shape (texts, lengths)
         For each text and length, the share of its n-grams that are shared; 0 if it has none.
     judged : ndarray of bool, shape (texts, lengths)
-        Whether the text counts in a rate at this length. A copy always does.
+        Whether the text counts in a rate at this length. A copy always counts.
     units : ndarray of int, shape (texts,)
         Code of the document or case of each text.
     tokens : ndarray of float, shape (texts,)
@@ -360,8 +360,8 @@ class Chooser:
         """Return the preferred candidate for each row of weights.
 
         It is -1 if no candidate that keeps the limit finds a copy. `among` marks the candidates to
-        choose from; by default all are. With `by_estimate`, estimates are compared with the limit
-        in place of upper limits.
+        choose from (default: all of them). With `by_estimate`, estimates are compared with the
+        limit in place of upper limits.
         """
         sensitivity, *nulls = self.rates(documents, cases)
         worst = np.max(nulls, axis=0)

@@ -98,7 +98,7 @@ def consistency(
     Flip rates, raw agreement and the change have the interval of
     :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader may be
     wrong: see :func:`agreement`. Items that were graded in a single round were not graded again;
-    the note counts them, and the lowest and highest values leave them out.
+    the note counts them, and ``worst_low`` and ``worst_high`` do not allow for them.
     """
     check_settings("reliability.consistency", ci_level, n_resamples, seed)
     how: dict[str, Any] = {"average": average, "cases": cases}

@@ -94,8 +94,8 @@ def contrast(
         of the measure. ``rate`` and ``reference_rate`` are the rates over the shared items, or the
         agreement on all its items for a rank. ``n_gained`` and ``n_lost`` count the items on which
         only the grader, or only the reference, is right. ``n_dropped`` counts labelled items that
-        only one of the two decided. ``p_items`` takes items as independent. A pair without a shared
-        item is NaN with a note and widens the sets of ranks.
+        only one of the two decided. ``p_items`` is the p-value if items are taken as independent. A
+        pair without a shared item is NaN with a note and widens the sets of ranks.
 
     Raises
     ------

@@ -118,9 +118,9 @@ def decide(
         that the correction recommends. ``estimate_uncorrected``, ``ci_low_uncorrected`` and
         ``ci_high_uncorrected`` are by the grader alone, as are ``rate``, ``reference_rate`` and
         ``over_placebo``. ``n_gold`` counts the cases with gold. If a verdict by the grader alone is
-        not confirmed, ``labels_needed`` is the approximate number of further labelled cases that
-        would confirm or reject it: infinite if labels on all cases would not suffice, NaN if it is
-        unknown. ``why`` gives the reasons for the verdict: interval, missing attempts and
+        not confirmed, ``labels_needed`` is the approximate number of further labelled cases after
+        which a verdict is expected: infinite if labels on all cases would not be enough, NaN if it
+        is unknown. ``why`` gives the reasons for the verdict: interval, missing attempts and
         correction.
 
     Raises

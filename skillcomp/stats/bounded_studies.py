@@ -160,8 +160,8 @@ def sides_of_null(
     Parameters
     ----------
     samples : CaseCounts
-        Cases or clusters of each study. Their pseudo-cases decide between ``"adaptive"`` and
-        ``"bounded"``.
+        Cases or clusters of each study. The positions of their pseudo-cases are those of
+        ``"adaptive"`` or of ``"bounded"``.
     quantity, null, ci_level, interval
         As in :func:`skillcomp.stats.bounded.bounded_mean`.
 

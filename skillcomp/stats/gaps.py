@@ -248,7 +248,7 @@ class _Rows:
     unit: NDArray[Any] | None
 
     def positions(self, arms: Sequence[Arm] | None, value: Floats, quantity: Quantity) -> Positions:
-        """Return the positions of the pseudo-cases; without arms, at the largest values."""
+        """Return the positions of the pseudo-cases; without arms, those of ``"bounded"``."""
         mean, span = float(self.weight @ value), quantity.high - quantity.low
         are_rates = quantity.low == 0.0
         down, up = self._pseudo_case_moves() if are_rates else (span + mean, span - mean)

@@ -58,6 +58,11 @@ def prediction_interval(
     Interval
         The mean and the prediction limits. NaN with a note if all effects are the same.
 
+    Raises
+    ------
+    FrameError
+        If there are fewer than three effects, or one is not a finite number.
+
     Notes
     -----
     The limits are those of a t prediction interval, mean plus or minus t(k - 2) s sqrt(1 + 1/k). If
@@ -120,6 +125,12 @@ def random_effects(
     RandomEffects
         The standard deviation (Paule and Mandel) with the limits of its Q profile, and the
         partially pooled effects. These are NaN with a note if all variances are 0.
+
+    Raises
+    ------
+    FrameError
+        If there are fewer than three effects, the lengths differ, a number is not finite, or a
+        variance is below 0.
 
     Notes
     -----

@@ -130,7 +130,7 @@ def units_needed(interval: Interval, half_width: float) -> float:
 
     Examples
     --------
-    Ten times as narrow takes a hundred times as many.
+    An interval that is ten times as narrow needs a hundred times as many units.
 
     >>> units_needed(Interval(0.5, 0.2, 0.8, n=25), 0.03)
     2500.0
