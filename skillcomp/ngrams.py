@@ -52,7 +52,7 @@ MIN_LENGTH = 4
 _WORD = re.compile(f"[a-z0-9]{{{MIN_LENGTH},}}")
 # Translates bytes: letters to lower case, all bytes other than letters and digits to blanks.
 _FOLD = bytes(ord(chr(b).lower()) if b < 128 and chr(b).isalnum() else ord(" ") for b in range(256))
-# The only non-ASCII character of a normalised text with an ASCII letter in its lower-case form.
+# The only non-ASCII character of normalised texts that has an ASCII letter in lower case.
 _DOTTED_I = "\u0130"
 _WORD_BYTES = 8  # tokens are compared in pieces of this many bytes
 _LONG_TOKEN = 64  # in bytes; the rest of a longer token is compared as one object
@@ -80,7 +80,7 @@ _MARKUP = re.compile(
     r"|(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
 )
 _MARKUP_START = re.compile(rf"[-<&\u2010\u2011{_UNSEEN}]")  # much faster to search than `_MARKUP`
-_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # and the character before it
+_NON_ASCII_RUN = re.compile("[\x00-\x7f]?[^\x00-\x7f]+")  # with the ASCII character before it
 # Scripts without blanks between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese. In them,
 # each character is a token.
 NO_BLANKS = (

@@ -1,4 +1,4 @@
-"""Shared n-grams of more texts than memory holds, through the parts of a parquet dataset."""
+"""Count shared n-grams of texts that do not fit into memory, by the parts of a parquet dataset."""
 
 from __future__ import annotations
 

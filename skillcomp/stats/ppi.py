@@ -581,7 +581,7 @@ def _fit_weighted(data: _GoldCases, lam: float) -> _RawEstimate:
 
 
 def _fit_design(data: _GoldCases, lam: float, ddof: int) -> tuple[str, _RawEstimate]:
-    """Return a text on which cases have gold, and the estimate for the grader weight ``lam``."""
+    """Return in words which cases have gold, and the estimate for the grader weight ``lam``."""
     unequal = bool(np.ptp(data.sizes) > 1e-9)
     if data.labelled.all() and not unequal:
         return "gold on every case", _fit_every_case(data, lam, ddof)
