@@ -236,7 +236,8 @@ def scores(
     text = "Pass rate (%)" if unit == "rate" else text
     draw.label_y(ax, text)
     draw.legend(ax, entries if hue else [], legend)
-    what = f"{text.partition(' (')[0]} of each document against its structure score (0 to 100)"
+    what = f"{text.partition(' (')[0]} of each document against its structure score"
+    what += " of the document (0 to 100)"
     draw.describe_axes(ax, what + (f", {draw.each(hue)}" if hue else ""))
     return ax
 
