@@ -258,7 +258,7 @@ def confusion(
     """
     names, what = _grouping_columns(by), "triggers.confusion"
     if "offered" in names:
-        raise FrameError("triggers.confusion: by= names 'offered', which is what is confused.")
+        raise FrameError("triggers.confusion: by= names 'offered', which is compared.")
     check_settings(what, ci_level)
     checked = _checked_invocations(invocations, cases, names, what, needs_truth=False)
     lost = checked.loc[checked["dead"] & checked["should"].eq(1.0), "attempt_id"]

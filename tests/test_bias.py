@@ -1,4 +1,4 @@
-"""The bias audit: planted biases are recovered, and what cannot be told is not told."""
+"""The bias audit: planted biases are recovered, and what cannot be known is NaN."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ def test_position_change_says_which_judges_there_are() -> None:
         sc.bias.position_change(frame, reference_grader="older")
     with pytest.raises(FrameError, match="is the only one"):
         sc.bias.position_change(frame[frame["grader"].eq("old")], reference_grader="old")
-    with pytest.raises(FrameError, match="which is what is compared"):
+    with pytest.raises(FrameError, match="which is compared"):
         sc.bias.position_change(frame, reference_grader="old", by=["grader"])
 
 

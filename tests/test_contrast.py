@@ -134,7 +134,7 @@ def test_different_cases_are_refused_and_named() -> None:
         ({"between": "agnet"}, "no column 'agnet'.* Did you mean 'agent'"),
         ({"between": "video", "by": "agent"}, "no case has two values of 'video'"),
         ({"between": "grader", "by": "agent"}, "has one value, 'g'; a contrast needs two"),
-        ({"between": "agent", "by": ["agent"]}, "by= names 'agent', which is what is compared"),
+        ({"between": "agent", "by": ["agent"]}, "by= names 'agent', which is compared"),
         (
             {"between": "agent", "condition": "skil"},
             "condition: found 'skil'.*Did you mean 'skill'",

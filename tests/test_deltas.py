@@ -212,7 +212,7 @@ def test_several_graders_rounds_or_agents_are_never_pooled_silently() -> None:
         ({"reference": "basline"}, r"no condition 'basline'.*Did you mean 'baseline'"),
         ({"value": "pass"}, "value: found 'pass'"),
         ({"by": ["skil"]}, r"no column 'skil'.*Did you mean 'skill'"),
-        ({"by": ["condition"]}, "by= names 'condition', which is what is compared"),
+        ({"by": ["condition"]}, "by= names 'condition', which is compared"),
         ({"by": ["cluster"]}, "by= names 'cluster', which is a column that the analysis adds"),
         # columns of tables of cases and items: groups would be merged or mixed up
         *(

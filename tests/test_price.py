@@ -64,7 +64,7 @@ def test_the_limits_of_a_ratio_are_the_ratios_that_a_t_test_just_rejects(cluster
 
 def test_a_ratio_without_limits_says_why() -> None:
     unbounded = ratio_of_means([1.0, 2.0, 3.0], [1.0, -1.0, 0.3])
-    assert np.isnan(unbounded.low) and "holds 0: the ratio has no limits" in unbounded.note
+    assert np.isnan(unbounded.low) and "includes 0: the ratio has no limits" in unbounded.note
     assert "collapsed" in ratio_of_means([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]).note
     assert "one cluster" in ratio_of_means([1.0, 2.0], [2.0, 1.0], [0, 0]).note
     assert np.isnan(ratio_of_means([1.0, 2.0], [1.0, -1.0]).estimate)
@@ -121,8 +121,8 @@ def spent_by_case(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 
 def test_without_a_shown_gain_an_additional_pass_has_no_price() -> None:
     for skill, note in (
-        ([1, 1, 0, 0, 1, 1, 0, 1, 0, 1], "holds 0, +0.10"),
-        (BASELINE, "holds 0, +0.00"),
+        ([1, 1, 0, 0, 1, 1, 0, 1, 0, 1], "includes 0, +0.10"),
+        (BASELINE, "includes 0, +0.00"),
     ):
         rows = sc.deltas.price(*frames_of(study(skill))).set_index(["condition", "measure"])
         added = rows.loc[("skill", "cost_usd_per_added_pass")]

@@ -187,7 +187,7 @@ def test_versions_of_one_grader_are_told_apart_by_name_and_version() -> None:
             r"is missing; there: old 1, new 1\. .*reference_grader='old 1'",
         ),
         ({"reference_grader": "odl"}, r"no grader 'odl'; there: old 1, new 1\. Did you mean"),
-        ({"by": ["grader"]}, "by= names 'grader', which is what is compared"),
+        ({"by": ["grader"]}, "by= names 'grader', which is compared"),
         ({"exclude_checks": "verbatm"}, "exclude_checks 'verbatm' is in no check id"),
         ({"exclude_checks": "c0"}, "every check is left out"),
         ({"ci_level": 95}, r"ci_level: found 95; .* Did you mean 0.95"),

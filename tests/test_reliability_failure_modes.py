@@ -173,7 +173,7 @@ def test_what_was_not_recorded_is_unknown_and_not_zero(column: str, unknown: lis
     for mode in unknown:
         assert np.isnan(table.loc[mode, "estimate"]) and table.loc[mode, "n_undecided"] == 1
         note = table.loc[mode, "note"]
-        assert "cannot be told for any failure" in note and column in note
+        assert "unknown for every failure" in note and column in note
     assert table.loc["verbatim_copying", "estimate"] == 0
     none = table.loc["none_of_these"]
     assert none["estimate"] == 1 and "at most this share" in none["note"]
@@ -193,7 +193,7 @@ def test_a_mode_that_is_unknown_for_some_failures_is_a_lower_bound() -> None:
     labels = failure_modes(rows, attempts(), shared(), cases(transfer=[None, "near"]))
     mode = rates(labels).loc["near_far_failure"]
     assert (mode["estimate"], mode["n"], mode["n_undecided"]) == (0, 2, 1)
-    assert "for 1 of 2 failures it cannot be told" in mode["note"]
+    assert "for 1 of 2 failures it is unknown" in mode["note"]
     assert "at least this share" in mode["note"]
 
 
@@ -202,7 +202,7 @@ def test_a_mode_is_an_upper_bound_if_a_preceding_one_is_unknown() -> None:
     table = rates(failure_modes(verdicts(), attempts(), shared(True), about))
     mode = table.loc["body_only_retrieval"]
     assert (mode["estimate"], mode["n_undecided"]) == (1, 0)
-    assert "goes first cannot be told (near_far_failure): at most this share" in mode["note"]
+    assert "of higher rank is unknown (near_far_failure): at most this share" in mode["note"]
     # the failure with the label of a later mode may be one of transfer
     assert table.loc["near_far_failure", "n_undecided"] == 1
     assert "at most" not in table.loc["verbatim_copying", "note"]

@@ -129,7 +129,7 @@ def test_every_mistake_in_a_sheet_is_told_at_once(tmp_path: Path) -> None:
     assert "label is 'PASSS'; allowed: PASS, P, FAIL, F or empty. Did you mean 'pass'?" in problems
     assert "borderline is 'perhaps'" in problems
     assert "1 row not in the key, the first is 'item-9.1'." in problems
-    assert "stands more than once" in problems
+    assert "occurs more than once" in problems
     filled.drop(columns="label").to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(FrameError, match="there is no column 'label'"):
         read_labels(tmp_path / "t.csv", labeller="ann", key=tmp_path / "s.key.csv")
@@ -289,9 +289,9 @@ KEY = "row,attempt_id,check_id,inclusion_probability\n1,a,x,0.5\n2,a,y,0.5\n"
         ('row,label\n1,"PASS\n2,FAIL\n', KEY, "EOF inside string"),
         ("", KEY, "No columns to parse"),
         (bytes(range(256)).decode("latin1"), KEY, "s.csv: "),
-        ("row,label,label\n1,PASS,FAIL\n", KEY, "'label' stands more than once"),
+        ("row,label,label\n1,PASS,FAIL\n", KEY, "'label' occurs more than once"),
         ("row,label\n1,PASS\n", KEY.replace("0.5", "half"), "key.csv.*row '1' is 'half'"),
-        ("row,label\n1,PASS\n", KEY + "1,b,x,1\n", "key.csv.*a row stands more than once"),
+        ("row,label\n1,PASS\n", KEY + "1,b,x,1\n", "key.csv.*a row occurs more than once"),
     ],
 )
 def test_a_sheet_that_is_no_csv_is_one_clear_error(tmp_path, sheet, key, message):

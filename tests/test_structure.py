@@ -234,7 +234,7 @@ def test_features_are_adjusted_and_documents_without_a_score_dropped() -> None:
         (lambda scores: scores, {"features": "totl"}, r"no 'totl'.*Did you mean 'total'"),
         (lambda scores: scores.assign(document="x"), {}, "two values of one feature"),
         (lambda scores: scores.assign(document="x-" + scores["document"]), {}, "no document of"),
-        (lambda scores: scores.assign(value="many"), {}, "holds what is no number"),
+        (lambda scores: scores.assign(value="many"), {}, "has a value that is not a number"),
         (lambda scores: scores, {"by": ["score"]}, "'score', a column of the result"),
         (lambda scores: scores, {"skills": {"s": "# S"}}, "give either skills, .* or scores="),
         (lambda scores: None, {"skills": pd.DataFrame()}, "skills: found a DataFrame; .* scores="),

@@ -312,7 +312,7 @@ def feature_effect(
     elif span < _REACH:
         reason = f"{name} spans {span:.2g}, less than the unit of the effect"
     elif columns and _residual_square_sum(value, columns) <= _FLAT * total:
-        reason = f"{name} cannot be told apart from {', '.join(others)}"
+        reason = f"{name} cannot be separated from {', '.join(others)}"
     if reason:
         return not_identified(reason, ci_level, float(len(rows)))
     binary = bool(np.isin(feature, (0.0, 1.0)).all())

@@ -364,7 +364,7 @@ def compared(pairs: pd.DataFrame, ci_level: float) -> dict[str, Any]:
     found_counts = (len(decided), to_pass, to_fail, p_mcnemar, n_dropped)
     counts, measure = dict(zip(EXTRA, found_counts, strict=True)), "perturbation_points"
     if decided.empty:
-        why = "no copy has a verdict beside that of its original"
+        why = "no copy has a verdict together with its original"
         return row(measure, undefined("", why, ci_level=ci_level, n=0.0), **counts)
     grouped = decided.groupby(CASE, sort=False)
     by_case, clusters = grouped[["after", "before"]].mean(), grouped["cluster"].first()

@@ -311,7 +311,7 @@ def position_change(
     check_settings(what, ci_level)
     names = listed(by)
     if grader in names:
-        raise FrameError(f"{what}: by= names '{grader}', which is what is compared. Leave it out.")
+        raise FrameError(f"{what}: by= names '{grader}', which is compared. Leave it out.")
     pairs = first_wins(pairwise, by=[*names, grader], cases=cases)
     pairs[grader] = pairs[grader].astype("str")
     reference, graders = str(reference_grader), pairs[grader].dropna().unique().tolist()

@@ -311,7 +311,7 @@ def delta(
     names = listed(by)
     if "condition" in names:
         raise FrameError(
-            "correction.delta: by= names 'condition', which is what is compared. Leave it out."
+            "correction.delta: by= names 'condition', which is compared. Leave it out."
         )
     check_settings("correction.delta", ci_level)
     requested = estimators_of(estimator)

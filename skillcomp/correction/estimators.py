@@ -297,9 +297,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         size=("attempt_id", "size"),
         checks=("checks", "max"),
     ).reset_index()
-    # A case has gold if at least one of its repeats is drawn for gold. The probability of this is
-    # the probability for one repeat, times the number of repeats, divided by the number of repeats
-    # with gold.
+    # P(case has gold) = P(one repeat has gold) * repeats / repeats with gold
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
     case = table.groupby(CASE, sort=False, dropna=False, observed=True).ngroup()
     return table.assign(

@@ -234,7 +234,7 @@ def _reason_without_price(
     limits = f"{delta.estimate:+.2f} [{delta.low:+.2f}, {delta.high:+.2f}]"
     if delta.high < 0:
         return f"the pass rate falls, {limits}: there is no additional pass"
-    return f"the interval of the change in the pass rate holds 0, {limits}: no price"
+    return f"the interval of the change in the pass rate includes 0, {limits}: no price"
 
 
 def _price_row(

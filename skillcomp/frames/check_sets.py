@@ -312,7 +312,7 @@ def _refuse_mixed(mixed: Bools, group: Ints, what: str) -> None:
 
 
 def _add_note(note: Any, group: Ints, which: Bools, sentence: Callable[[Bools], str]) -> None:
-    """Append to the notes of the outcomes in ``which`` one sentence for each code of ``group``."""
+    """Add a sentence to the notes of the outcomes in ``which``, made for each code of ``group``."""
     for number in np.unique(group[which]):
         chosen = which & (group == number)
         text = sentence(chosen)

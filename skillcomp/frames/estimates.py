@@ -293,7 +293,7 @@ def prepared(
         if name in compared:
             argument = "by" if name in names else "average"
             raise FrameError(
-                f"{what}: {argument}= names '{name}', which is what is compared. Leave it out."
+                f"{what}: {argument}= names '{name}', which is compared. Leave it out."
             )
     checked = check(frame, kind)
     require_columns(checked, [*names, *averaged], what)

@@ -57,7 +57,7 @@ def labels_beside(
         keys = ("attempt",)
     elif reader.numbered:
         reader.problems.append(
-            "gold: which of several repeats a label is of cannot be told; name repeat= or "
+            "gold: several repeats could have this label; name repeat= or "
             "attempt=, a column of both."
         )
         return empty("gold")

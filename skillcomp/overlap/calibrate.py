@@ -668,7 +668,7 @@ def _choice_row(
 
 
 def _reason_without_choice(sample: Sample, settings: Settings, chooser: Chooser) -> str:
-    """Return why nothing was chosen, the limit that the data support, and the texts needed."""
+    """Return why no length was chosen, the limit that the data support, and the texts needed."""
     limit = settings.max_false_flags
     by_estimate = int(chooser.choose(*chooser.whole, by_estimate=True)[0])
     if (sample.positive.tokens < min(sample.lengths)).all():

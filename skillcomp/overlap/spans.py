@@ -155,7 +155,7 @@ def _maximal_runs(
 
 
 def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
-    """Return the runs without those that only repeat n-grams of a run that they overlap.
+    """Leave out each run that overlaps another run and has only n-grams of that run.
 
     A text that repeats one word has a run at every word.
     """

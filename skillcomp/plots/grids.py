@@ -275,7 +275,7 @@ def _heat_map(
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
-    import seaborn as sns  # as in a strip
+    import seaborn as sns  # here, because only heat maps and strips need it
 
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,

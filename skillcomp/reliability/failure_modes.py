@@ -310,7 +310,7 @@ def _mode_share(
     may_gain, may_lose = _possible_changes(part, mode, hit)
     counts = {"count": int(hit.sum()), "n_undecided": int(may_gain.sum())}
     if mode is not None and part[mode].isna().all() and not hit.any():
-        note = f"cannot be told for any failure: it needs {_NEEDS[mode]}"
+        note = f"unknown for every failure: it needs {_NEEDS[mode]}"
         return undefined("", note, ci_level=ci_level, n=0.0), counts
     how: dict[str, Any] = {"quantity": RATES, "ci_level": ci_level}
     readings = cluster_readings(part)
@@ -338,11 +338,11 @@ def _bound_notes(
     lost, notes = int(may_lose.sum()), []
     both = "the share may be higher or lower" if undecided and lost else ""
     if undecided:
-        unknown = "a mode cannot be told" if mode is None else f"it cannot be told ({_NEEDS[mode]})"
+        unknown = "a mode is unknown" if mode is None else f"it is unknown ({_NEEDS[mode]})"
         bound = both or ("at most this share" if mode is None else "at least this share")
         notes.append(f"for {undecided} of {len(part)} failures {unknown}: {bound}")
     if mode is not None and lost:
         gaps = part.loc[may_lose, list(MODES[: MODES.index(mode)])].isna().any()
-        unknown = f"a mode that goes first cannot be told ({', '.join(gaps.index[gaps])})"
+        unknown = f"a mode of higher rank is unknown ({', '.join(gaps.index[gaps])})"
         notes.append(f"for {lost} of its labels {unknown}: {both or 'at most this share'}")
     return notes

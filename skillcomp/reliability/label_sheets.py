@@ -346,7 +346,7 @@ def read_labels(
     secret = _read_csv(key_path, KEY_COLUMNS)
     chance = pd.to_numeric(secret["inclusion_probability"].replace("", "nan"), errors="coerce")
     odd = secret[chance.isna() & ~secret["inclusion_probability"].str.lower().isin(["", "nan"])]
-    problem = "a row stands more than once." if secret["row"].duplicated().any() else ""
+    problem = "a row occurs more than once." if secret["row"].duplicated().any() else ""
     if len(odd):
         row, value = odd[["row", "inclusion_probability"]].iloc[0]
         problem = f"inclusion_probability of row '{row}' is '{value}'; allowed: a number."
@@ -406,7 +406,7 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     recognised = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
     if recognised.has_duplicates:
         twice = recognised[recognised.duplicated()][0]
-        raise FrameError(f"{path.name}: the column '{twice}' stands more than once.")
+        raise FrameError(f"{path.name}: the column '{twice}' occurs more than once.")
     for name in frame.columns.intersection(["row", "label", "borderline", "note"]):
         frame[name] = frame[name].str.strip()
     for name in frame.columns.intersection(["attempt_id", "check_id", "note"]):
@@ -425,7 +425,7 @@ def _sheet_problems(filled: pd.DataFrame, secret: pd.DataFrame) -> list[str]:
         )
     twice = filled.loc[filled["row"].duplicated(), "row"]
     if len(twice):
-        problems.append(f"row '{twice.iloc[0]}' stands more than once.")
+        problems.append(f"row '{twice.iloc[0]}' occurs more than once.")
     for name, words in (("label", _LABELS), ("borderline", _BORDERLINE)):
         if name not in filled.columns:
             continue

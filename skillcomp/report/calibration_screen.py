@@ -58,7 +58,7 @@ def _calibration(data: StudyData, *, with_answers: bool, **about: Any) -> pd.Dat
 
 
 def _chosen_row(cut: pd.DataFrame) -> say.Row | None:
-    """Return the row of the chosen length; without one, the row that the estimates would choose."""
+    """Return the row of the chosen length or, if none was chosen, of the estimated length."""
     for measure in ("chosen_n", "estimated_n"):
         rows = cut[cut["measure"].eq(measure)]
         if len(rows) and pd.notna(rows["n"].iloc[0]):

@@ -128,7 +128,7 @@ def ratio_of_means(
     t2 = quantile(ci_level, groups.df) ** 2
     square = b * b - t2 * bb
     if square <= 0.0:
-        reason = "the t interval of the denominator holds 0: the ratio has no limits"
+        reason = "the t interval of the denominator includes 0: the ratio has no limits"
         return replace(bare, note=join_notes(reason, note))
     middle = a * b - t2 * ab
     reach = math.sqrt(max(middle**2 - square * (a * a - t2 * aa), 0.0))

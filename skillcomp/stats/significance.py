@@ -143,7 +143,7 @@ def severity_shift(
     per_cluster = groups.totals((lost | gained).astype(float))
     per_cluster = per_cluster[per_cluster > 0]
     if not len(per_cluster):
-        note = "the versions never disagree: no shift can be told"
+        note = "the versions never disagree: a shift cannot be estimated"
     elif labels is not None and len(per_cluster) < 2:
         note = "the disagreements come from one cluster"
     if note:

@@ -342,7 +342,9 @@ def _selected_scores(
     try:
         numbers = pd.to_numeric(frame["value"]).astype("float64")
     except (TypeError, ValueError):
-        raise FrameError("structure: scores: column 'value' holds what is no number.") from None
+        raise FrameError(
+            "structure: scores: column 'value' has a value that is not a number."
+        ) from None
     table: pd.DataFrame = frame[["document", "feature"]].astype("str").reset_index(drop=True)
     table["score"] = numbers.where(np.isfinite(numbers)).to_numpy()
     repeated = table.loc[table.duplicated(["document", "feature"]), "document"]

@@ -363,7 +363,7 @@ def family_warning(grader: Judge, agents: Iterable[str | None]) -> str | None:
     if grader.family is not None and grader.family in families:
         return (
             f"Grader '{grader.name}' and an agent under test are of one family "
-            f"('{grader.family}'): self-preference cannot be told from merit."
+            f"('{grader.family}'): self-preference cannot be separated from merit."
         )
     if grader.family is None or None in families:
         return f"Grader '{grader.name}': the family of grader or agent is unknown."
