@@ -407,6 +407,8 @@ def test_check_names_ids_of_suites_that_are_paths_or_break_lines(tmp_path, ident
         ("exec(open(path).read())", "exec"),
         ("import runpy\n    runpy.run_path(path)", "runpy.run_path"),
         ("from runpy import run_path as go\n    go(path)", "runpy.run_path"),
+        ("from importlib import util\n    util.spec_from_file_location('a', path)",
+         "importlib.util.spec_from_file_location"),
         ("import importlib.util as u\n    u.spec_from_file_location('a', path)",
          "importlib.util.spec_from_file_location"),
         ("from importlib.machinery import SourceFileLoader as L\n    L('a', path)",

@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import anthropic
 import fake_rules as rules
@@ -218,14 +219,15 @@ def test_a_batch_of_another_workspace_is_not_paid_for_again_but_on_demand(store)
     assert complete(store)
 
 
-def test_a_batch_without_a_name_is_looked_for_in_its_own_workspace(store):
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_without_a_name_is_looked_for_in_its_own_workspace(store, first):
     with Dated() as server, Dated() as other:
-        add_foreign(other, n=3, age=timedelta(days=5), left=0)
+        add_foreign(other if first else server, n=3, age=timedelta(days=5), left=0)
         die_after_the_post(store, server)
         with pytest.raises(AgentError, match="the service lists neither it nor the one before it"):
             run_batches(store, other)
         run_batches(store, server)
-        assert n_sent(server) == N_CELLS
+        assert n_sent(server) == N_CELLS + (0 if first else 3)
     assert complete(store)
 
 
@@ -301,6 +303,27 @@ def test_an_intent_without_a_list_waits_for_batches_of_its_day_only(store, days,
         begun(store)  # by this machine's clock, and with nothing of the list before it
         run_batches(store, server)
         assert (server.batches["msgbatch_0001"]["left"] < 1) == n_looks
+    assert complete(store)
+
+
+class Late(Dated):
+    """Has a clock that is days behind, and tells it in every answer."""
+
+    now = datetime.now(UTC) - timedelta(days=3)
+
+    def shown(self, batch):
+        batch.setdefault("made", self.now.isoformat())
+        return super().shown(batch)
+
+    async def _route(self, *request):
+        status, out, extra, cut = await super()._route(*request)
+        return status, out, {**extra, "date": format_datetime(self.now, usegmt=True)}, cut
+
+
+def test_a_batch_whose_answer_was_lost_is_paid_for_once_whatever_the_clock(store):
+    with Late(lose=(1,)) as server:
+        run_batches(store, server)
+        assert len(server.batches) == 1
     assert complete(store)
 
 

@@ -272,10 +272,11 @@ def test_a_damaged_baseline_is_refused_and_made_anew(call, place):
     call(*PIPELINE, *cache, state="a")
     (file,) = (place / "cache").iterdir()
     whole = file.read_text()
-    file.write_text(whole.replace("true", "false", 1))
-    _, _, artefact, err = call(*PIPELINE, *cache, state="b")
-    assert "is damaged; it is not used and made anew" in err
-    assert artefact["baseline_cache"]["reused"] is False
+    for state, text in {"b": whole.replace("true", "false", 1), "c": whole[:300]}.items():
+        file.write_text(text)
+        _, _, artefact, err = call(*PIPELINE, *cache, state=state)
+        assert "is damaged; it is not used and made anew" in err
+        assert artefact["baseline_cache"]["reused"] is False
     assert json.loads(file.read_text())["body"]["results"] == json.loads(whole)["body"]["results"]
 
 
@@ -373,8 +374,12 @@ def test_an_agent_is_a_model_or_a_mapping():
     assert read_agent("claude-haiku-5-5", key="--agent").model == "claude-haiku-5-5"
     program = read_agent("{kind: cli, program: claude}", key="--agent", timeout=30)
     assert json.loads(program.settings)["timeout"] == 30
-    with pytest.raises(StudyError, match=r"--agent: found '\[a\]'; expected the name of a model"):
-        read_agent("[a]", key="--agent")
+    for text, message in (
+        ("[a]", r"--agent: found '\[a\]'; expected the name of a model"),
+        ("{kind: clii}", "--agent: kind: found 'clii'; allowed: "),
+    ):
+        with pytest.raises(StudyError, match=message):
+            read_agent(text, key="--agent")
 
 
 def test_a_ranking_reads_no_original_outside_its_folder_unless_that_is_allowed(call, place):

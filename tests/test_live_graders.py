@@ -198,6 +198,7 @@ def test_a_grader_keeps_a_tokenizer_of_ones_own():
         ("I would pass it all.", "must be one JSON object"),
         (reply(*GOOD, item="i2"), "item must be 'i1'"),
         (reply(*GOOD[:2]), "RULE-9: no verdict for no_verbatim_span"),
+        (reply(*GOOD, GOOD[0]), "RULE-1: more than one verdict for names_practice"),
         (reply(*GOOD, verdict("own_idea")), "RULE-1: 1 verdict with an id that is not"),
         (reply(*GOOD[1:], verdict("names_practice", quote="")), "evidence_quote is empty"),
         (

@@ -209,6 +209,23 @@ def test_a_suite_of_triggers_offers_the_skills_and_its_log_has_the_calls(
     assert offered == [["tides"], []]
 
 
+def test_a_suite_of_tasks_is_decided_by_a_program_without_a_model(tmp_path: Path) -> None:
+    _, skill = files(tmp_path)
+    suite = tmp_path / "task_suite.yaml"
+    task = "{id: a, prompt: a, judge: {type: contains, expected: [practice]}}"
+    suite.write_text(f"skill_id: tides\nversion: '1.0'\ntasks: [{task}]\n")
+
+    def answer(system: str | None, question: str) -> tuple[str, str]:
+        return ("A practice." if system else "Nothing."), "stop"
+
+    logs = {}
+    for condition in ("baseline", "skill"):
+        task = sc.inspect_task(suite, skill, condition=condition)
+        logs[condition] = log_of(task, tmp_path / condition, mock(answer))
+    passed = results(logs).outcomes.set_index("condition")["passed"].to_dict()
+    assert passed == {"baseline": False, "skill": True}
+
+
 def test_what_cannot_be_graded_is_refused_before_a_question_is_paid_for(tmp_path: Path) -> None:
     from inspect_ai import eval as evaluate
 

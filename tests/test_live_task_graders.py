@@ -191,7 +191,9 @@ HOSTILE = {
     "import socket\nsocket.create_connection(('192.0.2.1', 80), 1)": "has no network",
     "import sys\nwhile True:\n    sys.stdout.write('x' * 1_000_000)": "File too large",
     "x = b'x' * (8 << 30)": "MemoryError",
+    "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)": "SIGSEGV",
     "import pytest\npytest.skip('nothing to see')": "skipped",
+    "import pytest\npytest.exit('done', 0)": "ended by itself",
     "for name in ('conftest.py', 'pytest.ini', 'sitecustomize.py'):\n"
     "    open(name, 'w').write('raise SystemExit')": None,
 }

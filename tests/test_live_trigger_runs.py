@@ -461,12 +461,13 @@ def test_a_refused_run_leaves_its_name_free_and_a_run_takes_it(repo, trigger):
     assert code == 2 and "the run 'x' exists already; --resume continues it" in err
 
 
-def test_cases_of_claude_plugin_eval_are_asked_and_graded(repo, trigger):
+@pytest.mark.parametrize("place", ["evals", "skills/tides/evals"])
+def test_cases_of_claude_plugin_eval_are_asked_and_graded(repo, trigger, place):
     (repo / "evals" / "skills").rename(repo / "elsewhere")
     fired = "---\ntype: tool_used\ntool: Skill\ninput_match: tides\n{0}\n---\n"
     ids = ("high", "loan")
     for name, prompt, most in zip(ids, ("High?", "A mortgage?"), ("", "max: 0"), strict=True):
-        graders = repo / "skills/tides/evals" / name / "graders"
+        graders = repo / place / name / "graders"
         graders.mkdir(parents=True)
         (graders.parent / "prompt.md").write_text(f"---\ntimeout_seconds: 9\n---\n{prompt}\n")
         (graders / "fired.md").write_text(fired.format(most))
