@@ -110,6 +110,8 @@ def test_columns_of_several_levels_and_things_that_are_no_frame_are_told() -> No
     )
     with pytest.raises(FrameError, match="several levels"):
         check(two, "cases")
+    with pytest.raises(FrameError, match="columns stand twice: skill"):
+        check(two.set_axis(["skill", "skill"], axis=1), "cases")
     for thing in (None, [], {"skill": ["a"]}, pd.Series(["a"]), np.zeros(3), "cases"):
         with pytest.raises(FrameError, match="expected a pandas DataFrame"):
             check(thing, "cases")

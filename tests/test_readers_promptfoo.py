@@ -97,6 +97,8 @@ def test_conditions_select_the_field_that_is_the_arm(tmp_path: Path) -> None:
     made = results(written(tmp_path, rows), **KNOWN)
     assert made.attempts["agent"].nunique() == 2
     assert made.attempts["condition"].nunique() == 2
+    labels = [row(0, "p", "neap", True, provider={"id": "x", "label": arm}) for arm in ARMS]
+    assert results(written(tmp_path, labels), **KNOWN).attempts["agent"].isna().all()
 
 
 def test_every_trap_of_a_result_keeps_its_meaning(tmp_path):

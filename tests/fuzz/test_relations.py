@@ -53,8 +53,8 @@ def ordered(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[rows].reset_index(drop=True)
 
 
-# `make test` takes every fifth analysis, and others in other dtypes
-@pytest.mark.parametrize("name", ANALYSES if LONG else list(ANALYSES)[::5])
+# `make test` takes every eighth analysis, and others in other dtypes
+@pytest.mark.parametrize("name", ANALYSES if LONG else list(ANALYSES)[::8])
 def test_more_columns_other_ids_and_another_order_change_no_number(name: str) -> None:
     order = name not in BY_ORDER
     others = {
