@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from skillcomp.correction.estimators import (
     ESTIMATORS,
     Compared,
     Condition,
+    Draw,
     Errors,
     Group,
     Tables,
@@ -48,7 +49,7 @@ from skillcomp.frames.estimates import (
     row,
     with_method,
 )
-from skillcomp.frames.reference_labels import Drawn, draw_words, unequal_shares
+from skillcomp.frames.reference_labels import Drawn, unequal_shares
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import (
@@ -73,15 +74,8 @@ LOST_GOLD = 0.05
 # The note of an estimate has this text if its variance allows for imagined errors of the grader.
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
+Parts = Iterable[tuple[dict[str, Any], Group]]  # of `labelled_groups`
 LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
-
-
-class Draw(NamedTuple):
-    """How gold was drawn: a keyword, a description, and a problem if the data contradict it."""
-
-    gold_drawn: str
-    words: str
-    problem: str = ""
 
 
 def rate(
@@ -143,8 +137,7 @@ def rate(
     about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
     about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
     made = tables(verdicts, gold, by=names, what="correction.rate", compares=False, **about)
-    draw = _draw_of(made, gold_drawn, drawn_by)
-    return _rates(made, labelled_groups(made, ci_level), draw, requested, ci_level, interval)
+    return _rates(made, labelled_groups(made, ci_level), requested, ci_level, interval)
 
 
 def delta(
@@ -318,9 +311,8 @@ def delta(
     about: dict[str, Any] = {"value": value, "cases": cases, "checks": checks, "weight": weight}
     about |= {"cluster": cluster, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
     made = tables(verdicts, gold, by=names, what="correction.delta", **about)
-    draw = _draw_of(made, gold_drawn, drawn_by)
     parts = labelled_groups(made, ci_level, deltas=True)
-    return _deltas(made, parts, draw, requested, ci_level, interval, reference)
+    return _deltas(made, parts, requested, ci_level, interval, reference)
 
 
 def delta_with_rates(
@@ -329,31 +321,23 @@ def delta_with_rates(
     *,
     by: Sequence[str],
     reference: str,
-    gold_drawn: Drawn = "random",
-    drawn_by: str | None = None,
-    interval: IntervalRule = "adaptive",
     ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
     **about: Any,
 ) -> pd.DataFrame:
     """Return the rows of :func:`delta` and then of :func:`rate`; verdicts and gold meet once."""
     check_settings("correction.delta", ci_level)
-    drawn: dict[str, Any] = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
-    made = tables(verdicts, gold, by=by, what="correction.delta", **drawn, **about)
-    how = _draw_of(made, gold_drawn, drawn_by), ESTIMATORS, ci_level, interval
+    made = tables(verdicts, gold, by=by, what="correction.delta", **about)
     parts = list(labelled_groups(made, ci_level, deltas=True))
     own = labelled_groups(made, ci_level) if made.cluster == "skill" else parts
+    how = ESTIMATORS, ci_level, interval
     both = [_deltas(made, parts, *how, reference), _rates(made, own, *how)]
     return pd.concat(both, ignore_index=True)
 
 
-def _draw_of(made: Tables, gold_drawn: Drawn, drawn_by: str | None) -> Draw:
-    return Draw(gold_drawn, draw_words(gold_drawn, drawn_by), made.draw_problem(drawn_by))
-
-
 def _rates(
     made: Tables,
-    parts: Iterable[tuple[dict[str, Any], Group]],
-    draw: Draw,
+    parts: Parts,
     requested: tuple[str, ...],
     ci_level: float,
     interval: IntervalRule,
@@ -367,11 +351,11 @@ def _rates(
         key = {**values, "condition": condition}
         error, side = group.errors[condition], group.sides[condition]
         n_gold, notes = group.n_gold(condition), made.label_notes(values, [condition])
-        chosen = choose(group, [condition], intervals, n_gold, draw, **notes)
+        chosen = choose(group, [condition], intervals, n_gold, made.draw, **notes)
         about: dict[str, Any] = {**error_columns(error), "youden": error.j, "n_gold": n_gold}
         lost = int((side.cases["size"] - side.cases["n"]).sum())
         about["lost"] = f"attempts missing: {lost} of {side.cases['size'].sum()}" if lost else ""
-        about["gold_drawn"] = draw.words
+        about["gold_drawn"] = made.draw.words
         rows += rows_of(f"rate_{made.value}", intervals, requested, chosen, key | about)
     extra = [*LEADING, "sensitivity", "specificity", "youden"]
     result = estimates(rows, by=[*made.by, "condition"], extra=extra, outcomes=made.outcomes)
@@ -380,8 +364,7 @@ def _rates(
 
 def _deltas(
     made: Tables,
-    parts: Iterable[tuple[dict[str, Any], Group]],
-    draw: Draw,
+    parts: Parts,
     requested: tuple[str, ...],
     ci_level: float,
     interval: IntervalRule,
@@ -401,7 +384,7 @@ def _deltas(
     for (values, group, condition), intervals in zip(comparisons, deltas, strict=True):
         own, key, two = group.errors, {**values, "condition": condition}, [condition, reference]
         n_gold, notes = group.n_gold_of_both(two), made.label_notes(values, two)
-        chosen = choose(group, two, intervals, n_gold, draw, **notes)
+        chosen = choose(group, two, intervals, n_gold, made.draw, **notes)
         tests = differential_tests(group.units[condition], group.units[reference])
         about: dict[str, Any] = {
             **error_columns(own[condition]),
@@ -409,7 +392,7 @@ def _deltas(
             "delta_youden": own[condition].j - own[reference].j,
             "p_differential": math.nan if group.by_strata else tests.either.p_value,
             "reference": reference,
-            "gold_drawn": draw.words,
+            "gold_drawn": made.draw.words,
             "n_gold": n_gold,
             "lost": lost_attempts(group.sides[name] for name in two),
         }

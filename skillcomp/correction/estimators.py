@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -38,8 +38,10 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import (
     NAME_DRAWN_BY,
+    Drawn,
     attempt_passed,
     check_draw,
+    draw_words,
     drawn_strata,
     join_gold,
     known_verdict,
@@ -73,6 +75,14 @@ Floats = NDArray[np.float64]
 
 _PLACE = [*CASE, "condition", "attempt_id"]
 CLUSTERS = ["cluster", "cluster_by_name"]
+
+
+class Draw(NamedTuple):
+    """How gold was drawn: a keyword, a description, and a problem if the data contradict it."""
+
+    gold_drawn: str
+    words: str
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +119,8 @@ class Tables:
     outcomes: pd.DataFrame | None = None
     cluster: str = "case"
     weight: str | None = None
+    gold_drawn: Drawn = "random"
+    drawn_by: str | None = None
 
     @property
     def units(self) -> pd.DataFrame:
@@ -144,11 +156,13 @@ class Tables:
         small = rows[list(dict.fromkeys(names))]
         return {key_of(values, self.by): part for values, part in groups(small, self.by)}
 
-    def draw_problem(self, drawn_by: str | None) -> str:
-        """Return a note if the labels were evidently not drawn by the stated verdicts, or ""."""
-        if "stratum" not in self.units:
-            return ""
-        return refuted_draw(self.units, [*self.by, "condition"], drawn_by)
+    @cached_property
+    def draw(self) -> Draw:
+        """How gold was drawn; a problem if the labels were evidently not drawn so."""
+        problem = ""
+        if "stratum" in self.units:
+            problem = refuted_draw(self.units, [*self.by, "condition"], self.drawn_by)
+        return Draw(self.gold_drawn, draw_words(self.gold_drawn, self.drawn_by), problem)
 
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
         """Return, by group and condition, the shares of passes and of fails that have gold."""
@@ -170,7 +184,7 @@ def tables(
     value: Value,
     cases: pd.DataFrame | None,
     checks: Checks = "all",
-    gold_drawn: str = "random",
+    gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
     weight: str | None = None,
     cluster: str = "case",
@@ -205,7 +219,8 @@ def tables(
     means = _condition_means(attempts, list(by))
     items, attempts, means = (with_weights(t, joined, weight) for t in (items, attempts, means))
     strays = strays_of(checked, labels)
-    return Tables(items, attempts, means, list(by), value, strays, notes, cluster, weight)
+    about = strays, notes, cluster, weight, gold_drawn, drawn_by
+    return Tables(items, attempts, means, list(by), value, *about)
 
 
 def _with_check_sets(

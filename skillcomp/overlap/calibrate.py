@@ -285,12 +285,15 @@ def settings_of(
                 f"overlap.calibrate: {what}: found none; allowed: at least one name of a level or "
                 "condition of these texts."
             )
-    check_settings("overlap.calibrate", 0.95, n_resamples, seed)
+    check_settings("overlap.calibrate", ci_level, n_resamples, seed)
     if seed >= 2**31:  # KFold accepts no larger seed
         raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
-    limit = _in_range(max_false_flags, "max_false_flags", low=0.0, allowed="0 to below 1")
-    level = _in_range(ci_level, "ci_level", low=1e-9, allowed="above 0 and below 1, as 0.95")
-    return Settings(as_names(positive), as_names(nulls), limit, level, n_resamples, seed)
+    limit: Any = max_false_flags
+    if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 <= limit < 1:
+        place = "overlap.calibrate: max_false_flags"
+        raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
+    settings = float(limit), float(ci_level), n_resamples, seed
+    return Settings(as_names(positive), as_names(nulls), *settings)
 
 
 def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
@@ -313,14 +316,6 @@ def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.
             "allowed: the same n for all attempts."
         )
     return rows
-
-
-def _in_range(value: Any, name: str, *, low: float, allowed: str) -> float:
-    """Return a value as float; raise FrameError unless it is at least ``low`` and below 1."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not low <= value < 1:
-        raise FrameError(f"overlap.calibrate: {name}: found {value!r}; allowed: {allowed}.")
-    return float(value)
 
 
 def _calibration_rows(sample: Sample, settings: Settings) -> list[dict[str, Any]]:

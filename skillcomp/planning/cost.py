@@ -41,7 +41,6 @@ def cost_estimate(
     conditions: Sequence[str] = ("baseline", "skill"),
     repeats: int | Mapping[str, int] = 1,
     batch: bool = False,
-    caching: bool = True,
     loaded: Loaded | None = None,
     attempts: pd.DataFrame | None = None,
     client: Any = None,
@@ -70,9 +69,9 @@ def cost_estimate(
         ``previous``, a text as long as the skill is assumed.
     repeats : int or mapping of str to int, default 1
         Number of attempts per case, as one number for all conditions or by condition.
-    batch, caching : bool
-        Whether the planned study uses batches, and caching. The result always has all four modes;
-        its column ``planned`` marks the mode of the planned study.
+    batch : bool
+        Whether the planned study uses batches; it always uses caching. The result has all four
+        modes; its column ``planned`` marks the mode of the planned study.
     loaded : mapping of str to text, Skill, or mapping of slug to either, optional
         For each condition, the text that it loads: one text for all skills, or one per skill.
     attempts : pandas.DataFrame, optional
@@ -152,7 +151,7 @@ def cost_estimate(
             "with cases (a study made from a table has none)."
         )
     rows = [
-        {**row, "mode": mode, "planned": how == (caching, batch)}
+        {**row, "mode": mode, "planned": how == (True, batch)}
         for caller in callers
         for mode, how in MODES.items()
         for row in _condition_rows(caller, *how, on, prices)
