@@ -289,7 +289,8 @@ def settings_of(
     if seed >= 2**31:  # KFold accepts no larger seed
         raise FrameError(f"overlap.calibrate: seed: found {seed}; allowed: below 2**31.")
     limit: Any = max_false_flags
-    if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 <= limit < 1:
+    number = isinstance(limit, Real) and not isinstance(limit, bool)
+    if not number or not 0 <= limit < 1:
         place = "overlap.calibrate: max_false_flags"
         raise FrameError(f"{place}: found {limit!r}; allowed: 0 to below 1.")
     settings = float(limit), float(ci_level), n_resamples, seed
