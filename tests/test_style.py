@@ -239,6 +239,15 @@ def test_the_caption_stands_beside_the_figure_and_is_made_from_the_frames(tmp_pa
     )
 
 
+def test_two_panels_side_by_side_say_where_they_may_be_cut_apart(tmp_path, frame):
+    fig, (left, right) = style.figure("page", ncols=2, height=2.0)
+    right.set_ylabel("a label")
+    note = json.loads(style.save(fig, tmp_path / "fig", data={"d": frame})[-1].read_text())
+    assert 0.4 < note["cut"] < 0.6
+    box = left.get_tightbbox().x1, right.get_tightbbox().x0
+    assert box[0] < note["cut"] * fig.bbox.width < box[1]
+
+
 def test_numbers_are_set_for_people():
     assert style.quantity(0.5, "rate", digits=0) == "50 %"
     assert style.quantity(-0.0004, "points", signed=True) == "0.0"
