@@ -179,6 +179,7 @@ def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Pat
     assert {kind for kind in before if before[kind] != after[kind]} == kinds
 
 
+@pytest.mark.slow  # 20 s; `make validate` takes the same path
 def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
