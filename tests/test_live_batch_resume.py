@@ -327,12 +327,14 @@ def test_a_batch_whose_answer_was_lost_is_paid_for_once_whatever_the_clock(store
     assert complete(store)
 
 
-def test_a_batch_of_others_is_not_waited_for(store):
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_batch_of_others_is_not_waited_for(store, ended):
     with Dated() as server:
         # as many requests as ours and never over: one before ours, one long after it
         add_foreign(server, age=timedelta(hours=2))
         die_after_the_post(store, server)
-        add_foreign(server, age=timedelta(hours=-7))
+        server.batches["msgbatch_0002"]["left"] *= not ended
+        add_foreign(server, age=timedelta(hours=0 if ended else -7))
         run_batches(store, server)
         looks = [FOREIGN - batch["left"] for batch in server.batches.values()]
         assert looks[0] == looks[2] == 0 and len(looks) == 3
