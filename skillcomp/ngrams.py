@@ -178,7 +178,7 @@ def _character_changes(text: str) -> Iterator[Change]:
         bounds = [*starts, len(run.group())]
         parts = [(a, b, run.group()[a:b]) for a, b in pairwise(bounds)]
         changed = [(a, b, unicodedata.normalize("NFKC", part)) for a, b, part in parts]
-        # Some scripts combine characters that count as separate ones.
+        # In some scripts, such as Hangul, NFKC also joins characters for which `combining` is 0.
         if "".join(part for _, _, part in changed) != whole:
             changed, parts = [(0, len(run.group()), whole)], [(0, 0, "")]
         for (a, b, new), (_, _, old) in zip(changed, parts, strict=True):
@@ -932,9 +932,10 @@ def _extend_to_true_lengths(
 
 
 def runs_ending(tokens: Tokens, owned: Ints, at: Ints, owner: Ints) -> Ints:
-    """Return, for each position, the length of the longest run of its group that ends there.
+    """Return the length of the longest match that ends at each position.
 
-    `owner` holds the index of each position's group among those with the bounds `owned`.
+    Each position is compared with one group of documents: `owner` holds its index among the groups
+    that have the bounds `owned`.
     """
     length = np.zeros(len(at), dtype=np.int64)
     for doc in np.unique(owner).tolist():

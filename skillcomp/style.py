@@ -225,8 +225,8 @@ def figure(
         Grid of axes.
     height : float, optional
         Height in inches. By default each axes is about three quarters as high as wide, but at
-        least 2.6 inches high, and the figure is at most 9 inches high (a printed page). A forest
-        of many rows makes a single axes of this default height higher.
+        least 2.6 inches high, and the figure is at most 9 inches high (a printed page). If the
+        figure has only one axes and the default height, a forest with many rows makes it higher.
     sharex, sharey : bool
         Whether all axes share their limits.
 

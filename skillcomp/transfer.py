@@ -123,8 +123,8 @@ def gap(
     of a level with ``a`` near and ``b`` far cases is ``a b / (a + b)``, which measures how
     precisely the level shows its gap. The method does not assume that all levels have the same gap,
     and differences between levels do not count as uncertainty. Intervals are those of bounded
-    means, both for attempts passed and for shares. The gap is a difference of rates; near a rate of
-    1, a gap on a log-odds scale may have another size or sign.
+    means (CR2 with ``interval="t"``), both for attempts passed and for shares. The gap is a
+    difference of rates; near a rate of 1, a gap on a log-odds scale may have another size or sign.
     """
     names, averaged = listed(by), listed(average)
     how: dict[str, Any] = {"value": value, "reference": reference, "average": averaged}

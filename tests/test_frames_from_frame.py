@@ -587,7 +587,7 @@ def test_gold_that_cannot_be_read_is_refused(change, message) -> None:
 
 def test_gold_that_contradicts_itself_or_names_no_repeat_is_refused() -> None:
     own = table().drop(columns="repeat")
-    with pytest.raises(FrameError, match="which of several repeats"):
+    with pytest.raises(FrameError, match="several repeats could have this label"):
         quiet(own, gold=own.drop_duplicates(["case", "condition"]))
     own = pd.concat([table(grader=g, human=g == "g1") for g in ("g1", "g2")], ignore_index=True)
     with pytest.raises(FrameError, match=r"\(gold=\): differs between rows of one item"):

@@ -99,11 +99,11 @@ class _Cells:
         return np.asarray(cells[self.slot_cell])
 
     def count_by_pair(self, slots: Bools) -> Ints:
-        """Count the slots of each pair for which ``slots`` is True."""
+        """Return for each pair how many of its slots have True in ``slots``."""
         return np.bincount(self.slot_pair[slots], minlength=len(self.pair_check))
 
     def count_by_outcome(self, slots: Bools) -> Ints:
-        """Count the slots of the cell of each outcome for which ``slots`` is True."""
+        """Return for each outcome how many slots of its cell have True in ``slots``."""
         return np.bincount(self.slot_cell[slots], minlength=len(self.group))[self.cell]
 
 

@@ -30,7 +30,8 @@ WHAT = "from_pairs"
 _SYSTEMS = ("model", "system", "agent")
 _TEXTS = ("output", "response", "answer", "completion", "text", "candidate")
 _SIDES = (("a", "b"), ("1", "2"), ("first", "second"), ("left", "right"))
-# Values of `winner_names` and meanings of words: an answer by its column, or by its place as shown
+# What a word for the winner can mean, also in a mapping `winner_names`: the answer in the first or
+# second column (A, B), the answer shown first or second, or a tie
 _MEANINGS = ("A", "B", "first", "second", "tie")
 _PLAIN_TIES = ("tie", "tied", "draw", "equal", "same", "c", "a=b", "a~=b", "b=a")
 _TIES = (
@@ -164,7 +165,8 @@ def from_pairs(
     names |= {"order": order, "gold": gold, "grader": grader}
     _require_meanings(winner_names)
     arguments = {**names, "winner_names": winner_names}
-    arguments["case"] = "case" if case is None else case  # a call omits defaults
+    # `call_text` leaves out an argument at its default, which is "case" here, not None
+    arguments["case"] = "case" if case is None else case
     reader = TableReader(names, {}, place=WHAT, function=WHAT, arguments=arguments)
     _add_usual_columns(reader, table)
     has_answers = {"first", "second"} & set(reader.names) or "order" not in reader.names
@@ -489,7 +491,7 @@ def _with_ids(pairs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _refuse_copies(pairs: pd.DataFrame, reader: TableReader) -> None:
-    """Report rows of one grader on one pair in one order."""
+    """Report repeated rows: several of the same grader on the same pair in the same order."""
     twice = pairs.duplicated(_KEY, keep=False)
     if not twice.any():
         return

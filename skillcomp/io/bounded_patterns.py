@@ -122,7 +122,7 @@ def misfit(content: Any, schema: Mapping[str, Any], patterns: PatternSearch) -> 
 
 
 def _bounded_keywords(patterns: PatternSearch) -> dict[str, Callable[..., Iterator[Any]]]:
-    """Return the keywords of JSON Schema that search for patterns, all within the time limit."""
+    """Return validators of the JSON Schema keywords with patterns; they share a time limit."""
     from jsonschema import ValidationError
 
     def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[Any]:

@@ -287,7 +287,7 @@ def _findings_of_skill(skill: Skill, file: Path, suites: Iterable[Suite]) -> lis
 
 
 def _storing_findings(slug: str, file: Path, read: Callable[[], object]) -> Iterator[Finding]:
-    """Yield a finding if a study cannot store a skill or suite under its slug with its files."""
+    """Yield a finding if a study cannot store a skill or suite: bad slug or unreadable files."""
     try:
         checked_slug(slug, StoreError)
         read()

@@ -153,7 +153,7 @@ def read_ranking(
 def _is_inside(place: Path, folder: Path) -> bool:
     """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
     if "\0" in str(place):
-        return True  # no file can have this name, and reading it raises an error
+        return True  # no file can have this name; reading it is an error
     real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
     return real.is_relative_to(folder.resolve())
 

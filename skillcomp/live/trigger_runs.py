@@ -233,7 +233,7 @@ def prepare_run(
 def _write_controls(
     folder: Path, tested: Sequence[str], neighbours: Collection[str]
 ) -> dict[str, str]:
-    """Write the prompts that test the instrument; return the slug of each by case_id."""
+    """Write prompts that test whether calls of skills are detected; return {case_id: slug}."""
     controls: dict[str, str] = {}
     for slug in tested:
         # skills that are installed together share one prompt that no skill should answer

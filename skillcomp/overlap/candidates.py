@@ -411,7 +411,11 @@ class Chooser:
 
 
 def _counts_by_unit(group: Group, column: NDArray[np.intp], n_units: int) -> tuple[Floats, Floats]:
-    """Count the flagged texts of each unit (by candidate) and those judged (by length)."""
+    """Return two tables of counts with one row per unit (a document or a case).
+
+    The first counts flagged texts, with one column per candidate. The second counts the texts on
+    which a rate is based, with one column per n-gram length.
+    """
     flagged = np.zeros((n_units, group.flags.shape[1]))
     texts = np.zeros((n_units, group.judged.shape[1]))
     flags = group.flags & group.judged[:, column]

@@ -159,7 +159,7 @@ def _hashes(ids: NDArray[np.object_]) -> NDArray[np.uint64]:
 
 
 def _words_of_settings(how: dict[str, Any]) -> str:
-    """Return the settings on which the rows of a part depend, as text."""
+    """Return the settings on which the result of a part depends, as text."""
     documents = skills_by_slug(how["skills"])
     texts = {slug: source_files(documents, slug) for slug in documents}
     name = name_of_tokenizer(how["tokenizer"], how["tokenizer_name"])

@@ -252,7 +252,7 @@ def _require_two(names: Any, between: str, what: str) -> None:
 def _family_rows(
     compared: _Compared, levels: Sequence[Any], between: str, ci_level: float
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of each pair and measure, and of the rank of each grader."""
+    """Yield a row per pair and measure, and a row with the rank of each grader."""
     pairs = list(combinations(range(len(levels)), 2))
     for measure, intervals in compared.pairs.items():
         adjusted = holm([interval.p_value for interval, _ in intervals])

@@ -1,4 +1,4 @@
-"""Integrity of verdicts: checks of the mechanical rules of the comprehension report."""
+"""Integrity of verdicts: find those that break mechanical rules of the comprehension report."""
 
 from __future__ import annotations
 

@@ -24,25 +24,30 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     **results : pandas.DataFrame
-        Results by topic: ``ranking`` of :func:`skillcomp.reliability.agreement` by grader;
-        ``ceiling``, the same on all labels and, with the column ``labeller``, on those of each
-        labeller alone; ``errors``, the changes of :func:`skillcomp.reliability.drift`; ``chance``
-        of :func:`skillcomp.reliability.agreement` by grader, compared with a grader that passes
-        everything; ``unpaired`` of :func:`skillcomp.reliability.contrast_counts`; ``flips`` of
-        :func:`skillcomp.reliability.flip_counts`; ``rules`` of
-        :func:`skillcomp.reliability.integrity_rates`; ``modes`` of
-        :func:`skillcomp.reliability.failure_mode_rates` by condition; ``biases`` of
-        :func:`skillcomp.bias.audit` by grader; ``copies`` of :func:`skillcomp.bias.perturbed`;
-        ``position`` of :func:`skillcomp.bias.position`; ``differences`` of
-        :func:`skillcomp.correction.differential`; ``corrections`` of
-        :func:`skillcomp.correction.delta` by grader or by skill.
+        One result per topic, named by the topic:
+
+        - ranking: :func:`skillcomp.reliability.agreement` by grader
+        - ceiling: the same function on all labels, concatenated with its results for each labeller
+          alone, which have a column ``labeller``
+        - chance: the same frame as ``ranking``; graders are compared with one that passes (or
+          fails) every item
+        - unpaired: :func:`skillcomp.reliability.contrast_counts`
+        - errors: the changes of :func:`skillcomp.reliability.drift`
+        - flips: :func:`skillcomp.reliability.flip_counts`
+        - rules: :func:`skillcomp.reliability.integrity_rates`
+        - modes: :func:`skillcomp.reliability.failure_mode_rates` by condition
+        - biases, leniency: :func:`skillcomp.bias.audit` by grader
+        - copies: :func:`skillcomp.bias.perturbed`
+        - position: :func:`skillcomp.bias.position`
+        - differences: :func:`skillcomp.correction.differential`
+        - corrections: :func:`skillcomp.correction.delta` by grader or by skill
 
     Returns
     -------
     list of str
-        Sentences. A change is shown if its interval excludes zero or, where a p-value is adjusted
-        for several questions, if that p-value is below 1 minus the level. A result that is unknown
-        is listed with the reason.
+        Sentences. A change counts as shown if its interval excludes zero. Where a p-value is
+        adjusted for several questions, it must be below ``1 - ci_level``. If a result is unknown,
+        a sentence gives the reason.
 
     Examples
     --------
@@ -57,7 +62,7 @@ def about_graders(**results: pd.DataFrame) -> list[str]:
 
 
 def _ranking_sentences(agreement: pd.DataFrame) -> Iterator[str]:
-    """Name the graders that agree most and least with gold, and the labellers' agreement."""
+    """Name the graders that agree most and least with gold."""
     raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
     if raw.empty:

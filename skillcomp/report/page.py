@@ -505,7 +505,7 @@ def _page_template() -> Template:
 def _about_skill(
     name: str, result: Answer, topics: Mapping[str, list[dict[str, Any]]], notes: pd.DataFrame
 ) -> dict[str, Any]:
-    """Return the rows of a skill with their cells; its placebo and notes are shown on request."""
+    """Return the page's entry of a skill: rows with cells; its placebo and notes are folded."""
     sentences = {
         topic: [row for row in topics.get(topic, []) if row["about"] == name]
         for topic in ("skill", "condition", "placebo")

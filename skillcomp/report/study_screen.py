@@ -109,7 +109,7 @@ class StudyScreen:
 
 
 def cell_table(rows: Sequence[dict[str, str]], about: str = "") -> Table:
-    """Return a table of texts; all columns but the first have numbers."""
+    """Return a table of formatted cells; all columns but the first are aligned as numbers."""
     cells = pd.DataFrame(rows, dtype="str")
     numeric = (False, *[True] * (len(cells.columns) - 1))
     return Table(cells, about=about, notes=(), numeric=numeric, frame=cells)

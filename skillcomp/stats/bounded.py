@@ -169,8 +169,9 @@ class Quantity:
 # c was chosen by a rule that was fixed before the results were seen. It is the smallest of .5, .55,
 # ..., 1 that meets two conditions. First, coverage must be at least 94 % in every design of `make
 # validate`. Second, for yes/no data with 1 to 100 cases, coverage must be at least 92 % at the
-# worst true value, with at most 5 % error on either side. For example, 0.7 fails: coverage is only
-# 93.0 % for eight cases that all flip, half of them up, or that pass half the time.
+# worst true value, with at most 5 % error on either side. For example, 0.7 fails: with eight cases,
+# coverage is only 93.0 % for the delta if every case flips, up or down with equal probability, and
+# for the rate if every case has one attempt that passes with probability 1/2.
 _C = 0.75
 # c holds at the error rate _ALPHA. At twice this rate or more the weight is 1. At _SMALL or less it
 # is also higher than c: with 0.75, coverage at 99 % falls to 98.4 %.

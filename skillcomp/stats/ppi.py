@@ -395,9 +395,9 @@ def ppi_paired(
 class _GoldCases:
     """Cases with a usable prediction, in their original order.
 
-    ``sizes`` are the weights of the cases, and ``weights`` these divided by the inclusion
-    probabilities. ``has_chances`` is True if inclusion probabilities were given, ``weighted`` is
-    True if the weights differ, or the probabilities of the cases with gold.
+    ``sizes`` are the weights of the cases, and ``weights`` are the sizes divided by the inclusion
+    probabilities. ``has_chances`` is True if inclusion probabilities were given. ``weighted`` is
+    True if the sizes differ, or if the inclusion probabilities of the cases with gold differ.
     """
 
     gold: Floats

@@ -235,7 +235,7 @@ class Pytest(_TaskGrader):
         if loop not in _cores:
             _cores[loop] = asyncio.Queue()
             cores = list(_usable_cores())
-            random.shuffle(cores)  # another program may also begin with its first processor
+            random.shuffle(cores)  # so that test files do not all start on one
             for number in cores:
                 _cores[loop].put_nowait(number)
         core = await _cores[loop].get()
