@@ -355,10 +355,11 @@ def test_nothing_tells_condition_attempt_or_grader(tmp_path: Path) -> None:
 
 def test_a_label_for_a_check_that_is_no_longer_in_view_is_not_taken(tmp_path: Path) -> None:
     one = editor(tmp_path)
-    told = {"do": "label", "value": True, "token": one.page.token}
+    told = {"do": "label", "value": True, "token": one.page.token, "note": "clear"}
     one.hear(one, told)
     one.hear(one, told)  # the same key again before the next check was drawn
-    assert one.n_labelled == 1
+    assert one.n_labelled == 1 and one.note == ""
+    assert stored(tmp_path)["note"].tolist() == ["clear"]
     one.hear(one, told | {"value": "yes", "token": one.page.token})
     assert one.n_labelled == 1
 

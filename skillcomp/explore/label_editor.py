@@ -124,6 +124,13 @@ class LabelEditor(ui.Explorer):
             "borderline": self._toggle_borderline,
         }
 
+    def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
+        """Run a command from the browser; a label gets the note that the browser shows."""
+        shown_note = content.get("note") if isinstance(content, dict) else None
+        if isinstance(shown_note, str) and content.get("token") == self.page.token:
+            self.note = shown_note
+        super().hear(_, content, buffers)
+
     def _toggle_borderline(self, _: Any) -> None:
         self.borderline = not self.borderline
 

@@ -8,7 +8,9 @@ function render({ model, el }) {
   view.className = "scx-view";
   el.append(status, view);
   let root = el; // the whole explorer, once it is in the page
-  const ask = (what, value) => model.send({ do: what, value, token: model.get("token") });
+  // the note goes with the command: its own message may arrive later
+  const ask = (what, value) =>
+    model.send({ do: what, value, token: model.get("token"), note: root.querySelector(".scx-note input")?.value });
 
   let place = null;
   const draw = () => {
