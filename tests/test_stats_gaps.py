@@ -112,3 +112,11 @@ def test_a_small_group_with_all_the_spread_is_no_less_sure_than_alone() -> None:
     second = np.repeat([0, 1], [14, 100])
     found = standardised_gap(np.zeros(114), second, np.zeros(114), range(114))
     assert found.gap.high - found.gap.low >= found.first.high - found.first.low
+
+
+def test_a_t_interval_of_too_many_small_levels_is_unknown() -> None:
+    level = np.repeat(np.arange(600), 3)
+    values, column = np.random.default_rng(0).random((2, 1_800))
+    slope = bounded_slope(values, column[:, None], level, level, interval="t")
+    assert np.isfinite(slope.estimate) and np.isnan([slope.low, slope.se, slope.p_value]).all()
+    assert "use another interval" in slope.note
