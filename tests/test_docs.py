@@ -1,6 +1,7 @@
 """The documentation site: built without a warning or a network, whole, with links that lead on."""
 
 import doctest
+import fcntl
 import inspect
 import operator
 import re
@@ -56,7 +57,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
     out = tmp_path_factory.mktemp("site") / "html"
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs"]
     command += ["-D", f"include_patterns={','.join(PAGES)}", ".", out]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    with (tmp_path_factory.getbasetemp().parent / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two workers would share docs/api
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (ROOT / "jupyter_execute").exists()
     return {page.resolve(): Links(page) for page in out.rglob("*.html")}
