@@ -57,8 +57,10 @@ $(VENV)/.programs-ready: tests/programs/package.json | $(BIN)/python
 	@touch $@
 
 outputs: $(VENV)/.dev-ready  ## run the chapters and compare their outputs with the stored ones; build the site
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow -k "a_new_run or test_docs or voila or static_page" \
-		tests/test_notebooks.py tests/test_docs.py tests/test_explore_jupyter.py
+	$(BIN)/python -m pytest -q -n 2 --dist load -m slow \
+		-k "a_new_run or test_docs or voila or static_page or in_a_shell" \
+		tests/test_notebooks.py tests/test_docs.py tests/test_explore_jupyter.py \
+		tests/test_live_inspect_task.py
 
 slow: $(VENV)/.dev-ready  ## the long simulations that `make test` leaves out
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --timeout 3600

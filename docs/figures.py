@@ -26,6 +26,11 @@ rows = sc.correction.delta(verdicts, gold, by=["grader"], cases=cases)
 rows = rows[rows["condition"].eq("skill")]
 sc.plots.corrected(rows, y=["grader", "condition"])
 
+# %% skillcomp.plots.severity
+how = {"reference_grader": "g0", "cases": cases, "n_resamples": 199}
+drift = sc.reliability.drift(verdicts, gold, **how)
+sc.plots.severity(drift[drift["measure"].eq("severity_shift")], y="grader")
+
 # %% skillcomp.plots.ranks
 sc.plots.ranks(sc.reliability.contrast(verdicts, gold, cases=cases))
 

@@ -7,7 +7,6 @@ import operator
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -27,11 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # the pages of the site that are built here; the other notebooks are built like this one
 PAGES = ("*.md", "docs/*.md", "docs/howto/*", "docs/results/*", "docs/api/*", "data/README.md")
 PAGES += tuple(f"notebooks/{name}.ipynb" for name in ("00-*", "11-*", "my-study"))
-
-
-def of_the_site(test: Callable[..., None]) -> Callable[..., None]:
-    """Mark a test of the site, whose building takes a minute: `make outputs` runs them."""
-    return pytest.mark.slow(pytest.mark.xdist_group("site")(test))
+of_the_site = pytest.mark.slow  # building the site takes a minute: `make outputs` runs these tests
 
 
 class Links(HTMLParser):
@@ -53,14 +48,18 @@ class Links(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Links]:
-    out = tmp_path_factory.mktemp("site") / "html"
+def site(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> dict[Path, Links]:
+    """Build the site once; a second worker waits for it, because both would write docs/api."""
+    folder = tmp_path_factory.getbasetemp().parent / f"site-{testrun_uid}"
+    folder.mkdir(exist_ok=True)
+    out = folder / "html"
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs"]
     command += ["-D", f"include_patterns={','.join(PAGES)}", ".", out]
-    with (tmp_path_factory.getbasetemp().parent / "site.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two workers would share docs/api
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not out.exists():
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
     assert not (ROOT / "jupyter_execute").exists()
     return {page.resolve(): Links(page) for page in out.rglob("*.html")}
 

@@ -736,3 +736,14 @@ def test_ranks_are_drawn_in_their_order_with_the_agreement_as_a_number():
     assert "x" in [text.get_text() for text in plots.ranks(by, group="version").texts]
     with pytest.raises(FrameError, match="no rows with the measure 'agreement_rank'"):
         plots.ranks(frame[frame["measure"].ne("agreement_rank")])
+
+
+def test_severity_is_drawn_on_the_logit_scale():
+    frame = delta().drop(columns="condition").iloc[[0, 2]].assign(grader=["g0", "g1"])
+    ax = plots.severity(frame)
+    draw(ax)
+    assert "+0.4" in ticks(ax.xaxis)
+    # severity is positive for the harder grader, which stands to the right
+    first, second = ax.get_xlabel().split("\n")
+    assert first.startswith("Shift in severity (logits")
+    assert second == "← more lenient · stricter →"

@@ -6,6 +6,7 @@ row.
 Estimates with intervals (forest)
     estimates : any estimates frame, with one row per estimate
     corrected : naive and corrected estimates
+    severity : shifts in severity between graders
     ranks : ranks of graders by agreement with gold
     transfer : rates or deltas of near and far cases, and the gap between them
 
@@ -32,7 +33,7 @@ Charts of numbers (charts)
 from skillcomp.plots.calibration import overlap, roc, threshold
 from skillcomp.plots.case_plots import case_map, cases
 from skillcomp.plots.charts import cusum, power, scores
-from skillcomp.plots.forest import corrected, estimates, ranks, transfer
+from skillcomp.plots.forest import corrected, estimates, ranks, severity, transfer
 from skillcomp.plots.grids import dimensions, facet, flips
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "ranks",
     "roc",
     "scores",
+    "severity",
     "threshold",
     "transfer",
 ]

@@ -204,6 +204,39 @@ def _without_level(text: str) -> str:
     return re.sub(r",? \d[\d.]* ?% CI", "", text).replace("\n", " ").strip()
 
 
+def severity(
+    frame: pd.DataFrame,
+    *,
+    y: str | Sequence[str] = "grader",
+    hue: str | None = None,
+    legend: str | bool = "below",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw shifts in severity between graders on the logit scale, where 0 is no shift.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As for `estimates`, with estimates in logits. Above 0 (right), the grader is harsher than
+        the reference; below 0, it is more lenient.
+    y, hue, legend, ax
+        As for `estimates`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    See Also
+    --------
+    skillcomp.reliability.drift
+    """
+    text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · stricter →"
+    ax = estimates(frame, y=y, hue=hue, null=0, percent=False, label=text, legend=legend, ax=ax)
+    about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is stricter"
+    draw.describe_axes(ax, about)
+    return ax
+
+
 def ranks(
     frame: pd.DataFrame,
     *,
