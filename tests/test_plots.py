@@ -747,3 +747,5 @@ def test_severity_is_drawn_on_the_logit_scale():
     first, second = ax.get_xlabel().split("\n")
     assert first.startswith("Shift in severity (logits")
     assert second == "← more lenient · stricter →"
+    with pytest.raises(FrameError, match="are in points, not in logits; give the rows"):
+        plots.severity(frame.assign(unit="points"))

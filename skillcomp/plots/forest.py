@@ -226,10 +226,20 @@ def severity(
     -------
     matplotlib.axes.Axes
 
+    Raises
+    ------
+    FrameError
+        If the estimates are in another unit than logits.
+
     See Also
     --------
     skillcomp.reliability.drift
     """
+    if (unit_of_rows := draw.unit(frame, "plots.severity")) not in (None, "logits"):
+        raise FrameError(
+            f"plots.severity: the estimates are in {unit_of_rows}, not in logits; give the rows "
+            "'severity_shift' of reliability.drift, or draw these with plots.estimates."
+        )
     text = f"Shift in severity (logits{draw.level_text(frame)})\n← more lenient · stricter →"
     ax = estimates(frame, y=y, hue=hue, null=0, percent=False, label=text, legend=legend, ax=ax)
     about = f"Shift in severity {draw.each(y, hue)}, in logits, above 0 where it is stricter"
