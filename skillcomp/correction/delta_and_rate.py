@@ -518,7 +518,7 @@ def _by_a_draw(
 
 
 def _gold_cases_without_verdict(sides: Mapping[str, Condition]) -> tuple[int, int]:
-    """Count the cases with gold whose attempts have no verdict, and all cases with gold."""
+    """Count the cases with gold but without a verdict, and all cases with gold."""
     gold = [side.cases[side.cases["gold"].notna()] for side in sides.values()]
     return sum(int(rows["verdict"].isna().sum()) for rows in gold), sum(map(len, gold))
 
@@ -600,7 +600,7 @@ def _group_of(
     shares: Mapping[str, Any],
     ci_level: float,
 ) -> Group:
-    """Return a group whose clusters are in the column ``cluster``."""
+    """Return a group with the clusters of the column ``cluster``."""
     part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
     names, by_strata = ordered(part["condition"]), "stratum" in every
     units = {c: every[every["condition"].eq(c)] for c in names}

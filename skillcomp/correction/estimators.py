@@ -226,7 +226,7 @@ def tables(
 def _with_check_sets(
     rows: pd.DataFrame, by: Sequence[str], checks: Checks, what: str, compares: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Keep the rows whose checks count, and add the number of checks of their attempt.
+    """Keep the rows of checks that count, and add the number of checks of their attempt.
 
     The second frame has the notes of the attempts, for :func:`skillcomp.frames.estimates`.
     """

@@ -185,7 +185,7 @@ def _expected_interval(
 def _expected_bounded(
     values: list[float], chances: list[float], quantity: Quantity, ci_level: float
 ) -> Callable[[float], Interval]:
-    """Return the interval of a bounded mean whose values have their expected counts."""
+    """Return the interval of a bounded mean if all values have their expected counts."""
 
     def expected(n: float) -> Interval:
         counts = np.round(np.array([chances]) * max(n, 1.0))

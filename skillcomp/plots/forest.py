@@ -261,7 +261,7 @@ def ranks(
     ----------
     frame : pandas.DataFrame
         Result of :func:`skillcomp.reliability.contrast` or
-        :func:`skillcomp.reliability.contrast_counts`, whose rows on ranks are drawn in their order.
+        :func:`skillcomp.reliability.contrast_counts`; its rows on ranks are drawn in their order.
     y : str or sequence of str, default "grader"
         Column or columns that identify a row.
     group, width, ax

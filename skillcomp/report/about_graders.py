@@ -294,7 +294,7 @@ def _lenience_sentences(audit: pd.DataFrame) -> Iterator[str]:
 
 
 def _copy_sentences(copies: pd.DataFrame) -> Iterator[str]:
-    """Count the verdicts that changed on copies whose form was changed."""
+    """Count the verdicts that changed on copies with a changed form."""
     if copies.empty:
         yield (
             "No copies were graded: sc.bias.perturb makes them, and grade() grades them, without "

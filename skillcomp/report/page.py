@@ -470,7 +470,7 @@ _ADAPTIVE = (
 
 
 def _assumption_of_intervals(result: Answer | None) -> str:
-    """Say what the adaptive intervals assume; return "" if there are none."""
+    """Return what the adaptive intervals assume, or "" without such intervals."""
     frames_of_result = {} if result is None else result.frames
     methods = [frame["method"] for frame in frames_of_result.values() if "method" in frame]
     adaptive = any(names.astype("str").str.startswith("adaptive").any() for names in methods)
